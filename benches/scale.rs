@@ -106,7 +106,7 @@ fn crash(world: &mut World) {
     world.add_node();
     let agreed = world.run_while(began + Duration::from_secs(30), Duration::from_millis(20), |world| {
         // Comparing all views takes a while, so that is only done if they may agree.
-        let (running, agreeing) = world.concord();
+        let (running, agreeing) = world.agreement_counts();
         running != agreeing || world.divergence().is_some()
     });
     let took = world.now().saturating_sub(began);

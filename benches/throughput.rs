@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use headcount::core::limits::INCARNATION_STEP;
-use headcount::core::{Birth, Core, Input, NodeId, Output, Run, Time};
+use headcount::core::{CoreInit, Core, Input, NodeId, Output, Run, Time};
 use headcount::{Profile, Tags};
 
 /// Number of packets in one measurement.
@@ -95,7 +95,7 @@ impl Pair {
     fn new(wire: Wire) -> Self {
         let name = |text: &str| NodeId::new(text).expect("a good name");
         let core = |node: usize| {
-            let birth = Birth {
+            let init = CoreInit {
                 leadership: None,
                 id: name(["one.eu-1", "other.eu-1"][node]),
                 run: Run(node as u64 + 1),
@@ -111,7 +111,7 @@ impl Pair {
                 remembered: Vec::new(),
                 random_seed: node as u64,
             };
-            Core::new(birth, Time::ORIGIN)
+            Core::new(init, Time::ORIGIN)
         };
         let cores = [core(0), core(1)];
         let mut pair = Self { cores, wire, now: Time::ORIGIN, received: 0, bytes: 0 };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use headcount::core::limits::INCARNATION_STEP;
 use headcount::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
-use headcount::core::{Birth, Core, Input, NodeId, Output, ProtocolRange, Record, Run, Status, Time};
+use headcount::core::{CoreInit, Core, Input, NodeId, Output, ProtocolRange, Record, Run, Status, Time};
 use headcount::{Profile, Settings, Tags};
 
 const CLUSTER: &str = "crowd";
@@ -71,7 +71,7 @@ fn name(text: &str) -> NodeId {
 impl Crowd {
     /// Creates a core that is Up and knows `members[0]`, which has introduced itself, and no other member.
     pub(crate) fn meeting(members: Vec<Record>) -> Self {
-        let birth = Birth {
+        let init = CoreInit {
             leadership: None,
             id: name("observer.eu-1"),
             run: Run(7),
@@ -87,7 +87,7 @@ impl Crowd {
             remembered: Vec::new(),
             random_seed: 1,
         };
-        let mut core = Core::new(birth, Time::ORIGIN);
+        let mut core = Core::new(init, Time::ORIGIN);
         while core.poll().is_some() {}
         assert!(core.is_up(), "a node without seeds is a cluster of its own");
         let fingerprint = core.fingerprint();

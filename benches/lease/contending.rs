@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use headcount::NodeId;
 use headcount::core::Time;
 use headcount::lease::store::{Store, StoreOptions, StoreUrl};
-use headcount::lease::{Contender, ContenderBirth, LeaseName, LeaseTiming, Output, Wish};
+use headcount::lease::{Contender, ContenderInit, LeaseName, LeaseTiming, Output, Wish};
 
 /// Figures of all contenders.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ pub async fn contend(
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let node = NodeId::new(&name).expect("a name");
-    let birth = ContenderBirth { node, rpc_address: None, timing, leases, terms: BTreeMap::new(), seed: bytes };
-    let mut contender = Contender::new(birth, now());
+    let init = ContenderInit { node, rpc_address: None, timing, leases, terms: BTreeMap::new(), seed: bytes };
+    let mut contender = Contender::new(init, now());
     loop {
         contender.tick(now());
         drain(&mut contender, now());

@@ -43,7 +43,7 @@ pub(crate) enum Death {
 
 /// The disturbances that a process survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ailment {
+pub(crate) enum Disturbance {
     /// The process is not scheduled at all: datagrams wait in its socket's buffer, all timers are late.
     Stopped,
     /// The process is starved: every datagram and every timer is late by up to the duration, each independently.
@@ -69,8 +69,8 @@ pub(crate) trait Cluster {
     fn kill(&mut self, node: usize, death: Death);
 
     /// Disturbs a node for a while. Not every system is put through that.
-    fn ail(&mut self, node: usize, ailment: Ailment, lasting: Duration) {
-        panic!("node {node} was not meant to be {ailment:?} for {lasting:?}");
+    fn disturb_process(&mut self, node: usize, disturbance: Disturbance, lasting: Duration) {
+        panic!("node {node} was not meant to be {disturbance:?} for {lasting:?}");
     }
 
     /// Changes a node's own data.
@@ -172,14 +172,14 @@ impl fmt::Display for System {
 
 /// Sightings of one subject by many observers, to see when the last one knows.
 #[derive(Debug)]
-pub(crate) struct Spread {
+pub(crate) struct Detections {
     since: Duration,
     subject: usize,
     verdict: Verdict,
     seen: BTreeMap<usize, Duration>,
 }
 
-impl Spread {
+impl Detections {
     pub(crate) fn new(since: Duration, subject: usize, verdict: Verdict) -> Self {
         Self { since, subject, verdict, seen: BTreeMap::new() }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use headcount::sim::network::{CutId, Network, NodeSet};
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Ailment, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
+use super::cluster::{Disturbance, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
 
 /// The largest number of datagrams that wait for a paused process, as in headcount's simulator.
 const MAX_WAITING: usize = 256;
@@ -239,22 +239,22 @@ impl<P: Process> Cluster for Engine<P> {
         self.places[node].is_alive = false;
     }
 
-    fn ail(&mut self, node: usize, ailment: Ailment, lasting: Duration) {
+    fn disturb_process(&mut self, node: usize, disturbance: Disturbance, lasting: Duration) {
         let until = self.now + lasting.as_nanos() as u64;
-        match ailment {
-            Ailment::Stopped => {
+        match disturbance {
+            Disturbance::Stopped => {
                 self.places[node].is_paused = true;
                 self.push(until, Event::Resume { node });
             }
-            Ailment::Starved(by) => {
+            Disturbance::Starved(by) => {
                 self.places[node].slowness = by.as_nanos() as u64;
                 self.places[node].slow_until = until;
             }
-            Ailment::Blocked => {
+            Disturbance::Blocked => {
                 let cuts = vec![self.network.hold(node, until)];
                 self.push(until, Event::Heal { cuts });
             }
-            Ailment::CutOff => {
+            Disturbance::CutOff => {
                 let side = NodeSet::of(&[node]);
                 let cuts = vec![self.network.cut(side.clone(), side.rest()), self.network.cut(side.rest(), side)];
                 self.push(until, Event::Heal { cuts });

@@ -6,7 +6,7 @@ use headcount::core::{ChangeKind, Command, Status};
 use headcount::sim::{World, WorldOptions};
 use headcount::{Profile, Tags};
 
-use super::cluster::{Ailment, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
+use super::cluster::{Disturbance, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
 
 /// Longer than any measurement here.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
@@ -52,16 +52,16 @@ impl Cluster for Nodes {
         assert!(self.world.crash(node), "only the living die");
     }
 
-    fn ail(&mut self, node: usize, ailment: Ailment, lasting: Duration) {
-        match ailment {
-            Ailment::Stopped => {
+    fn disturb_process(&mut self, node: usize, disturbance: Disturbance, lasting: Duration) {
+        match disturbance {
+            Disturbance::Stopped => {
                 self.world.pause(node, lasting);
             }
-            Ailment::Starved(by) => {
+            Disturbance::Starved(by) => {
                 self.world.slow(node, by, lasting);
             }
-            Ailment::Blocked => self.world.hold(node, lasting),
-            Ailment::CutOff => self.world.partition(&[node], Some(lasting)),
+            Disturbance::Blocked => self.world.hold(node, lasting),
+            Disturbance::CutOff => self.world.partition(&[node], Some(lasting)),
         }
     }
 

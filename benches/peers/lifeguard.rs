@@ -3,7 +3,7 @@
 //!
 //! The paper blocks all messages of a process for `D`, lets them go for an interval, and repeats that for two minutes.
 //! The same is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved
-//! throughout, with delays of up to `D`. See [`Ailment`]. Counted are false positives: reports at any node that a node
+//! throughout, with delays of up to `D`. See [`Disturbance`]. Counted are false positives: reports at any node that a node
 //! is Down which was never disturbed. The observer is a healthy node or a disturbed one, which may be excused for
 //! thinking that all others are gone while it is cut off. In the middle of it a healthy node dies, and the other
 //! healthy ones should notice as fast as ever.
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Ailment, Cluster, Conditions, Death, Spread, System, Verdict};
+use super::cluster::{Disturbance, Cluster, Conditions, Death, Detections, System, Verdict};
 
 const NODES: usize = 128;
 /// Numbers of nodes that are disturbed at the same time.
@@ -77,14 +77,14 @@ pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quic
                 for &together in together {
                     let mut outcome = Outcome::default();
                     for (number, &interval) in intervals.iter().enumerate() {
-                        let ailment = match what {
-                            "blocked" => Ailment::Blocked,
-                            "stopped" => Ailment::Stopped,
-                            "starved" => Ailment::Starved(duration),
-                            _ => Ailment::CutOff,
+                        let disturbance = match what {
+                            "blocked" => Disturbance::Blocked,
+                            "stopped" => Disturbance::Stopped,
+                            "starved" => Disturbance::Starved(duration),
+                            _ => Disturbance::CutOff,
                         };
                         let rhythm = Rhythm { together, duration, interval: Duration::from_millis(interval) };
-                        outcome.add(once(system, seed + number as u64, conditions, ailment, rhythm));
+                        outcome.add(once(system, seed + number as u64, conditions, disturbance, rhythm));
                     }
                     if is_grid {
                         print(&system.to_string(), &together.to_string(), &format!("{duration:?}"), &outcome);
@@ -112,7 +112,7 @@ struct Ward {
     /// The healthy node that dies.
     mortal: usize,
     /// The sightings of its death, from the moment at which it died.
-    about: Option<Spread>,
+    about: Option<Detections>,
     by_healthy: u64,
     by_ailing: u64,
     victims: BTreeSet<usize>,
@@ -142,7 +142,7 @@ impl Ward {
 
     fn die(&mut self) {
         self.cluster.kill(self.mortal, Death::Host);
-        self.about = Some(Spread::new(self.cluster.now(), self.mortal, Verdict::Down));
+        self.about = Some(Detections::new(self.cluster.now(), self.mortal, Verdict::Down));
     }
 
     fn is_known(&self) -> bool {
@@ -150,7 +150,7 @@ impl Ward {
     }
 }
 
-fn once(system: System, seed: u64, conditions: Conditions, ailment: Ailment, rhythm: Rhythm) -> Outcome {
+fn once(system: System, seed: u64, conditions: Conditions, disturbance: Disturbance, rhythm: Rhythm) -> Outcome {
     let mut random = Random::new(seed, Purpose::Faults);
     let mut healthy: Vec<usize> = (0..NODES).collect();
     let mut draw = || healthy.swap_remove(random.index(healthy.len()));
@@ -163,9 +163,9 @@ fn once(system: System, seed: u64, conditions: Conditions, ailment: Ailment, rhy
     let start = ward.cluster.now();
     let mut next = start;
     while next < start + LASTING {
-        let lasting = if let Ailment::Starved(_) = ailment { LASTING } else { rhythm.duration };
+        let lasting = if let Disturbance::Starved(_) = disturbance { LASTING } else { rhythm.duration };
         for node in ward.ailing.clone() {
-            ward.cluster.ail(node, ailment, lasting);
+            ward.cluster.disturb_process(node, disturbance, lasting);
         }
         next += lasting + rhythm.interval;
         if ward.about.is_none() && next > start + DEATH {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Cluster, Conditions, Death, Spread, System, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Detections, System, Verdict};
 use super::table::Figure;
 
 /// Interval at which the scenarios look if something is over.
@@ -84,7 +84,7 @@ pub(crate) fn join(system: System, effort: &Effort) -> Lines {
             let start = cluster.now();
             let end = start + PATIENCE_JOINING;
             let joiner = cluster.boot();
-            let mut about = Spread::new(start, joiner, Verdict::Up);
+            let mut about = Detections::new(start, joiner, Verdict::Up);
             let mut learnt: BTreeSet<usize> = BTreeSet::new();
             let mut knows_all = None;
             while cluster.now() < end {
@@ -121,7 +121,7 @@ pub(crate) fn change(system: System, effort: &Effort) -> Lines {
             let start = cluster.now();
             let node = random.index(effort.nodes);
             cluster.change(node);
-            let mut about = Spread::new(start, node, Verdict::Changed);
+            let mut about = Detections::new(start, node, Verdict::Changed);
             let others: Vec<_> = (0..effort.nodes).filter(|other| *other != node).collect();
             while cluster.now() < start + PATIENCE && !about.reached(others.iter().copied()) {
                 cluster.advance(STEP);
@@ -169,7 +169,7 @@ fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 3] {
             cluster.advance(pause);
             let victim = living.swap_remove(random.index(living.len()));
             let start = cluster.now();
-            let mut about = Spread::new(start, victim, Verdict::Down);
+            let mut about = Detections::new(start, victim, Verdict::Down);
             cluster.kill(victim, death);
             while cluster.now() < start + PATIENCE && !about.reached(living.iter().copied()) {
                 cluster.advance(STEP);

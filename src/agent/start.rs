@@ -29,11 +29,11 @@ use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
+use crate::core::{CoreInit, Core, Durable, NodeId, QuorumInit, Run};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
 use crate::member::Member;
-use crate::store::{Durability, Opened, Store, StoreError, StoreWarning};
+use crate::store::{StateWriter, Opened, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::{self, udp::BindError};
@@ -88,7 +88,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     }
     let tasks = TaskTracker::new();
     let lease = config.leadership.timing.lease_duration;
-    let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks, lease));
+    let state_writer = memory.store.map_or_else(StateWriter::none, |store| StateWriter::of(store, &tasks, lease));
 
     let budget = descriptors::links_within_the_limit();
     if budget < MAX_LINK_DESCRIPTORS {
@@ -106,7 +106,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     })?;
 
     let clock = Clock::start();
-    let birth = Birth {
+    let init = CoreInit {
         leadership: memory.ballot.map(|ballot| quorum(&config, ballot)),
         id: config.name.clone(),
         run,
@@ -122,13 +122,13 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         remembered: memory.addresses,
         random_seed,
     };
-    if birth.leadership.as_ref().is_some_and(|quorum| quorum.voters.is_empty() && quorum.ballot.accepted.is_none()) {
+    if init.leadership.as_ref().is_some_and(|quorum| quorum.voters.is_empty() && quorum.ballot.accepted.is_none()) {
         journal.say(Level::INFO, "no voters are configured: this node votes nowhere, and learns who leads");
     }
-    let core = Core::new(birth, clock.now());
+    let core = Core::new(init, clock.now());
     let born = Member::from_record(core.me(), None, SystemTime::now(), true);
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
-    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), durability.failures(), journal));
+    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.failures(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));
@@ -148,7 +148,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         links,
         resolver: resolver.clone(),
         seeds,
-        durability,
+        state_writer,
         requests: receiver,
         shared: Arc::clone(&shared),
     });
@@ -173,9 +173,9 @@ fn random() -> Result<u64, StartError> {
 }
 
 /// What this run is born with as one that takes part in electing leaders.
-fn quorum(config: &Config, ballot: Ballot) -> QuorumBirth {
+fn quorum(config: &Config, ballot: Ballot) -> QuorumInit {
     let leadership = &config.leadership;
-    QuorumBirth { timing: leadership.timing, policy: leadership.policy, voters: leadership.voters.clone(), ballot }
+    QuorumInit { timing: leadership.timing, policy: leadership.policy, voters: leadership.voters.clone(), ballot }
 }
 
 /// What this run is born with.

@@ -33,7 +33,7 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = check_file(file).map_err(|error| refused(&error))?;
     for warning in &loaded.warnings {
-        logs::last_words(&format!("headcount: {warning}"));
+        logs::print_final_error(&format!("headcount: {warning}"));
     }
     writeln!(out, "{} is a good configuration", file.display())?;
     Ok(Exit::DONE)
@@ -151,7 +151,7 @@ fn refused(error: &LoadError) -> Failure {
 /// Starts a node and stays with it until its end.
 async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Write) -> Result<Exit, Failure> {
     let config = &running.loaded.agent;
-    let mut door = Door::open(&config.http).await?;
+    let mut door = HttpListener::open(&config.http).await?;
     if let Some(door) = &mut door {
         door.settings.log_lines_lost = running.logs.lost();
     }
@@ -226,7 +226,7 @@ impl Running<'_> {
             tracing::info!("reloaded: nothing has changed");
         }
         for change in changes {
-            match self.take_up(agent, &newer, change.key).await {
+            match self.apply_key(agent, &newer, change.key).await {
                 Some(Ok(())) => tracing::info!("reloaded {change}"),
                 Some(Err(error)) => tracing::error!("{change} was not taken up: {error}"),
                 // It is named again at the next reload: it still waits for a restart.
@@ -241,7 +241,7 @@ impl Running<'_> {
     }
 
     /// Applies one key; returns `None` if that needs a restart.
-    async fn take_up(&mut self, agent: &Agent, newer: &Loaded, key: &str) -> Option<Result<(), String>> {
+    async fn apply_key(&mut self, agent: &Agent, newer: &Loaded, key: &str) -> Option<Result<(), String>> {
         match key {
             "tags" => {
                 let tags = &newer.agent.config.tags;
@@ -335,13 +335,13 @@ impl Announcement {
 
 /// An HTTP listener, with its access rules.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct HttpListener {
     pub(super) address: SocketAddr,
     listener: TcpListener,
     settings: HttpSettings,
 }
 
-impl Door {
+impl HttpListener {
     /// Listens at the configured address; returns `None` if there is none.
     pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
@@ -456,7 +456,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let mut config = AgentConfig::new(crate::Config::new("a").expect("a name")).http;
         config.bind = taken.local_addr().ok();
-        let failure = Door::open(&config).await.expect_err("it is taken");
+        let failure = HttpListener::open(&config).await.expect_err("it is taken");
         assert_eq!(failure.exit().code(), 3);
         assert!(failure.to_string().contains("--http"), "{failure}");
     }

@@ -14,7 +14,7 @@ use ureq::http::{Request, Response};
 use ureq::{AsSendBody, Body, BodyReader};
 
 use super::args::AgentAddress;
-use super::failure::{Exit, Failure, Prospect};
+use super::failure::{Exit, Failure, RetryOutlook};
 use super::human::plain;
 use super::sse::Frames;
 use crate::config::{DEFAULT_HTTP_PORT, Token, TokenFileError};
@@ -191,8 +191,8 @@ impl Client {
             None => Failure::failed(format!("{} answered {status} to {path}", plain(&self.address)))
                 .hint("is this a headcount agent? name one with --http"),
         };
-        let is_passing = matches!(status.as_u16(), 408 | 429 | 503);
-        Err(if is_passing { failure.with(Prospect::MaySucceed) } else { failure })
+        let is_transient = matches!(status.as_u16(), 408 | 429 | 503);
+        Err(if is_transient { failure.with(RetryOutlook::MaySucceed) } else { failure })
     }
 
     fn malformed(&self, error: &ureq::http::Error) -> Failure {
@@ -202,7 +202,7 @@ impl Client {
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let address = plain(&self.address);
-        let prospect = prospect(&error);
+        let retry_outlook = retry_outlook(&error);
         match error {
             ureq::Error::BadUri(what) => Failure::usage(format!("\"{address}\" is not an address of an agent: {what}"))
                 .hint("write it as in --http 127.0.0.1:7118"),
@@ -225,23 +225,23 @@ impl Client {
                     .hint("is it running? start one with `headcount agent`, or name another with --http")
             }
         }
-        .with(prospect)
+        .with(retry_outlook)
     }
 }
 
 /// Returns what a failed call says about the next one.
-fn prospect(error: &ureq::Error) -> Prospect {
+fn retry_outlook(error: &ureq::Error) -> RetryOutlook {
     match error {
-        ureq::Error::BadUri(_) => Prospect::Fails,
+        ureq::Error::BadUri(_) => RetryOutlook::Fails,
         ureq::Error::Io(error) => match error.kind() {
-            ErrorKind::ConnectionRefused => Prospect::NobodyListens,
+            ErrorKind::ConnectionRefused => RetryOutlook::NobodyListens,
             ErrorKind::UnexpectedEof
             | ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe => Prospect::HungUp,
-            _ => Prospect::MaySucceed,
+            | ErrorKind::BrokenPipe => RetryOutlook::HungUp,
+            _ => RetryOutlook::MaySucceed,
         },
-        _ => Prospect::MaySucceed,
+        _ => RetryOutlook::MaySucceed,
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
         assert!(text.starts_with(&format!("cannot reach an agent at {http}")), "{text}");
         assert!(text.contains("headcount agent") && text.contains("--http"), "{text}");
         assert_eq!(failure.exit(), Exit::FAILED);
-        assert_eq!(failure.prospect(), Prospect::NobodyListens);
+        assert_eq!(failure.retry_outlook(), RetryOutlook::NobodyListens);
     }
 
     #[test]

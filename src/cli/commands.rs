@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::args::{Format, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TargetArgs, WaitArgs};
 use super::client::Client;
-use super::failure::{Exit, Failure, Prospect};
+use super::failure::{Exit, Failure, RetryOutlook};
 use super::human::{self, plain};
 use super::table;
 use crate::json::{Info, JoinRequest, JoinResults, Member, Removed, SetTags};
@@ -76,16 +76,16 @@ fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
     let mut hung_up = false;
     loop {
         let seen = client.get_within::<Info>("/v1/info", LOOK_TIMEOUT);
-        let prospect = seen.as_ref().map_or_else(Failure::prospect, |_| Prospect::Fails);
+        let retry_outlook = seen.as_ref().map_or_else(Failure::retry_outlook, |_| RetryOutlook::Fails);
         match &seen {
             Ok(now) if now.run == info.run => {}
             Ok(_) => return Ok(()),
-            Err(_) if prospect == Prospect::NobodyListens => return Ok(()),
+            Err(_) if retry_outlook == RetryOutlook::NobodyListens => return Ok(()),
             // A single one may be a connection above the server's limit.
-            Err(_) if prospect == Prospect::HungUp && hung_up => return Ok(()),
+            Err(_) if retry_outlook == RetryOutlook::HungUp && hung_up => return Ok(()),
             Err(_) => {}
         }
-        hung_up = prospect == Prospect::HungUp;
+        hung_up = retry_outlook == RetryOutlook::HungUp;
         if Instant::now() >= deadline {
             let (node, seconds) = (plain(&info.node), LEAVE_TIMEOUT.as_secs());
             return Err(match seen {
@@ -164,7 +164,7 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
             }
             // Scripts also wait for an agent that does not run yet.
             Ok(_) => {}
-            Err(failure) if failure.is_passing() => {}
+            Err(failure) if failure.is_transient() => {}
             Err(_) => return seen.map(|_| Exit::FAILED),
         }
         let left = remaining();

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{Door, not_started, run_nodes};
+use super::agent::{HttpListener, not_started, run_nodes};
 use super::args::DevArgs;
 use super::failure::{Exit, Failure};
 use super::signals::{Request, Signals};
@@ -78,7 +78,7 @@ async fn told_to_stop(signals: &mut Signals) {
     while signals.recv().await == Request::Reload {}
 }
 
-async fn serve(door: Door, agent: Agent, stopping: CancellationToken) {
+async fn serve(door: HttpListener, agent: Agent, stopping: CancellationToken) {
     if let Err(error) = door.serve(agent.clone(), stopping).await {
         tracing::error!("HTTP of {} is no longer served: {error}", agent.me().id);
     }
@@ -93,7 +93,7 @@ struct Place<'a> {
 }
 
 /// Starts one node on its ports, or on free ones if those are taken.
-async fn start(place: &Place<'_>) -> Result<(Agent, Door), Failure> {
+async fn start(place: &Place<'_>) -> Result<(Agent, HttpListener), Failure> {
     let index = place.index;
     let name = name_of(index);
     let door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
@@ -108,7 +108,7 @@ async fn start(place: &Place<'_>) -> Result<(Agent, Door), Failure> {
     Ok((agent.map_err(|error| not_started(&error))?, door))
 }
 
-async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
+async fn open(wanted: u16, name: &str) -> Result<HttpListener, Failure> {
     // Checked first, since a listener that cannot be bound is a failure everywhere else.
     let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.is_ok();
     if !is_free {
@@ -116,7 +116,7 @@ async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 }));
     let config = HttpConfig { bind: Some(address), ..HttpConfig::default() };
-    Door::open(&config).await?.ok_or_else(|| Failure::failed("HTTP is off"))
+    HttpListener::open(&config).await?.ok_or_else(|| Failure::failed("HTTP is off"))
 }
 
 fn name_of(index: u16) -> String {

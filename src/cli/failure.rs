@@ -22,7 +22,7 @@ impl Exit {
     pub const CANNOT_BIND: Exit = Exit(3);
     // 4 to 7 are the agent's: state refused or in use, name in use, removed, refused by the cluster.
     /// Leadership ended before the command that ran under it: a later run may well succeed.
-    pub const LED_NO_MORE: Exit = Exit(75);
+    pub const LEADERSHIP_LOST: Exit = Exit(75);
     /// A second signal ended the process while it was leaving.
     pub const SECOND_SIGNAL: Exit = Exit(130);
 
@@ -62,13 +62,13 @@ pub(super) enum Failure {
         what: String,
         /// A thing to try.
         hint: Option<String>,
-        prospect: Prospect,
+        retry_outlook: RetryOutlook,
     },
 }
 
 /// The chance of the same request in a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Prospect {
+pub(super) enum RetryOutlook {
     /// The request fails again.
     Fails,
     /// The request may well succeed.
@@ -81,7 +81,7 @@ pub(super) enum Prospect {
 
 impl Failure {
     pub(super) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self::Told { exit, what: what.into(), hint: None, prospect: Prospect::Fails }
+        Self::Told { exit, what: what.into(), hint: None, retry_outlook: RetryOutlook::Fails }
     }
 
     pub(super) fn failed(what: impl Into<String>) -> Self {
@@ -99,23 +99,23 @@ impl Failure {
         self
     }
 
-    pub(super) fn with(mut self, expected: Prospect) -> Self {
-        if let Self::Told { prospect, .. } = &mut self {
-            *prospect = expected;
+    pub(super) fn with(mut self, expected: RetryOutlook) -> Self {
+        if let Self::Told { retry_outlook, .. } = &mut self {
+            *retry_outlook = expected;
         }
         self
     }
 
-    pub(super) fn prospect(&self) -> Prospect {
+    pub(super) fn retry_outlook(&self) -> RetryOutlook {
         match self {
-            Self::Output(_) => Prospect::Fails,
-            Self::Told { prospect, .. } => *prospect,
+            Self::Output(_) => RetryOutlook::Fails,
+            Self::Told { retry_outlook, .. } => *retry_outlook,
         }
     }
 
     /// Returns true if the same request may well succeed in a moment.
-    pub(super) fn is_passing(&self) -> bool {
-        self.prospect() != Prospect::Fails
+    pub(super) fn is_transient(&self) -> bool {
+        self.retry_outlook() != RetryOutlook::Fails
     }
 
     /// Returns the text without the hint.

@@ -23,7 +23,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use super::failure::Failure;
 use crate::config::{LogConfig, LogFormat};
-use crate::journal::{Item, Lossy};
+use crate::journal::{Item, LossyQueue};
 use crate::text::visible;
 
 /// The largest number of lines that wait for standard error.
@@ -38,7 +38,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The logs of this process.
 #[derive(Debug, Clone)]
 pub(super) struct Logs {
-    lines: Lossy<Vec<u8>>,
+    lines: LossyQueue<Vec<u8>>,
     level: reload::Handle<EnvFilter, Registry>,
 }
 
@@ -64,7 +64,7 @@ impl Logs {
 pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
     let no_thread = |error| Failure::failed(format!("cannot start a thread for logs: {error}"));
     let lines =
-        Lossy::start("headcount-err", MAX_QUEUED_LINES, writer(io::stderr(), config.format)).map_err(no_thread)?;
+        LossyQueue::start("headcount-err", MAX_QUEUED_LINES, writer(io::stderr(), config.format)).map_err(no_thread)?;
     let (filter, level) = reload::Layer::new(filter(&config.level)?);
     let layer = fmt::layer().with_writer(Lines(lines.clone())).with_ansi(false).log_internal_errors(false);
     let layer = match config.format {
@@ -94,7 +94,7 @@ fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 
 /// Writes an error message to standard error at the end of a process, and gives up after a moment if there is no
 /// reader. It may contain text that a user typed, so each line is made safe to show.
-pub(super) fn last_words(text: &str) {
+pub(super) fn print_final_error(text: &str) {
     let text: Vec<String> = text.lines().map(|line| visible(line, MAX_WORDS)).collect();
     let text = text.join("\n");
     let (done, is_done) = mpsc::channel();
@@ -153,10 +153,10 @@ fn own_line(level: &str, text: &str, format: LogFormat) -> Vec<u8> {
 }
 
 /// Puts tracing's lines into the queue.
-struct Lines(Lossy<Vec<u8>>);
+struct Lines(LossyQueue<Vec<u8>>);
 
 /// One line. Tracing formats it completely and writes it in one call.
-struct Line<'a>(&'a Lossy<Vec<u8>>);
+struct Line<'a>(&'a LossyQueue<Vec<u8>>);
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
@@ -211,7 +211,7 @@ mod tests {
     async fn a_full_disk_costs_lines_which_are_told_when_there_is_room_and_none_runs_into_another() {
         let disk = Disk::default();
         disk.0.lock().expect("not poisoned").1 = 6;
-        let lines = Lossy::start("test", 16, writer(disk.clone(), LogFormat::Text)).expect("a thread");
+        let lines = LossyQueue::start("test", 16, writer(disk.clone(), LogFormat::Text)).expect("a thread");
         for line in ["one\n", "two\n", "three\n"] {
             lines.push(line.as_bytes().to_vec());
         }
@@ -246,7 +246,7 @@ mod tests {
     fn a_line_without_end_is_cut() {
         let (sent, lines) = std::sync::mpsc::channel();
         let take = move |item| if let Item::One(line) = item { sent.send(line).is_ok() } else { true };
-        let queue = Lossy::start("test", 16, take).expect("a thread");
+        let queue = LossyQueue::start("test", 16, take).expect("a thread");
         let long = vec![b'x'; 4 * MAX_LINE_BYTES];
         assert_eq!(Line(&queue).write(&long).expect("never fails"), long.len());
         let line = lines.recv_timeout(Duration::from_secs(30)).expect("in time");

@@ -111,7 +111,7 @@ pub(super) fn listen(args: &ListenArgs, out: &mut impl Write) -> Result<Exit, Fa
             sleep(TRY_AGAIN);
             match client.stream(&path, None) {
                 Ok(stream) => break stream,
-                Err(failure) if failure.is_passing() => {}
+                Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
         };

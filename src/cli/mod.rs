@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::DONE,
         Err(failure) => {
-            logs::last_words(&format!("headcount: {failure}"));
+            logs::print_final_error(&format!("headcount: {failure}"));
             failure.exit()
         }
     };
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 /// Prints help and version to standard output, errors to standard error; returns the exit code.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        logs::last_words(error.render().to_string().trim_end());
+        logs::print_final_error(error.render().to_string().trim_end());
     } else {
         // The output may have no reader.
         let _ = error.print();

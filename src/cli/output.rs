@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::journal::{Item, Lossy};
+use crate::journal::{Item, LossyQueue};
 
 /// The largest number of lines that wait for standard output.
 const MAX_QUEUED_LINES: usize = 4_096;
@@ -21,7 +21,7 @@ pub(super) type Output = LineWriter<Lines>;
 /// Puts complete lines into the queue.
 #[derive(Debug)]
 pub(super) struct Lines {
-    queue: Lossy<Vec<u8>>,
+    queue: LossyQueue<Vec<u8>>,
     is_closed: Arc<AtomicBool>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn start(mut out: impl Write + Send + 'static) -> io::Result<Output> 
         closed.fetch_or(written.is_err(), Ordering::Relaxed);
         written.is_ok()
     };
-    let queue = Lossy::start("headcount-out", MAX_QUEUED_LINES, write)?;
+    let queue = LossyQueue::start("headcount-out", MAX_QUEUED_LINES, write)?;
     Ok(LineWriter::new(Lines { queue, is_closed }))
 }
 

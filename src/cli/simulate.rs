@@ -16,7 +16,7 @@ use super::progress::Progress;
 use crate::core::Settings;
 use crate::sim::campaign::{Campaign, run_seed_of};
 use crate::sim::page::page;
-use crate::sim::report::{Alarms, Rate, Report, Spread, Succession};
+use crate::sim::report::{Alarms, Rate, Report, Distribution, Succession};
 use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -64,7 +64,7 @@ fn figures(report: &Report) -> Json {
     of_disturbed["nodes"] = report.disturbed.into();
     let succession = report.succession.as_ref().map(|succession| {
         let Succession { stopped, claimed, known } = succession;
-        json!({ "stopped_after": spread(stopped.as_ref()), "claimed_after": spread(claimed.as_ref()), "known_after": spread(known.as_ref()) })
+        json!({ "stopped_after": distribution(stopped.as_ref()), "claimed_after": distribution(claimed.as_ref()), "known_after": distribution(known.as_ref()) })
     });
     json!({
         "scenario": report.scenario.name(),
@@ -77,8 +77,8 @@ fn figures(report: &Report) -> Json {
         "seed": report.seed,
         "formed": report.formed,
         "formed_after_ms": report.formed_after.map(milliseconds),
-        "suspect_after": spread(report.suspect.as_ref()),
-        "down_after": spread(report.down.as_ref()),
+        "suspect_after": distribution(report.suspect.as_ref()),
+        "down_after": distribution(report.down.as_ref()),
         "agreed_after_ms": report.converged_after.map(milliseconds),
         "succession": succession,
         "false_alarms": false_alarms,
@@ -92,8 +92,8 @@ fn figures(report: &Report) -> Json {
 }
 
 /// Formats the distribution of a figure over those who reported it.
-pub(super) fn spread(spread: Option<&Spread>) -> Json {
-    let Some(Spread { first, median, p99, last, reports, expected }) = spread.copied() else { return Json::Null };
+pub(super) fn distribution(distribution: Option<&Distribution>) -> Json {
+    let Some(Distribution { first, median, p99, last, reports, expected }) = distribution.copied() else { return Json::Null };
     json!({
         "first_ms": milliseconds(first),
         "median_ms": milliseconds(median),

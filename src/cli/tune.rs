@@ -12,7 +12,7 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
-use super::simulate::{milliseconds, spread};
+use super::simulate::{milliseconds, distribution};
 use crate::core::{Profile, Settings};
 use crate::json::Pace;
 use crate::sim::report::{Report, Short};
@@ -60,7 +60,7 @@ fn figures(proposal: &Proposal, report: Option<&Report>) -> Json {
         json!({
             "nodes": report.nodes,
             "bytes_per_second": report.idle.bytes,
-            "down_after": spread(report.down.as_ref()),
+            "down_after": distribution(report.down.as_ref()),
             "false_suspects": report.false_alarms.suspicions,
             "false_downs": report.false_alarms.deaths,
             "node_months": report.node_time.as_secs_f64() / MONTH.as_secs_f64(),

@@ -41,7 +41,7 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
             sleep(TRY_AGAIN);
             match client.stream(&path, printer.last.as_deref()) {
                 Ok(stream) => break stream,
-                Err(failure) if failure.is_passing() => {}
+                Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
         };

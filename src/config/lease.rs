@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::ConfigError;
 use crate::core::OutOfRange;
-use crate::core::election::LeaseTiming as Pace;
-use crate::lease::{LeaseName, LeaseTiming, MAX_LEASES, TimingError};
+use crate::core::election::LeaseTiming;
+use crate::lease::{LeaseName, ContenderTiming, MAX_LEASES, TimingError};
 use crate::text::{MAX_SHOWN, visible};
 
 /// The greatest statement timeout that is chosen by default.
@@ -61,10 +61,10 @@ impl Default for LeaseConfig {
 
 impl LeaseConfig {
     /// Returns all durations, for leases of this timing.
-    pub fn timing(&self, pace: Pace) -> LeaseTiming {
-        let Pace { lease_duration, renewal_interval } = pace;
+    pub fn timing(&self, pace: LeaseTiming) -> ContenderTiming {
+        let LeaseTiming { lease_duration, renewal_interval } = pace;
         let usual_timeout = (renewal_interval / 2).clamp(LEAST_STATEMENT_TIMEOUT, USUAL_STATEMENT_TIMEOUT);
-        LeaseTiming {
+        ContenderTiming {
             lease_duration,
             renewal_interval,
             liveness_window: self.liveness_window.unwrap_or(renewal_interval * 2),
@@ -74,7 +74,7 @@ impl LeaseConfig {
     }
 
     /// Returns the problems of this section if the mode is `lease`.
-    pub(super) fn problems(&self, pace: Pace) -> Vec<ConfigError> {
+    pub(super) fn problems(&self, pace: LeaseTiming) -> Vec<ConfigError> {
         let mut problems = Vec::new();
         match &self.url {
             None => problems.push(ConfigError::LeaseWithoutUrl),
@@ -235,7 +235,7 @@ mod tests {
     fn what_is_not_said_follows_from_the_lease() {
         let pace = crate::Config::new("a").expect("a name").leadership.timing;
         let usual = LeaseConfig::default().timing(pace);
-        assert_eq!(usual, LeaseTiming::of_lease(Duration::from_secs(15)));
+        assert_eq!(usual, ContenderTiming::of_lease(Duration::from_secs(15)));
         for profile in Profile::ALL {
             let pace = crate::Config::new("a").expect("a name").with_profile(profile).leadership.timing;
             assert_eq!(LeaseConfig::default().timing(pace).check(), Ok(()), "{profile}");

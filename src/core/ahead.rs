@@ -98,6 +98,6 @@ impl Core {
             ^ self.changed_at.as_nanos()
             ^ self.sequence
             ^ (sizes ^ found) as u64
-            ^ u64::from(self.attention.stretch())
+            ^ u64::from(self.local_health.stretch())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The reason why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Drop {
+pub enum DropReason {
     /// Too short, wrong magic, bytes that cannot be decoded or do not re-encode to themselves, values out of bounds.
     Malformed,
     /// A format version that this build does not speak.
@@ -44,50 +44,50 @@ pub enum Drop {
     Implausible,
 }
 
-impl Drop {
+impl DropReason {
     /// All reasons.
-    pub const ALL: [Drop; 18] = [
-        Drop::Malformed,
-        Drop::UnknownVersion,
-        Drop::UnknownKey,
-        Drop::OtherCluster,
-        Drop::Replayed,
-        Drop::Own,
-        Drop::UnknownRun,
-        Drop::UnknownMessage,
-        Drop::Unasked,
-        Drop::Outdated,
-        Drop::RateLimited,
-        Drop::TableFull,
-        Drop::WrongState,
-        Drop::Unproven,
-        Drop::Claimed,
-        Drop::Jumped,
-        Drop::Unread,
-        Drop::Implausible,
+    pub const ALL: [DropReason; 18] = [
+        DropReason::Malformed,
+        DropReason::UnknownVersion,
+        DropReason::UnknownKey,
+        DropReason::OtherCluster,
+        DropReason::Replayed,
+        DropReason::Own,
+        DropReason::UnknownRun,
+        DropReason::UnknownMessage,
+        DropReason::Unasked,
+        DropReason::Outdated,
+        DropReason::RateLimited,
+        DropReason::TableFull,
+        DropReason::WrongState,
+        DropReason::Unproven,
+        DropReason::Claimed,
+        DropReason::Jumped,
+        DropReason::Unread,
+        DropReason::Implausible,
     ];
 
     /// Returns the reason's name as a metric label.
     pub const fn name(self) -> &'static str {
         match self {
-            Drop::Malformed => "malformed",
-            Drop::UnknownVersion => "unknown_version",
-            Drop::UnknownKey => "unknown_key",
-            Drop::OtherCluster => "other_cluster",
-            Drop::Replayed => "replayed",
-            Drop::Own => "own",
-            Drop::UnknownRun => "unknown_run",
-            Drop::UnknownMessage => "unknown_message",
-            Drop::Unasked => "unasked",
-            Drop::Outdated => "outdated",
-            Drop::RateLimited => "rate_limited",
-            Drop::TableFull => "table_full",
-            Drop::WrongState => "wrong_state",
-            Drop::Unproven => "unproven",
-            Drop::Claimed => "claimed",
-            Drop::Jumped => "sequence_jump",
-            Drop::Unread => "unread",
-            Drop::Implausible => "implausible",
+            DropReason::Malformed => "malformed",
+            DropReason::UnknownVersion => "unknown_version",
+            DropReason::UnknownKey => "unknown_key",
+            DropReason::OtherCluster => "other_cluster",
+            DropReason::Replayed => "replayed",
+            DropReason::Own => "own",
+            DropReason::UnknownRun => "unknown_run",
+            DropReason::UnknownMessage => "unknown_message",
+            DropReason::Unasked => "unasked",
+            DropReason::Outdated => "outdated",
+            DropReason::RateLimited => "rate_limited",
+            DropReason::TableFull => "table_full",
+            DropReason::WrongState => "wrong_state",
+            DropReason::Unproven => "unproven",
+            DropReason::Claimed => "claimed",
+            DropReason::Jumped => "sequence_jump",
+            DropReason::Unread => "unread",
+            DropReason::Implausible => "implausible",
         }
     }
 }
@@ -153,7 +153,7 @@ pub struct Counters {
     pub pauses: u64,
     /// The lateness of this node's own ticks.
     pub tick_lateness: TickLateness,
-    drops: [u64; Drop::ALL.len()],
+    drops: [u64; DropReason::ALL.len()],
 }
 
 /// Counters of messages between programs. Every copy that comes from another member is delivered, a duplicate, or
@@ -179,17 +179,17 @@ pub struct MessageCounters {
     /// Copies of broadcasts sent to other members, of this node's own and of others'.
     pub copies_sent: u64,
     /// Broadcasts that gave way to later ones before their time: members that still lack them miss them.
-    pub evicted: u64,
+    pub removed_runs: u64,
 }
 
 impl Counters {
     /// Counts one drop.
-    pub(crate) fn drop(&mut self, reason: Drop) {
+    pub(crate) fn drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }
 
     /// Returns the number of drops for this reason.
-    pub fn dropped(&self, reason: Drop) -> u64 {
+    pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 }

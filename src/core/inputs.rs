@@ -9,7 +9,7 @@ use crate::core::doors::{Command, Input, Output};
 use crate::core::limits::MAX_FRAME_BYTES;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::wire::VoterWish;
+use crate::core::wire::VoterRequest;
 use crate::core::{Core, Phase};
 
 impl Core {
@@ -109,16 +109,16 @@ impl Core {
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
-            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
-            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
+            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterRequest::Add(id)),
+            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterRequest::Remove(id)),
             Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
             Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
             Command::ReplaceVoter { ticket, old, new } => {
-                self.asked_for_voters(ticket, VoterWish::Replace { old, new });
+                self.asked_for_voters(ticket, VoterRequest::Replace { old, new });
             }
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
-            Command::TellLease(word) => self.tell_lease_word(word),
+            Command::TellLease(word) => self.tell_lease_update(word),
             Command::Broadcast { .. }
             | Command::Send { .. }
             | Command::Request { .. }

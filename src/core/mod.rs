@@ -80,10 +80,10 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-pub use counters::{Counters, Drop, MessageCounters, TickLateness};
+pub use counters::{Counters, DropReason, MessageCounters, TickLateness};
 pub use doors::{
-    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
-    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
+    CoreInit, Command, CommandError, Contacted, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
+    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use member::{Change, ChangeKind};
@@ -99,32 +99,32 @@ use connectivity::Calls;
 use connectivity::Detours;
 use connectivity::Guests;
 use connectivity::Links;
-use detection::Attention;
+use detection::LocalHealth;
 use detection::Crashes;
 use detection::Inquiries;
 use detection::Observers;
 use detection::Partition;
 use discovery::Reunion;
-use dissemination::Disagreement;
+use dissemination::FingerprintMismatch;
 use dissemination::Flooding;
 use dissemination::Gossiping;
-use dissemination::LeaseWords;
+use dissemination::LeaseUpdates;
 use joining::Admissions;
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
 use joining::Rivals;
-use joining::{Serving, Transfer};
-use leadership::Leading;
+use joining::{ViewServer, Transfer};
+use leadership::LeaderTracker;
 use membership::Claims;
 use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
-use membership::{Acquaintance, Homes, Removals};
+use membership::{Arrivals, Homes, Removals};
 use messaging::Messaging;
-use packet::{Expected, NoticeRate, Questions};
+use packet::{ContactedAddresses, NoticeRate, Questions};
 use packet::{Inbox, Versions};
-use packet::{Keepsakes, Prover, Standings};
+use packet::{Keepsakes, Prover, Senders};
 use timers::{Timer, Timers};
 use view::Peer;
 use view::Tombstones;
@@ -158,10 +158,10 @@ pub struct Core {
     changed_at: Time,
     tombstones: Tombstones,
     /// Runs that were removed by force and spoke up at a higher incarnation before they were told: the removal holds for
-    /// the whole run. At most [`limits::MAX_EVICTED`], for [`limits::EVICTION_MEMORY`] after they last spoke up.
-    evicted: BTreeMap<Run, (u64, Time)>,
+    /// the whole run. At most [`limits::MAX_REMOVED`], for [`limits::REMOVAL_MEMORY`] after they last spoke up.
+    removed_runs: BTreeMap<Run, (u64, Time)>,
     incarnation: Incarnation,
-    attention: Attention,
+    local_health: LocalHealth,
     observers: Observers,
     inquiries: Inquiries,
     links: Links,
@@ -172,9 +172,9 @@ pub struct Core {
     partition: Partition,
     gossiping: Gossiping,
     flooding: Flooding,
-    disagreement: Disagreement,
+    fingerprint_mismatch: FingerprintMismatch,
     transfer: Option<Transfer>,
-    serving: Serving,
+    serving: ViewServer,
     confirmations: Confirmations,
     reunion: Reunion,
     joiners: Joiners,
@@ -182,7 +182,7 @@ pub struct Core {
     claims: Claims,
     departures: Departures,
     rivals: Rivals,
-    acquaintance: Acquaintance,
+    arrivals: Arrivals,
     removals: Removals,
     /// Questions to strangers.
     questions: Questions,
@@ -199,15 +199,15 @@ pub struct Core {
     /// Refusals to other clusters and versions.
     refusals: Questions,
     /// The addresses that this node contacted itself.
-    expected: Expected,
-    standings: Standings,
+    expected: ContactedAddresses,
+    senders: Senders,
     keepsakes: Keepsakes,
     homes: Homes,
     notices: NoticeRate,
-    lease_words: LeaseWords,
+    lease_updates: LeaseUpdates,
     messaging: Messaging,
     /// The state of leadership; `None` if leaders are not elected here.
-    leading: Option<Box<Leading>>,
+    tracker: Option<Box<LeaderTracker>>,
 }
 
 /// The stages of a node's own life.
@@ -228,30 +228,30 @@ impl Core {
     /// Brings a node to life. Drain [`Core::poll`] before anything else.
     ///
     /// # Panics
-    /// If `birth` breaks bounds that its maker must check: settings, incarnation, an address that cannot be reached.
-    pub fn new(birth: Birth, now: Time) -> Self {
-        birth.settings.check().expect("settings are checked before the core is born");
+    /// If `init` breaks bounds that its maker must check: settings, incarnation, an address that cannot be reached.
+    pub fn new(init: CoreInit, now: Time) -> Self {
+        init.settings.check().expect("settings are checked before the core is born");
         let record = Record {
-            id: birth.id,
-            run: birth.run,
-            incarnation: birth.incarnation,
+            id: init.id,
+            run: init.run,
+            incarnation: init.incarnation,
             status: Status::Joining,
-            address: birth.address,
-            api_address: birth.api_address,
-            tags: birth.tags,
-            timing: birth.settings.timing().expect("checked above"),
-            version: birth.version,
+            address: init.address,
+            api_address: init.api_address,
+            tags: init.tags,
+            timing: init.settings.timing().expect("checked above"),
+            version: init.version,
             protocol: ProtocolRange::OURS,
         };
-        assert!(birth.stored_bound >= birth.incarnation, "the first incarnation is stored before it is used");
+        assert!(init.stored_bound >= init.incarnation, "the first incarnation is stored before it is used");
         assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
-        let mut rng = ChaCha8Rng::seed_from_u64(birth.random_seed);
+        let mut rng = ChaCha8Rng::seed_from_u64(init.random_seed);
         // Hidden from others like the seed itself: it places in tables what they choose.
-        let key = xxhash_rust::xxh3::xxh3_64(&birth.random_seed.to_le_bytes());
+        let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
         let mut core = Self {
             now,
-            run: birth.run,
-            cluster: Header::cluster_hash(birth.cluster.as_str()),
+            run: init.run,
+            cluster: Header::cluster_hash(init.cluster.as_str()),
             prover: Prover::new(&mut rng),
             phase: Phase::Stopped,
             sequence: 0,
@@ -264,11 +264,11 @@ impl Core {
             view: View::new(key),
             changed_at: now,
             tombstones: Tombstones::default(),
-            evicted: BTreeMap::new(),
-            incarnation: Incarnation::new(birth.stored_bound),
-            attention: Attention::new(now),
+            removed_runs: BTreeMap::new(),
+            incarnation: Incarnation::new(init.stored_bound),
+            local_health: LocalHealth::new(now),
             observers: Observers::new(
-                birth.settings.observers,
+                init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
             inquiries: Inquiries::default(),
@@ -277,14 +277,14 @@ impl Core {
             detours: Detours::default(),
             calls: Calls::default(),
             crashes: Crashes::default(),
-            partition: Partition::new(&birth.settings),
+            partition: Partition::new(&init.settings),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
-            disagreement: Disagreement::default(),
+            fingerprint_mismatch: FingerprintMismatch::default(),
             transfer: None,
-            serving: Serving::default(),
+            serving: ViewServer::default(),
             confirmations: Confirmations::default(),
-            reunion: Reunion::new(birth.seeds, birth.remembered),
+            reunion: Reunion::new(init.seeds, init.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
@@ -294,27 +294,27 @@ impl Core {
             burials: Questions::of_weight(),
             objections: Questions::of_weight(),
             refusals: Questions::of_weight(),
-            expected: Expected::default(),
-            standings: Standings::default(),
+            expected: ContactedAddresses::default(),
+            senders: Senders::default(),
             keepsakes: Keepsakes::default(),
             homes: Homes::default(),
             claims: Claims::default(),
             departures: Departures::default(),
             rivals: Rivals::default(),
-            acquaintance: Acquaintance::default(),
+            arrivals: Arrivals::default(),
             removals: Removals::default(),
             notices: NoticeRate::default(),
-            lease_words: LeaseWords::default(),
+            lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
-            leading: None,
-            settings: birth.settings,
+            tracker: None,
+            settings: init.settings,
             rng,
         };
         let record = Arc::new(record);
         let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
         debug_assert_eq!(me, View::ME);
         core.report(None, &record, None);
-        if let Some(quorum) = birth.leadership {
+        if let Some(quorum) = init.leadership {
             core.begin_electing(quorum);
         }
         core.start_joining();
@@ -372,7 +372,7 @@ impl Core {
         self.flooding.forget(slot);
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
-        self.acquaintance.forget(slot);
+        self.arrivals.forget(slot);
         self.removals.forget(run);
         self.keepsakes.forget(run);
         self.homes.forget(run);
@@ -381,7 +381,7 @@ impl Core {
         self.drop_link(run);
         self.process_answers(run);
         self.inquiries.forget(run);
-        self.is_accounted_for(run, true);
+        self.account_for(run, true);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {

@@ -31,7 +31,7 @@ pub struct Sizes {
     /// Strangers that were answered or asked lately.
     pub strangers: usize,
     /// Removed runs that have yet to be told.
-    pub evicted: usize,
+    pub removed_runs: usize,
     /// Messages between programs that are kept or on their way, and what recognises copies of them.
     pub messages: usize,
 }
@@ -49,9 +49,9 @@ impl Core {
             inquiries: self.inquiries.size() + self.departures.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
-            aliases: self.standings.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
+            aliases: self.senders.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
             strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
-            evicted: self.evicted.len(),
+            removed_runs: self.removed_runs.len(),
             messages: self.messaging.size(),
         }
     }

@@ -18,7 +18,7 @@ use super::input::{Body, Named};
 use super::listing::{Listing, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use super::table::{Kind, Line};
+use super::table::{Kind, ConnectionState};
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{Status, Tags};
 use crate::json;
@@ -29,7 +29,7 @@ pub(super) async fn info(State(app): State<App>, _: NoQuery) -> Result<Json<json
 
 pub(super) async fn members(
     State(app): State<App>,
-    Extension(line): Extension<Arc<Line>>,
+    Extension(line): Extension<Arc<ConnectionState>>,
     query: Pairs,
 ) -> Result<Response, Refusal> {
     query.only(&["status", "tag"])?;

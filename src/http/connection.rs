@@ -7,7 +7,7 @@
 //! - The table of connections always knows the phase of this one. hyper reads only when it needs a request or the rest
 //!   of one, and not while it answers: so a read that waits means that the peer has not sent its part yet.
 //! - A peer that closes its half still gets its answer. A stream's peer that hung up is noticed by the next bytes sent
-//!   to it, which [`Line::end`] asks for.
+//!   to it, which [`ConnectionState::end`] asks for.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,7 +29,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::table::{Kind, Line, Phase, Seat};
+use super::table::{Kind, ConnectionState, Phase, Seat};
 use super::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.
@@ -59,7 +59,7 @@ pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdow
 /// The router; it learns with each request which connection the request came by.
 struct Answering {
     router: TowerToHyperService<Router>,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
 }
 
 impl Service<Request<Incoming>> for Answering {
@@ -95,13 +95,13 @@ impl HangUp for TcpStream {
 #[derive(Debug)]
 struct Watched<T = TcpStream> {
     stream: T,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     deadline: Pin<Box<Sleep>>,
     silence: Duration,
 }
 
 impl<T> Watched<T> {
-    fn new(stream: T, silence: Duration, line: Arc<Line>) -> Self {
+    fn new(stream: T, silence: Duration, line: Arc<ConnectionState>) -> Self {
         Self { stream, line, deadline: Box::pin(tokio::time::sleep(silence)), silence }
     }
 
@@ -121,7 +121,7 @@ impl<T> Watched<T> {
     ) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Ready(Ok(bytes)) if *bytes > 0 || wanted == 0 => {
-                self.line.got_on();
+                self.line.progressed();
                 self.deadline.as_mut().reset(Instant::now() + self.silence);
             }
             Poll::Ready(_) => {}

@@ -23,7 +23,7 @@ use super::frames::{COMMENT, frame, head};
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
-use super::table::{Hold, Kind, Line};
+use super::table::{Hold, Kind, ConnectionState};
 use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
 use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
@@ -37,7 +37,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 pub(super) async fn events(
     State(app): State<App>,
-    Extension(line): Extension<Arc<Line>>,
+    Extension(line): Extension<Arc<ConnectionState>>,
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Refusal> {
@@ -145,7 +145,7 @@ fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
 /// The stream of one caller.
 struct Feed {
     app: App,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     run: Run,
     filter: Filter,
     /// The nodes to include in snapshots; all, if empty.
@@ -163,7 +163,7 @@ struct Feed {
 }
 
 impl Feed {
-    async fn open(app: App, line: Arc<Line>, hold: Hold, filter: Filter, nodes: Vec<NodeId>, start: &Start) -> Self {
+    async fn open(app: App, line: Arc<ConnectionState>, hold: Hold, filter: Filter, nodes: Vec<NodeId>, start: &Start) -> Self {
         let run = app.agent.run();
         let resumed = match start {
             Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).map_err(Some),

@@ -23,9 +23,9 @@ use futures_util::StreamExt as _;
 use super::body::{self, Whole};
 use super::host::Names;
 use super::problem::Refusal;
-use super::table::{Kind, Line};
+use super::table::{Kind, ConnectionState};
 use super::{
-    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token,
+    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, MAX_COUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, Token,
 };
 
 /// The paths that never ask for a token.
@@ -49,7 +49,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if let Err(refusal) = checked.and_then(|()| check_origin(request.headers())) {
         return refusal.into_response();
     }
-    let line = request.extensions().get::<Arc<Line>>().cloned();
+    let line = request.extensions().get::<Arc<ConnectionState>>().cloned();
     // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
     let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
@@ -74,7 +74,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         Ok(next.run(request).await)
     };
     match tokio::time::timeout(patience, answer).await {
-        Ok(Ok(response)) => weighed(&app, line, response).unwrap_or_else(Refusal::into_response),
+        Ok(Ok(response)) => count_answer(&app, line, response).unwrap_or_else(Refusal::into_response),
         Ok(Err(refusal)) => Refusal::into_response(refusal),
         Err(_) => Refusal::timeout(patience.as_secs()).into_response(),
     }
@@ -82,12 +82,12 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
 
 /// Counts an answer that was made whole, if it is large: it takes a place among the large answers, and its bytes count
 /// until they have been read.
-fn weighed(app: &App, line: Option<Arc<Line>>, response: Response) -> Result<Response, Refusal> {
-    let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_FREE_BYTES as u64);
+fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Response) -> Result<Response, Refusal> {
+    let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_UNCOUNTED_ANSWER_BYTES as u64);
     let (Some(size), Some(line)) = (size, line) else { return Ok(response) };
     let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
     // An answer that is larger than the whole budget may still be sent alone.
-    let weight = size.min(MAX_WEIGHED_BYTES as u64).div_ceil(1024) as u32;
+    let weight = size.min(MAX_COUNTED_ANSWER_BYTES as u64).div_ceil(1024) as u32;
     let Ok(weight) = Arc::clone(&app.weight).try_acquire_many_owned(weight) else {
         app.table.shed_stalled_answer();
         return Err(Refusal::too_many_answers());

@@ -22,7 +22,7 @@ use super::problem::Refusal;
 use super::{App, table};
 use crate::agent::{Agent, Info, Leadership, LeaseFigures};
 use crate::config::LeadershipMode;
-use crate::core::{Drop, LeadershipState, Status, TickLateness};
+use crate::core::{DropReason, LeadershipState, Status, TickLateness};
 use crate::lease::LeaseName;
 
 /// The greatest number of nodes of the table that are shown: label values have to be few.
@@ -224,7 +224,7 @@ impl Collector for Figures {
             "dropped",
             "What was received and not used",
             "reason",
-            Drop::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason))),
+            DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason))),
             MetricType::Counter,
         )
     }

@@ -26,7 +26,7 @@
 //!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
-//!     [`MAX_FREE_BYTES`] together weigh at most [`MAX_WEIGHED_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
+//!     [`MAX_UNCOUNTED_ANSWER_BYTES`] together weigh at most [`MAX_COUNTED_ANSWER_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
 //!     beyond [`SMALL_BODY_BYTES`] are read at a time.
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (Bytes that are not HTTP
 //!   at all are answered by the HTTP library with a bare 400 or 431.)
@@ -93,9 +93,9 @@ pub const MAX_LARGE_BODIES: usize = 64;
 /// bytes.
 pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
 /// The largest answer that is not counted, in bytes.
-pub const MAX_FREE_BYTES: usize = 64 * 1024;
+pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 64 * 1024;
 /// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
-pub const MAX_WEIGHED_BYTES: usize = 32 * 1024 * 1024;
+pub const MAX_COUNTED_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// The number of connections that may wait to be accepted; the system may allow fewer.
 pub const LISTEN_BACKLOG: u32 = 1_024;
 /// The default number of connections open at one time, event streams included.
@@ -224,7 +224,7 @@ fn router(
         listings: Listings::new(agent.clone()),
         frames: SharedFrames::new(agent.run()),
         log_lines_lost,
-        weight: Arc::new(Semaphore::new(MAX_WEIGHED_BYTES / 1024)),
+        weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
         bodies: body::permits(),
         agent,
         shutdown,

@@ -6,7 +6,7 @@
 //! alone; it does not report failed writes, and prints to standard output when it cannot end in time.)
 //!
 //! Invariants:
-//! - [`Lossy::push`] never waits, and never runs the consumer.
+//! - [`LossyQueue::push`] never waits, and never runs the consumer.
 //! - Lost items are counted, whether the queue was full, the consumer failed, or it panicked. The consumer is told the
 //!   number once, as soon as it has succeeded again.
 //! - The thread ends when all handles are gone and the queue is empty. It is never waited for.
@@ -33,7 +33,7 @@ pub(crate) enum Item<T> {
 
 /// A handle to the queue. Clones push into the same one.
 #[derive(Debug)]
-pub(crate) struct Lossy<T> {
+pub(crate) struct LossyQueue<T> {
     /// Unbounded by itself, since a bounded channel of the standard library allocates the memory of all its places at
     /// once.
     jobs: Sender<Job<T>>,
@@ -50,7 +50,7 @@ enum Job<T> {
     Flush(oneshot::Sender<()>),
 }
 
-impl<T> Clone for Lossy<T> {
+impl<T> Clone for LossyQueue<T> {
     fn clone(&self) -> Self {
         Self {
             jobs: self.jobs.clone(),
@@ -61,7 +61,7 @@ impl<T> Clone for Lossy<T> {
     }
 }
 
-impl<T: Send + 'static> Lossy<T> {
+impl<T: Send + 'static> LossyQueue<T> {
     /// Starts the thread. `consume` returns true for each item that it handled successfully.
     pub(crate) fn start(
         thread: &str,
@@ -148,7 +148,7 @@ mod tests {
     type Seen = Arc<Mutex<Vec<Item<u32>>>>;
 
     /// Creates a queue whose consumer waits for a permit per item.
-    fn gated(capacity: usize) -> (Lossy<u32>, mpsc::Sender<()>, Seen) {
+    fn gated(capacity: usize) -> (LossyQueue<u32>, mpsc::Sender<()>, Seen) {
         let seen = Seen::default();
         let (permit, permits) = mpsc::channel();
         let sink = Arc::clone(&seen);
@@ -157,7 +157,7 @@ mod tests {
             sink.lock().expect("not poisoned").push(item);
             is_open
         };
-        (Lossy::start("test", capacity, consume).expect("a thread"), permit, seen)
+        (LossyQueue::start("test", capacity, consume).expect("a thread"), permit, seen)
     }
 
     #[tokio::test]
@@ -190,7 +190,7 @@ mod tests {
             sink.lock().expect("not poisoned").push(item);
             is_good
         };
-        let queue = Lossy::start("test", 16, consume).expect("a thread");
+        let queue = LossyQueue::start("test", 16, consume).expect("a thread");
         (0..4).for_each(|item| queue.push(item));
         queue.flush(LONG).await;
         assert_eq!(queue.lost(), 2);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_thread_ends_with_its_last_handle() {
         let (ended, end) = mpsc::channel::<()>();
-        let queue = Lossy::start("test", 1, move |_: Item<u32>| ended.send(()).is_ok()).expect("a thread");
+        let queue = LossyQueue::start("test", 1, move |_: Item<u32>| ended.send(()).is_ok()).expect("a thread");
         let other = queue.clone();
         drop(queue);
         drop(other);

@@ -1,6 +1,6 @@
 //! The agent's journal: the messages to its operator, on their way to the tracing subscriber.
 //!
-//! Purpose: subscribers belong to the user, and may block for ever or panic. So lines travel through a [`Lossy`] queue to a
+//! Purpose: subscribers belong to the user, and may block for ever or panic. So lines travel through a [`LossyQueue`] to a
 //! thread of their own, which alone calls the subscriber. Each line is in the span `headcount{agent=…}`, by which several
 //! agents of one process, or the collected logs of many, are told apart.
 //!
@@ -23,7 +23,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Level, debug, error, error_span, info, warn};
 
-pub(crate) use lossy::{Item, Lossy};
+pub(crate) use lossy::{Item, LossyQueue};
 
 use crate::core::{NodeId, Notice};
 use crate::event::Event;
@@ -38,18 +38,18 @@ pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
 /// A handle to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
-    lines: Lossy<Line>,
-    pace: Arc<Mutex<Pace>>,
+    lines: LossyQueue<Line>,
+    pace: Arc<Mutex<RateLimit>>,
 }
 
 /// The number of lines in the present second.
 #[derive(Debug)]
-struct Pace {
+struct RateLimit {
     began: Instant,
     lines: u32,
 }
 
-impl Pace {
+impl RateLimit {
     fn admits(&mut self, now: Instant) -> bool {
         if now.duration_since(self.began) >= Duration::from_secs(1) {
             *self = Self { began: now, lines: 0 };
@@ -81,8 +81,8 @@ impl Journal {
             }
             true
         };
-        let pace = Pace { began: Instant::now(), lines: 0 };
-        Ok(Self { lines: Lossy::start("headcount-log", MAX_QUEUED_LINES, write)?, pace: Arc::new(Mutex::new(pace)) })
+        let pace = RateLimit { began: Instant::now(), lines: 0 };
+        Ok(Self { lines: LossyQueue::start("headcount-log", MAX_QUEUED_LINES, write)?, pace: Arc::new(Mutex::new(pace)) })
     }
 
     /// Writes a line about an event.
@@ -219,8 +219,8 @@ pub(crate) mod tests {
     #[test]
     fn a_second_has_so_many_lines_about_members_and_the_next_as_many_again() {
         let now = Instant::now();
-        let mut pace = Pace { began: now, lines: 0 };
-        let admitted = |pace: &mut Pace, at: Instant| (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at)).count();
+        let mut pace = RateLimit { began: now, lines: 0 };
+        let admitted = |pace: &mut RateLimit, at: Instant| (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at)).count();
         assert_eq!(admitted(&mut pace, now) as u32, MAX_EVENT_LINES);
         assert_eq!(admitted(&mut pace, now + Duration::from_millis(999)), 0);
         assert_eq!(admitted(&mut pace, now + Duration::from_secs(1)) as u32, MAX_EVENT_LINES);

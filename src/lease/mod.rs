@@ -29,11 +29,11 @@ mod token;
 #[cfg(test)]
 pub(crate) use contender::flaw::Flaw;
 pub use contender::{
-    Claim, Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
+    Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
     TimingError, TooManyLeases,
 };
 pub use name::LeaseName;
-pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, Wish};
+pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, StepRequest};
 pub use token::Token;
 
 /// The largest number of leases that one agent contends for.

@@ -47,12 +47,12 @@ pub struct Step {
     /// The lease.
     pub lease: LeaseName,
     /// The request.
-    pub wish: Wish,
+    pub request: StepRequest,
 }
 
 /// The kinds of requests about a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum StepRequest {
     /// Reads the lease.
     Watch,
     /// Takes the lease, if nobody holds it, or if the database's clock says that it has expired *and* its holder's
@@ -78,7 +78,7 @@ pub enum Wish {
     /// Gives the lease up, if this node holds it under one of the tokens `held`, expired or not: it is free at once,
     /// for everybody.
     Release {
-        /// The tokens that may stand in the row, as in [`Wish::Renew`].
+        /// The tokens that may stand in the row, as in [`StepRequest::Renew`].
         held: Vec<Token>,
     },
 }

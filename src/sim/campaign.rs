@@ -10,7 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::adversary::{Mischief, Mood};
+use super::adversary::{AdversaryCounts, Attack};
 use super::faults::{DiskFate, Operation, Schedule, Talk};
 use super::invariants::{Invariant, LeaseReached, Violation};
 use super::network::Conditions;
@@ -72,7 +72,7 @@ pub struct Outcome {
     /// Number of nodes at the beginning.
     pub nodes: usize,
     /// Counts of what the adversary did and received.
-    pub mischief: Mischief,
+    pub counts: AdversaryCounts,
     /// Number of operations that made sense when their time came.
     pub faults: usize,
     /// Virtual time that passed.
@@ -173,7 +173,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         run.operations
             .push(format!("{} nodes, {} of them vote{}", schedule.nodes, schedule.voters, schedule.variation));
         run.world = Some(World::with_tamper(options, tamper));
-        run.mood = schedule.mood(seed);
+        run.attack = schedule.attack(seed);
         run.through(schedule);
     }))
     .err()
@@ -189,7 +189,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         campaign: if variation.is_large { Campaign::Large } else { Campaign::Small },
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,
-        mischief: world.map_or_else(Mischief::default, World::mischief),
+        counts: world.map_or_else(AdversaryCounts::default, World::counts),
         faults: run.faults,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
@@ -207,7 +207,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
 #[derive(Default)]
 struct Run {
     world: Option<World>,
-    mood: Option<Mood>,
+    attack: Option<Attack>,
     faults: usize,
     operations: Vec<String>,
     converged_after: Option<Duration>,
@@ -219,22 +219,22 @@ impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
         let is_large = schedule.variation.is_large;
-        if let Some(mood) = self.mood {
+        if let Some(attack) = self.attack {
             let when = if is_large { "around every fault" } else { "all along" };
-            self.operations.push(format!("an adversary {when}: {mood:?}"));
-            if matches!(mood, Mood::SecondOwner | Mood::Goodbyes) {
+            self.operations.push(format!("an adversary {when}: {attack:?}"));
+            if matches!(attack, Attack::SecondOwner | Attack::Goodbyes) {
                 // A name that is not taken yet belongs to the first node to ask for it; and the adversary would be a
                 // founder.
                 world.run_until(FORMED);
             }
         }
         for (at, operation) in &schedule.operations {
-            if let Some(mood) = self.mood {
+            if let Some(attack) = self.attack {
                 if is_large {
                     world.run_until(world.now().max(at.saturating_sub(COMES_BEFORE)));
                 }
-                if world.mood().is_none() {
-                    world.invite(mood, CROWD);
+                if world.attack().is_none() {
+                    world.start_adversary(attack, CROWD);
                 }
             }
             world.run_until(*at);
@@ -246,9 +246,9 @@ impl Run {
             let mark = if made_sense { "" } else { " (no effect)" };
             self.operations.push(format!("{:9.4}s {operation}{mark}", at.as_secs_f64()));
             world.say(|| format!("*** {operation}{mark}"));
-            if is_large && self.mood.is_some() {
+            if is_large && self.attack.is_some() {
                 world.run_for(STAYS_AFTER);
-                world.dismiss();
+                world.stop_adversary();
             }
         }
         world.run_until(schedule.heal_at);
@@ -371,7 +371,7 @@ fn check_reach(world: &mut World) {
 
 /// Checks that nodes that have agreed for a while keep nothing but members in their tables.
 fn check_what_is_left(world: &mut World) {
-    if !world.options().timely || world.was_visited() || !world.violations().is_empty() {
+    if !world.options().timely || world.had_adversary() || !world.violations().is_empty() {
         return;
     }
     if let Some((node, left)) = world.left_over() {

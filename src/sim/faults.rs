@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::network::{Burst, Conditions, Cut, Latency, NodeLoss, NodeSet, Stops};
+use super::network::{Burst, Conditions, Cut, Latency, NodeLoss, NodeSet, CutTraffic};
 use super::random::{Purpose, Random};
 use super::streams::Tcp;
 use super::world::World;
@@ -68,7 +68,7 @@ pub enum Operation {
     /// Datagrams from or to a node are lost with these chances.
     Lossy(usize, NodeLoss, Duration),
     /// The conditions of the whole network change.
-    Weather(Conditions, Duration),
+    SetConditions(Conditions, Duration),
     /// A node leaves.
     Leave(usize),
     /// A node removes another one.
@@ -95,7 +95,7 @@ pub enum Operation {
     /// Several nodes leave at one instant.
     MassLeave(Vec<usize>),
     /// Traffic of some kind does not pass from the first to the second node of each pair. All other nodes hear both.
-    Pairs(Vec<(usize, usize)>, Stops, Duration),
+    Pairs(Vec<(usize, usize)>, CutTraffic, Duration),
     /// No datagram passes between any two nodes; connections do.
     NoDatagrams(Duration),
     /// Nothing reaches a node, and all others hear it.
@@ -169,7 +169,7 @@ impl Operation {
                 world.set_node_loss(*node, *loss, *lasting);
                 true
             }
-            Operation::Weather(conditions, lasting) => {
+            Operation::SetConditions(conditions, lasting) => {
                 world.disturb(*conditions, *lasting);
                 true
             }
@@ -207,26 +207,26 @@ impl Operation {
             Operation::Pairs(pairs, stops, lasting) => {
                 for (one, other) in pairs {
                     let cut = Cut::new(NodeSet::of(&[*one]), NodeSet::of(&[*other]));
-                    world.add_cut(cut.stopping(*stops).blaming(Vec::new()), Some(*lasting));
+                    world.add_cut(cut.stopping(*stops).limiting_suspicion_to(Vec::new()), Some(*lasting));
                 }
                 true
             }
             Operation::NoDatagrams(lasting) => {
                 let everybody = || NodeSet::of(&[]).rest();
-                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams);
+                let cut = Cut::new(everybody(), everybody()).stopping(CutTraffic::Datagrams);
                 // A node that observes without being observed has no link, and hears from the others only; so does
                 // every node for a while after connections were disturbed.
                 let blames_nobody = world.observe_each_other() && world.are_links_up();
-                let cut = if blames_nobody { cut.blaming(Vec::new()) } else { cut };
+                let cut = if blames_nobody { cut.limiting_suspicion_to(Vec::new()) } else { cut };
                 world.add_cut(cut, Some(*lasting));
                 true
             }
             Operation::Deafen(node, lasting) => {
                 let deaf = NodeSet::of(&[*node]);
-                let cut = Cut::new(deaf.rest(), deaf).all_around();
+                let cut = Cut::new(deaf.rest(), deaf).including_outside();
                 // Nodes with different numbers of observers may observe members that do not send to them. Such a node
                 // has asked others all along, and takes a moment to learn that it hears nothing any more.
-                let cut = if world.observe_each_other() { cut.blaming(vec![*node]) } else { cut };
+                let cut = if world.observe_each_other() { cut.limiting_suspicion_to(vec![*node]) } else { cut };
                 world.add_cut(cut, Some(*lasting));
                 world.core(*node).is_some()
             }
@@ -301,7 +301,7 @@ impl fmt::Display for Operation {
             Operation::Lossy(node, NodeLoss { outgoing, incoming }, lasting) => {
                 write!(f, "lose {outgoing:.2} from and {incoming:.2} to {node} for {lasting:.1?}")
             }
-            Operation::Weather(conditions, lasting) => {
+            Operation::SetConditions(conditions, lasting) => {
                 let Conditions { latency, loss, burst, duplicate, corrupt, late } = conditions;
                 write!(f, "network for {lasting:.1?}: latency {:?}+{:?}", latency.base, latency.jitter)?;
                 write!(f, " loss {loss:.2} burst {} dup {duplicate:.2} corrupt {corrupt:.2}", burst.is_some())?;
@@ -346,7 +346,7 @@ pub struct Schedule {
 }
 
 /// The generator's assumptions about the nodes: used only to make schedules that are mostly sensible.
-struct Beliefs {
+struct AssumedState {
     running: Vec<bool>,
 }
 
@@ -361,12 +361,12 @@ impl Schedule {
         let mut random = Random::new(seed, Purpose::Faults);
         let nodes = random.between(3, 7) as usize;
         let count = random.between(Self::LEAST, Self::LEAST + 10);
-        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        let mut assumed = AssumedState { running: vec![true; nodes] };
         // Mostly there is time to form a cluster first; sometimes not.
         let mut at = random.duration(Duration::from_millis(200), Duration::from_secs(5));
         let mut operations = Vec::new();
         while (operations.len() as u64) < count {
-            operations.push((at, beliefs.next(&mut random)));
+            operations.push((at, assumed.next(&mut random)));
             // Faults come in clusters, so that they overlap.
             let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
             at += random.duration(Duration::ZERO, pause);
@@ -382,7 +382,7 @@ impl Schedule {
     }
 }
 
-impl Beliefs {
+impl AssumedState {
     fn next(&mut self, random: &mut Random) -> Operation {
         loop {
             if let Some(operation) = self.propose(random) {
@@ -428,7 +428,7 @@ impl Beliefs {
                 let to = (0..self.running.len()).filter(|node| !from.contains(node)).collect();
                 Some(Operation::OneWayCut(from, to, seconds(random, 500, 8_000)))
             }
-            13 | 14 => Some(Operation::Weather(weather(random), seconds(random, 500, 8_000))),
+            13 | 14 => Some(Operation::SetConditions(weather(random), seconds(random, 500, 8_000))),
             15 => {
                 let node = self.some(random, true).filter(|_| self.count() > 1)?;
                 self.running[node] = false;
@@ -577,10 +577,10 @@ mod tests {
     fn somebody_always_runs() {
         for seed in 0..100 {
             let mut random = Random::new(seed, Purpose::Faults);
-            let mut beliefs = Beliefs { running: vec![true; 3] };
+            let mut assumed = AssumedState { running: vec![true; 3] };
             for _ in 0..200 {
-                beliefs.next(&mut random);
-                assert!(beliefs.count() >= 1);
+                assumed.next(&mut random);
+                assert!(assumed.count() >= 1);
             }
         }
     }

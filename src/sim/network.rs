@@ -162,7 +162,7 @@ pub struct Network {
 
 /// The kinds of traffic that a cut stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stops {
+pub enum CutTraffic {
     /// Datagrams and connections.
     #[default]
     Everything,
@@ -177,43 +177,43 @@ pub enum Stops {
 pub struct Cut {
     from: NodeSet,
     to: NodeSet,
-    stops: Stops,
+    stops: CutTraffic,
     /// Start and period of an alternating cut: it stands for one period, is gone for the next, and so on.
     turns: Option<(Nanos, Nanos)>,
     /// Nodes that may be suspected because of the cut; `None` means every node.
-    blamed: Option<Vec<usize>>,
+    suspectable: Option<Vec<usize>>,
     /// True if the cut also stops packets from outside the cluster.
-    is_all_around: bool,
+    includes_outside: bool,
 }
 
 impl Cut {
     /// A cut of all traffic from `from` to `to`.
     pub fn new(from: NodeSet, to: NodeSet) -> Self {
-        Self { from, to, stops: Stops::Everything, turns: None, blamed: None, is_all_around: false }
+        Self { from, to, stops: CutTraffic::Everything, turns: None, suspectable: None, includes_outside: false }
     }
 
     /// Restricts the cut to these kinds of traffic.
     #[must_use]
-    pub fn stopping(self, stops: Stops) -> Self {
+    pub fn stopping(self, stops: CutTraffic) -> Self {
         Self { stops, ..self }
     }
 
     /// Stops packets from outside the cluster as well.
     #[must_use]
-    pub fn all_around(self) -> Self {
-        Self { is_all_around: true, ..self }
+    pub fn including_outside(self) -> Self {
+        Self { includes_outside: true, ..self }
     }
 
     /// States that no other nodes than these may be suspected because of the cut: all others hear each other well
     /// enough.
     #[must_use]
-    pub fn blaming(self, nodes: Vec<usize>) -> Self {
-        Self { blamed: Some(nodes), ..self }
+    pub fn limiting_suspicion_to(self, nodes: Vec<usize>) -> Self {
+        Self { suspectable: Some(nodes), ..self }
     }
 
     /// Returns the nodes that may be suspected because of the cut; `None` means every node.
-    pub(crate) fn blamed(&self) -> Option<&[usize]> {
-        self.blamed.as_deref()
+    pub(crate) fn suspectable(&self) -> Option<&[usize]> {
+        self.suspectable.as_deref()
     }
 
     fn holds(&self, now: Nanos) -> bool {
@@ -288,7 +288,7 @@ impl Network {
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
         for (from, to) in [(one, other), (other, one)] {
             let (from, to) = (NodeSet::of(&[from]), NodeSet::of(&[to]));
-            self.add_cut(Cut::new(from, to).stopping(Stops::Datagrams));
+            self.add_cut(Cut::new(from, to).stopping(CutTraffic::Datagrams));
         }
     }
 
@@ -322,24 +322,24 @@ impl Network {
 
     /// Returns true if the network is undisturbed, apart from cuts that may bring suspicion on some nodes only.
     pub fn is_calm(&self) -> bool {
-        self.cuts.values().all(|cut| cut.blamed.is_some())
+        self.cuts.values().all(|cut| cut.suspectable.is_some())
             && self.conditions == self.usual
             && self.per_node.iter().all(|node| node.loss == NodeLoss::default())
     }
 
     /// Returns true if datagrams from one node to another are cut off now.
     pub fn is_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
-        self.cuts.values().any(|cut| cut.stops != Stops::Connections && cut.lies_between(now, from, to))
+        self.cuts.values().any(|cut| cut.stops != CutTraffic::Connections && cut.lies_between(now, from, to))
     }
 
     /// Returns true if a node is cut off from outside the cluster.
-    pub fn is_shut_off(&self, node: usize) -> bool {
-        self.cuts.values().any(|cut| cut.is_all_around && cut.to.contains(node))
+    pub fn is_cut_off_from_outside(&self, node: usize) -> bool {
+        self.cuts.values().any(|cut| cut.includes_outside && cut.to.contains(node))
     }
 
     /// Returns true if segments from one node to another are cut off now.
     fn is_connection_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
-        self.cuts.values().any(|cut| cut.stops != Stops::Datagrams && cut.lies_between(now, from, to))
+        self.cuts.values().any(|cut| cut.stops != CutTraffic::Datagrams && cut.lies_between(now, from, to))
     }
 
     /// Returns the traffic that a node has sent so far.
@@ -539,12 +539,12 @@ mod tests {
     #[test]
     fn a_cut_may_stop_datagrams_or_connections_alone_and_blame_nobody() {
         let mut network = network(Conditions::default());
-        let between = || Cut::new(NodeSet::of(&[0]), NodeSet::of(&[1])).blaming(Vec::new());
-        let cut = network.add_cut(between().stopping(Stops::Datagrams));
+        let between = || Cut::new(NodeSet::of(&[0]), NodeSet::of(&[1])).limiting_suspicion_to(Vec::new());
+        let cut = network.add_cut(between().stopping(CutTraffic::Datagrams));
         assert!(deliveries(&mut network, 0, 1, 5).is_empty() && !network.loses_segment(0, 0, 1));
         assert!(network.is_calm(), "nobody is to blame");
         assert!(network.heal(cut).is_some() && network.heal(cut).is_none());
-        network.add_cut(between().stopping(Stops::Connections));
+        network.add_cut(between().stopping(CutTraffic::Connections));
         assert!(deliveries(&mut network, 0, 1, 5).len() == 5 && network.loses_segment(0, 1, 0));
     }
 

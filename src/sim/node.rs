@@ -246,11 +246,11 @@ impl Process {
 
 /// A process's death, planned for some time after it becomes Up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Doom {
+pub(crate) struct PlannedDeath {
     pub(crate) after: Duration,
     /// The state of the world when the process was started: how long it had been at peace, and how many upheavals there
     /// had been.
-    pub(crate) began: crate::sim::world::Began,
+    pub(crate) began: crate::sim::world::UpheavalContext,
 }
 
 /// A place in the simulated world: a node's name, address, disk and, if it runs, process.
@@ -287,7 +287,7 @@ pub(crate) struct Node {
     /// Time since which there is none.
     pub(crate) untroubled_since: Nanos,
     /// The planned death of its next process.
-    pub(crate) doomed: Option<Doom>,
+    pub(crate) doomed: Option<PlannedDeath>,
 }
 
 impl Node {

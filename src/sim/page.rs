@@ -8,7 +8,7 @@ mod chart;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::report::{Report, Short, Spread, Succession};
+use super::report::{Report, Short, Distribution, Succession};
 use super::scenario::Sample;
 use chart::{Chart, Series, escaped};
 
@@ -70,8 +70,8 @@ fn figures(report: &Report) -> String {
         html.push_str("</tr></thead><tbody>");
         html.push_str(&spread_row("Suspect after", report.suspect.as_ref()));
         html.push_str(&spread_row("Down after", report.down.as_ref()));
-        for (name, spread) in report.succession.iter().flat_map(Succession::rows) {
-            html.push_str(&spread_row(&capitalised(name), spread));
+        for (name, distribution) in report.succession.iter().flat_map(Succession::rows) {
+            html.push_str(&spread_row(&capitalised(name), distribution));
         }
         html.push_str("</tbody></table>");
     }
@@ -91,11 +91,11 @@ fn figures(report: &Report) -> String {
     html
 }
 
-fn spread_row(name: &str, spread: Option<&Spread>) -> String {
+fn spread_row(name: &str, distribution: Option<&Distribution>) -> String {
     let nothing = || vec!["-".to_owned(); 5];
-    let cells = spread.map_or_else(nothing, |spread| {
-        let figures = [spread.first, spread.median, spread.p99, spread.last].map(|figure| Short(figure).to_string());
-        figures.into_iter().chain([format!("{} of {}", spread.reports, spread.expected)]).collect()
+    let cells = distribution.map_or_else(nothing, |distribution| {
+        let figures = [distribution.first, distribution.median, distribution.p99, distribution.last].map(|figure| Short(figure).to_string());
+        figures.into_iter().chain([format!("{} of {}", distribution.reports, distribution.expected)]).collect()
     });
     let mut html = format!("<tr><th scope=\"row\">{name}</th>");
     for cell in cells {
@@ -122,10 +122,10 @@ fn detection(report: &Report) -> Option<String> {
         steps: true,
         filled: false,
     };
-    let in_words = |name: &str, spread: &Option<Spread>| {
-        spread.as_ref().map_or_else(
+    let in_words = |name: &str, distribution: &Option<Distribution>| {
+        distribution.as_ref().map_or_else(
             || format!("{name}: nobody"),
-            |spread| format!("{name}: {} at the median, {} at p99", Short(spread.median), Short(spread.p99)),
+            |distribution| format!("{name}: {} at the median, {} at p99", Short(distribution.median), Short(distribution.p99)),
         )
     };
     let chart = Chart {

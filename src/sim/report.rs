@@ -10,7 +10,7 @@ use crate::core::Profile;
 
 /// The distribution of a duration over those who reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spread {
+pub struct Distribution {
     /// The smallest.
     pub first: Duration,
     /// The median.
@@ -25,7 +25,7 @@ pub struct Spread {
     pub expected: usize,
 }
 
-impl Spread {
+impl Distribution {
     /// Returns the distribution of these durations; `None` if there are none.
     pub fn of(mut figures: Vec<Duration>, expected: usize) -> Option<Self> {
         figures.sort_unstable();
@@ -67,16 +67,16 @@ pub struct Alarms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Succession {
     /// Until the old leader said that it leads no more, in scenarios in which its process goes on running.
-    pub stopped: Option<Spread>,
+    pub stopped: Option<Distribution>,
     /// Until another node had a claim.
-    pub claimed: Option<Spread>,
+    pub claimed: Option<Distribution>,
     /// Until each member that could know named the successor.
-    pub known: Option<Spread>,
+    pub known: Option<Distribution>,
 }
 
 impl Succession {
     /// Returns the rows of the table, by name.
-    pub fn rows(&self) -> impl Iterator<Item = (&'static str, Option<&Spread>)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, Option<&Distribution>)> {
         let stopped = self.stopped.as_ref().map(|stopped| ("old leader stops", Some(stopped)));
         stopped.into_iter().chain([("new leader after", self.claimed.as_ref()), ("known after", self.known.as_ref())])
     }
@@ -108,9 +108,9 @@ pub struct Report {
     /// Time from the start of all nodes until they agreed.
     pub formed_after: Option<Duration>,
     /// Time from the failure until observers reported Suspect.
-    pub suspect: Option<Spread>,
+    pub suspect: Option<Distribution>,
     /// Time from the failure until observers reported Down.
-    pub down: Option<Spread>,
+    pub down: Option<Distribution>,
     /// Time from the change, or from the end of the disturbance, until all agreed.
     pub converged_after: Option<Duration>,
     /// Times of the succession, if the scenario is about leaders.
@@ -229,8 +229,8 @@ impl fmt::Display for Report {
         writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>10}  observers", "", "first", "median", "p99", "last")?;
         spread_row(f, "Suspect after", self.suspect.as_ref())?;
         spread_row(f, "Down after", self.down.as_ref())?;
-        for (name, spread) in self.succession.iter().flat_map(Succession::rows) {
-            spread_row(f, name, spread)?;
+        for (name, distribution) in self.succession.iter().flat_map(Succession::rows) {
+            spread_row(f, name, distribution)?;
         }
         writeln!(f)?;
         for (name, value) in self.outcomes() {
@@ -251,13 +251,13 @@ fn rate_row(f: &mut fmt::Formatter<'_>, name: &str, rate: Rate) -> fmt::Result {
     row(f, name, &format!("{:.1} packets/s, {:.0} B/s sent, headers included", rate.packets, rate.bytes))
 }
 
-fn spread_row(f: &mut fmt::Formatter<'_>, name: &str, spread: Option<&Spread>) -> fmt::Result {
-    let Some(spread) = spread else {
+fn spread_row(f: &mut fmt::Formatter<'_>, name: &str, distribution: Option<&Distribution>) -> fmt::Result {
+    let Some(distribution) = distribution else {
         return writeln!(f, "{name:<24}{0:>10}{0:>10}{0:>10}{0:>10}", "-");
     };
     let [first, median, p99, last] =
-        [spread.first, spread.median, spread.p99, spread.last].map(|figure| Short(figure).to_string());
-    let (reports, expected) = (spread.reports, spread.expected);
+        [distribution.first, distribution.median, distribution.p99, distribution.last].map(|figure| Short(figure).to_string());
+    let (reports, expected) = (distribution.reports, distribution.expected);
     writeln!(f, "{name:<24}{first:>10}{median:>10}{p99:>10}{last:>10}  {reports} of {expected}")
 }
 
@@ -289,19 +289,19 @@ mod tests {
     #[test]
     fn a_spread_names_the_first_the_middle_and_the_last() {
         let figures = (1..=200).rev().map(Duration::from_millis).collect();
-        let spread = Spread::of(figures, 201).expect("there are figures");
-        assert_eq!(spread.first, Duration::from_millis(1));
-        assert_eq!(spread.median, Duration::from_millis(100));
-        assert_eq!(spread.p99, Duration::from_millis(198));
-        assert_eq!(spread.last, Duration::from_millis(200));
-        assert_eq!((spread.reports, spread.expected), (200, 201));
-        assert_eq!(Spread::of(Vec::new(), 3), None);
+        let distribution = Distribution::of(figures, 201).expect("there are figures");
+        assert_eq!(distribution.first, Duration::from_millis(1));
+        assert_eq!(distribution.median, Duration::from_millis(100));
+        assert_eq!(distribution.p99, Duration::from_millis(198));
+        assert_eq!(distribution.last, Duration::from_millis(200));
+        assert_eq!((distribution.reports, distribution.expected), (200, 201));
+        assert_eq!(Distribution::of(Vec::new(), 3), None);
     }
 
     #[test]
     fn a_report_is_a_table_with_aligned_columns() {
         let mut report = Report::empty(&ScenarioOptions::new(Scenario::Crash, 5, Profile::Local));
-        report.down = Spread::of(vec![Duration::from_secs(2); 4], 4);
+        report.down = Distribution::of(vec![Duration::from_secs(2); 4], 4);
         let text = report.to_string();
         let header = text.lines().nth(2).expect("a header");
         let down = text.lines().find(|line| line.starts_with("Down after")).expect("a row");

@@ -28,7 +28,7 @@ pub enum Tcp {
 
 /// The outcome of a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ConnectOutcome {
     Connected,
     Refused,
     Unreachable,
@@ -154,7 +154,7 @@ impl Streams {
     }
 
     /// Removes an end of a host that lost its power: the other end is not told.
-    pub(crate) fn vanish(&mut self, end: End) {
+    pub(crate) fn remove_end(&mut self, end: End) {
         self.attempts.remove(&end);
         if let Some((id, side)) = self.by_end.remove(&end)
             && let Some(stream) = self.by_id.get_mut(&id)

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{Birth, Durable, Leadership, Output, Sizes};
+use crate::core::{CoreInit, Durable, Leadership, Output, Sizes};
 use crate::lease;
 
 /// Changes a core's behaviour. The default of every method changes nothing.
@@ -19,8 +19,8 @@ pub trait Tamper: fmt::Debug + Send {
     }
 
     /// Changes the birth of a process.
-    fn birth(&mut self, node: usize, birth: &mut Birth) {
-        let _ = (node, birth);
+    fn init(&mut self, node: usize, init: &mut CoreInit) {
+        let _ = (node, init);
     }
 
     /// Returns true if this write is to be acknowledged without ever reaching the disk.

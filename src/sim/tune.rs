@@ -213,7 +213,7 @@ impl Frame {
         let least_probe = ms(goal.rtt.mul_f64(PROBE_ROUND_TRIPS) + Duration::from_millis(5));
         let least_suspect = (least_probe * PROBES_PER_TIMEOUT).max(Duration::from_millis(300));
         let refutation = refutation(goal);
-        let nearest = least_suspect + refutation + spread(goal);
+        let nearest = least_suspect + refutation + dissemination_time(goal);
         if goal.detect_within < nearest {
             return Err(Infeasible::TooSoon {
                 wanted: goal.detect_within,
@@ -221,7 +221,7 @@ impl Frame {
                 nearest: up_to_tenths(nearest),
             });
         }
-        let down = tidy(goal.detect_within.saturating_sub(spread(goal)));
+        let down = tidy(goal.detect_within.saturating_sub(dissemination_time(goal)));
         // Two thirds, as in the default profile, unless that leaves too little time on either side.
         let suspect = tidy((down * 2 / 3).min(down.saturating_sub(refutation)).max(least_suspect));
         let probe = (suspect / 20).max(least_probe).min(suspect / PROBES_PER_TIMEOUT);
@@ -248,14 +248,14 @@ impl Frame {
 
 /// Returns the time that news takes to reach all nodes: the hops needed if each reaches six times as many nodes, and
 /// one more for losses.
-fn spread(goal: &Goal) -> Duration {
+fn dissemination_time(goal: &Goal) -> Duration {
     let hops = (goal.nodes as f64).log(6.0).ceil() + 1.0;
     (goal.rtt / 2 + FLOOD_BATCH).mul_f64(hops)
 }
 
 /// Returns the time that an accused node needs to be told by a peer, to answer, and to be heard by all, twice.
 fn refutation(goal: &Goal) -> Duration {
-    (goal.rtt + spread(goal)) * 2 + Duration::from_millis(100)
+    (goal.rtt + dissemination_time(goal)) * 2 + Duration::from_millis(100)
 }
 
 /// Returns the figures that the model expects of these settings.
@@ -284,7 +284,7 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let packets = (observers / (heartbeat * HEARTBEAT_SHARE)).max(fanout / gossip);
     let is_mesh = goal.nodes <= settings.observers + 1;
     let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.05 + 0.1 / gossip) * RING_PACKET };
-    Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + spread(goal) }
+    Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + dissemination_time(goal) }
 }
 
 fn ms(duration: Duration) -> Duration {

@@ -43,11 +43,11 @@ mod links;
 mod look;
 mod options;
 mod sizes;
-mod stranger;
+mod adversary;
 mod voting;
 
 pub use cuts::PartitionSighting;
-pub(crate) use expect::Began;
+pub(crate) use expect::UpheavalContext;
 use expect::Expectations;
 pub use expect::Judged;
 pub(crate) use leases::Happening;
@@ -112,7 +112,7 @@ pub struct World {
     /// Addresses that were used by more than one node, and who used them last.
     moved: BTreeMap<SocketAddr, usize>,
     expectations: Expectations,
-    stranger: stranger::Stranger,
+    adversary_state: adversary::AdversaryState,
     leases: Option<Box<leases::Leases>>,
     has_failed: bool,
 }
@@ -180,7 +180,7 @@ enum Event {
         visit: u64,
     },
     /// Something reaches an address of the adversary's.
-    Stranger {
+ToAdversary {
         at: SocketAddr,
         from: SocketAddr,
         bytes: Vec<u8>,
@@ -232,7 +232,7 @@ impl World {
             runs: BTreeMap::new(),
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
-            stranger: stranger::Stranger::default(),
+            adversary_state: adversary::AdversaryState::default(),
             leases: None,
             has_failed: false,
             options,

@@ -25,21 +25,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::StoreError;
-use super::origin::{FileTime, Origin, Sight};
+use super::origin::{FileTime, Origin, FileFacts};
 use super::warning::StoreWarning;
 
 #[cfg(unix)]
-mod held;
+mod by_handle;
 #[cfg(not(unix))]
-mod named;
+mod by_path;
 mod note;
 mod replace;
 
 #[cfg(unix)]
-use held::Handle;
+use by_handle::Handle;
 #[cfg(not(unix))]
-use named::Handle;
-use replace::Last;
+use by_path::Handle;
+use replace::Predecessor;
 pub(super) use replace::Mark;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
@@ -70,7 +70,7 @@ mod tests_moves;
 pub(super) struct Contents {
     pub(super) bytes: Vec<u8>,
     /// The visible properties of the file.
-    pub(super) sight: Sight,
+    pub(super) facts: FileFacts,
 }
 
 /// A directory whose lock this process holds.
@@ -82,7 +82,7 @@ pub(super) struct Directory {
     /// processes lock two files of one name.
     lock: File,
     /// The state that the next write follows.
-    last: Mutex<Last>,
+    last: Mutex<Predecessor>,
 }
 
 impl Directory {
@@ -95,7 +95,7 @@ impl Directory {
         handle.judge(path, &mut warnings).map_err(failed)?;
         let lock = lock(&handle, path)?;
         tighten(&lock, &path.join(LOCK_FILE), &mut warnings);
-        let last = Mutex::new(Last::following(note::read(&lock).unwrap_or(0)));
+        let last = Mutex::new(Predecessor::following(note::read(&lock).unwrap_or(0)));
         let directory = Self { path: path.to_owned(), handle, lock, last };
         directory.remove_leftovers();
         Ok((directory, warnings))
@@ -115,17 +115,17 @@ impl Directory {
             Err(Unopened::Error(source)) => return Err(StoreError::Read { path, source }),
             Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
         };
-        if is_claimed_by_other(&file) {
+        if lock_or_is_taken(&file) {
             return Err(StoreError::StateInUse { path });
         }
         warn_if_others_may_write(&file, &path, warnings);
         let newest = note::read(&self.lock).unwrap_or(0);
-        let sight = Sight { created: FileTime::created(&file), modified: FileTime::modified(&file), newest };
+        let facts = FileFacts { created: FileTime::created(&file), modified: FileTime::modified(&file), newest };
         let mut bytes = Vec::new();
         match (&file).take(most as u64).read_to_end(&mut bytes) {
             Ok(_) => {
                 self.claim(file);
-                Ok(Some(Contents { bytes, sight }))
+                Ok(Some(Contents { bytes, facts }))
             }
             Err(source) => Err(StoreError::Read { path, source }),
         }
@@ -227,13 +227,13 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
 
 /// Locks a state file; returns true if another process has locked it.
 #[cfg(unix)]
-fn is_claimed_by_other(state: &File) -> bool {
+fn lock_or_is_taken(state: &File) -> bool {
     matches!(state.try_lock(), Err(TryLockError::WouldBlock))
 }
 
 /// Returns false: here a lock would keep others from reading the file, and hard links are rare.
 #[cfg(not(unix))]
-fn is_claimed_by_other(_: &File) -> bool {
+fn lock_or_is_taken(_: &File) -> bool {
     false
 }
 

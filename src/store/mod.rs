@@ -31,7 +31,7 @@ use origin::Origin;
 pub use state::BadState;
 use state::Saved;
 pub(crate) use warning::StoreWarning;
-pub(crate) use writer::{Durability, Stored, WriterDied, Written};
+pub(crate) use writer::{StateWriter, Stored, WriterDied, Written};
 
 /// A locked data directory.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Store {
     fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
         // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter
         // one.
-        let Some(Contents { bytes, sight }) = self.directory.read(state::MAX_BYTES + 1, warnings)? else {
+        let Some(Contents { bytes, facts }) = self.directory.read(state::MAX_BYTES + 1, warnings)? else {
             return Ok(Remembered::default());
         };
         let path = self.path();
@@ -110,17 +110,17 @@ impl Store {
             return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
         }
         let Saved { incarnation_bound, addresses, ballot, origin, node: found, .. } = saved;
-        self.directory.follow(origin.sequence);
+        self.directory.note_sequence(origin.sequence);
         let has_voted = ballot.as_ref().is_some_and(|ballot| !ballot.is_blank());
         let is_superseded = state::is_superseded(&bytes);
-        let was_moved = || self.directory.word_of_operator().is_some_and(|word| word == sight.word(&bytes));
-        let is_copy = is_superseded || !(origin.fits(&sight) || was_moved());
+        let was_moved = || self.directory.word_of_operator().is_some_and(|word| word == facts.word(&bytes));
+        let is_copy = is_superseded || !(origin.fits(&facts) || was_moved());
         let (is_named_otherwise, configured) = (found != self.node, self.node.clone());
         match (has_voted, is_named_otherwise, is_copy) {
             (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
             // Here no operator's word is accepted: the mark is certain.
             (true, false, true) if is_superseded => return Err(StoreError::Superseded { path }),
-            (true, false, true) => return Err(StoreError::Copied { path, word: sight.word(&bytes) }),
+            (true, false, true) => return Err(StoreError::Copied { path, word: facts.word(&bytes) }),
             (false, true, _) => warnings.push(StoreWarning::OtherName { path, found, configured }),
             (_, false, _) => {}
         }

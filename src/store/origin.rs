@@ -82,7 +82,7 @@ pub(super) struct Origin {
 
 /// The visible properties of a state file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct FileFacts {
     pub(super) created: Option<FileTime>,
     pub(super) modified: Option<FileTime>,
     /// The highest sequence that its directory knows of.
@@ -92,17 +92,17 @@ pub(super) struct Sight {
 impl Origin {
     /// Returns true if a file with these visible properties is the original of this origin, and the last one of its
     /// directory.
-    pub(super) fn fits(self, sight: &Sight) -> bool {
-        let is_itself = match (self.created, sight.created) {
+    pub(super) fn fits(self, facts: &FileFacts) -> bool {
+        let is_itself = match (self.created, facts.created) {
             (Some(noted), Some(created)) => created.is_rounded(noted),
-            (None, Some(created)) => sight.modified.is_none_or(|modified| modified.may_follow(created)),
+            (None, Some(created)) => facts.modified.is_none_or(|modified| modified.may_follow(created)),
             (_, None) => true,
         };
-        is_itself && self.sequence >= sight.newest
+        is_itself && self.sequence >= facts.newest
     }
 }
 
-impl Sight {
+impl FileFacts {
     /// Returns a word for these bytes in this very place, by which an operator can say that they were moved. No other
     /// copy has the same word, and none of its characters is special to a shell.
     pub(super) fn word(&self, bytes: &[u8]) -> String {
@@ -128,15 +128,15 @@ mod tests {
         let noted = 1_234_567_891;
         let rounded = [1_234_567_800, 1_234_567_000, 1_234_000_000, 1_230_000_000, SECOND];
         for created in rounded.into_iter().chain([noted]) {
-            let sight = Sight { created: at(created), ..Sight::default() };
-            assert!(Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
+            let facts = FileFacts { created: at(created), ..FileFacts::default() };
+            assert!(Origin { created: at(noted), sequence: 0 }.fits(&facts), "{created}");
         }
         // The states of an election are a millisecond apart.
         for created in [noted + 1, noted - 1, noted + 1_000_000, noted - 1_000_000, noted + SECOND, SECOND - 1] {
-            let sight = Sight { created: at(created), ..Sight::default() };
-            assert!(!Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
+            let facts = FileFacts { created: at(created), ..FileFacts::default() };
+            assert!(!Origin { created: at(noted), sequence: 0 }.fits(&facts), "{created}");
         }
-        assert!(Origin { created: at(noted), sequence: 0 }.fits(&Sight::default()), "nothing is known");
+        assert!(Origin { created: at(noted), sequence: 0 }.fits(&FileFacts::default()), "nothing is known");
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             (None, at(SECOND), true),
         ] {
             assert_eq!(
-                Origin::default().fits(&Sight { created, modified, newest: 0 }),
+                Origin::default().fits(&FileFacts { created, modified, newest: 0 }),
                 is_itself,
                 "{created:?} {modified:?}"
             );
@@ -164,20 +164,20 @@ mod tests {
     #[test]
     fn a_file_before_the_newest_that_its_directory_knows_of_is_an_older_one() {
         for (sequence, newest, is_newest) in [(0, 0, true), (5, 5, true), (6, 5, true), (4, 5, false), (0, 1, false)] {
-            let sight = Sight { newest, ..Sight::default() };
-            assert_eq!(Origin { created: None, sequence }.fits(&sight), is_newest, "{sequence} {newest}");
+            let facts = FileFacts { newest, ..FileFacts::default() };
+            assert_eq!(Origin { created: None, sequence }.fits(&facts), is_newest, "{sequence} {newest}");
         }
     }
 
     #[test]
     fn the_word_for_a_copy_is_its_own() {
-        let sight = Sight { created: at(9), modified: at(9), newest: 3 };
-        let word = sight.word(b"state");
+        let facts = FileFacts { created: at(9), modified: at(9), newest: 3 };
+        let word = facts.word(b"state");
         assert!(word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
-        assert_eq!(word, Sight { modified: at(10), ..sight }.word(b"state"), "touched");
-        for other in [Sight { created: at(10), ..sight }, Sight { newest: 4, ..sight }] {
+        assert_eq!(word, FileFacts { modified: at(10), ..facts }.word(b"state"), "touched");
+        for other in [FileFacts { created: at(10), ..facts }, FileFacts { newest: 4, ..facts }] {
             assert_ne!(word, other.word(b"state"), "{other:?}");
         }
-        assert_ne!(word, sight.word(b"other"));
+        assert_ne!(word, facts.word(b"other"));
     }
 }

@@ -98,7 +98,7 @@ struct SavedV4 {
 }
 
 impl SavedV4 {
-    fn today(self) -> Option<Saved> {
+    fn upgraded(self) -> Option<Saved> {
         let Self { cluster, node, incarnation_bound, addresses, ballot } = self;
         let ballot = ballot.map(Ballot::try_from).transpose().ok()?;
         Some(Saved { cluster, node, incarnation_bound, addresses, ballot, origin: Origin::default() })
@@ -203,7 +203,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let saved = match version {
         1 => read::<SavedV1>(body).map(Saved::from),
         2 => return without_ballot(body),
-        4 => read::<SavedV4>(body).and_then(SavedV4::today),
+        4 => read::<SavedV4>(body).and_then(SavedV4::upgraded),
         7 => read::<SavedV7>(body).map(Saved::from),
         8 => read::<SavedV8>(body).map(Saved::from),
         _ => read(body),

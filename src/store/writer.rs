@@ -1,9 +1,9 @@
 //! Writes state without making the driver wait: one task writes the newest request, and tries failures again.
 //!
 //! Invariants:
-//! - [`Durability::persist`] never blocks. A request that is not yet begun is replaced by the next one: only the newest
+//! - [`StateWriter::persist`] never blocks. A request that is not yet begun is replaced by the next one: only the newest
 //!   state is worth a disk's time, and the queue is one deep by construction.
-//! - [`Durability::written`] reports something as stored only after it is on disk. Without a data directory, bounds are
+//! - [`StateWriter::written`] reports something as stored only after it is on disk. Without a data directory, bounds are
 //!   "stored" at once, and a ballot never is.
 //! - A failed write is reported with its reason, once for each failure that no success has followed yet, and tried
 //!   again: at once if there is a newer request, so that the failure of that one is known without a wait.
@@ -72,10 +72,10 @@ struct Progress {
 
 /// The driver's end of the writing task.
 #[derive(Debug)]
-pub(crate) struct Durability {
+pub(crate) struct StateWriter {
     target: Target,
     progress: watch::Receiver<Progress>,
-    /// The results at the last call of [`Durability::written`].
+    /// The results at the last call of [`StateWriter::written`].
     told: Progress,
     failures: Arc<AtomicU64>,
 }
@@ -88,7 +88,7 @@ enum Target {
     Disk(watch::Sender<Option<Durable>>),
 }
 
-impl Durability {
+impl StateWriter {
     /// Creates the driver's end without a data directory.
     pub(crate) fn none() -> Self {
         let (sender, progress) = watch::channel(Progress::default());
@@ -105,12 +105,12 @@ impl Durability {
     }
 
     fn with_retry(store: Store, tasks: &TaskTracker, retry: Duration) -> Self {
-        let (wish, wishes) = watch::channel(None);
+        let (request, requests) = watch::channel(None);
         let (acknowledge, progress) = watch::channel(Progress::default());
         let failures = Arc::<AtomicU64>::default();
-        let writer = Writer { store: Arc::new(store), wishes, acknowledge, failures: Arc::clone(&failures), retry };
+        let writer = Writer { store: Arc::new(store), requests, acknowledge, failures: Arc::clone(&failures), retry };
         tasks.spawn(writer.run());
-        Self::new(Target::Disk(wish), progress, failures)
+        Self::new(Target::Disk(request), progress, failures)
     }
 
     /// Requests that this state be stored, in place of any that still waits.
@@ -121,8 +121,8 @@ impl Durability {
                 let stored = Stored { incarnation_bound: durable.incarnation_bound, ballot_version: 0 };
                 progress.send_modify(|progress| progress.succeed(stored));
             }
-            Target::Disk(wish) => {
-                wish.send_replace(Some(durable));
+            Target::Disk(request) => {
+                request.send_replace(Some(durable));
             }
         }
     }
@@ -159,7 +159,7 @@ pub(crate) struct WriterDied;
 
 struct Writer {
     store: Arc<Store>,
-    wishes: watch::Receiver<Option<Durable>>,
+    requests: watch::Receiver<Option<Durable>>,
     acknowledge: watch::Sender<Progress>,
     failures: Arc<AtomicU64>,
     /// The longest pause between two attempts.
@@ -169,11 +169,11 @@ struct Writer {
 impl Writer {
     async fn run(mut self) {
         // Ends when the driver is gone and no request is left.
-        while self.wishes.changed().await.is_ok() {
+        while self.requests.changed().await.is_ok() {
             let mut pauses = retries(self.retry);
             while !self.write_newest().await {
                 let pause = pauses.next().unwrap_or(self.retry);
-                match timeout(pause, self.wishes.changed()).await {
+                match timeout(pause, self.requests.changed()).await {
                     // Time to try the same again, or something newer.
                     Err(_) | Ok(Ok(())) => {}
                     Ok(Err(_)) => return,
@@ -184,7 +184,7 @@ impl Writer {
 
     /// Writes the newest request; returns true if it is on disk.
     async fn write_newest(&mut self) -> bool {
-        let Some(durable) = self.wishes.borrow_and_update().clone() else { return true };
+        let Some(durable) = self.requests.borrow_and_update().clone() else { return true };
         let ballot_version = durable.ballot.as_ref().map_or(0, |ballot| ballot.version);
         let stored = Stored { incarnation_bound: durable.incarnation_bound, ballot_version };
         let store = Arc::clone(&self.store);
@@ -234,12 +234,12 @@ mod tests {
         (opened.store, opened.remembered)
     }
 
-    async fn next_stored(durability: &mut Durability) -> u64 {
-        stored(&next_written(durability).await).incarnation_bound
+    async fn next_stored(state_writer: &mut StateWriter) -> u64 {
+        stored(&next_written(state_writer).await).incarnation_bound
     }
 
-    async fn next_written(durability: &mut Durability) -> Written {
-        timeout(Duration::from_secs(10), durability.written()).await.expect("in time").expect("alive")
+    async fn next_written(state_writer: &mut StateWriter) -> Written {
+        timeout(Duration::from_secs(10), state_writer.written()).await.expect("in time").expect("alive")
     }
 
     fn stored(written: &Written) -> Stored {
@@ -253,32 +253,32 @@ mod tests {
     #[tokio::test]
     async fn a_ballot_is_acknowledged_by_its_version_and_never_where_nothing_is_durable() {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut durability = Durability::of(open(directory.path()).0, &TaskTracker::new(), LEASE);
-        durability.persist(voters(1, 5));
+        let mut state_writer = StateWriter::of(open(directory.path()).0, &TaskTracker::new(), LEASE);
+        state_writer.persist(voters(1, 5));
         let expected = Stored { incarnation_bound: 1, ballot_version: 5 };
-        assert_eq!(stored(&next_written(&mut durability).await), expected);
-        let mut nowhere = Durability::none();
+        assert_eq!(stored(&next_written(&mut state_writer).await), expected);
+        let mut nowhere = StateWriter::none();
         nowhere.persist(voters(1, 5));
         assert_eq!(stored(&next_written(&mut nowhere).await), Stored { ballot_version: 0, ..expected });
     }
 
     #[tokio::test]
     async fn where_nothing_is_durable_everything_is_stored_at_once() {
-        let mut durability = Durability::none();
-        durability.persist(durable(7));
-        assert_eq!(next_stored(&mut durability).await, 7);
+        let mut state_writer = StateWriter::none();
+        state_writer.persist(durable(7));
+        assert_eq!(next_stored(&mut state_writer).await, 7);
     }
 
     #[tokio::test]
     async fn a_burst_of_wishes_ends_with_the_newest_on_disk() {
         let directory = tempfile::tempdir().expect("a directory");
         let tasks = TaskTracker::new();
-        let mut durability = Durability::of(open(directory.path()).0, &tasks, LEASE);
+        let mut state_writer = StateWriter::of(open(directory.path()).0, &tasks, LEASE);
         for bound in 1..=1_000 {
-            durability.persist(durable(bound));
+            state_writer.persist(durable(bound));
         }
-        while next_stored(&mut durability).await != 1_000 {}
-        drop(durability);
+        while next_stored(&mut state_writer).await != 1_000 {}
+        drop(state_writer);
         tasks.close();
         tasks.wait().await;
         assert_eq!(open(directory.path()).1.incarnation_bound, Some(1_000));
@@ -288,9 +288,9 @@ mod tests {
     async fn the_last_wish_is_written_even_if_the_driver_ends_at_once() {
         let directory = tempfile::tempdir().expect("a directory");
         let tasks = TaskTracker::new();
-        let durability = Durability::of(open(directory.path()).0, &tasks, LEASE);
-        durability.persist(durable(9));
-        drop(durability);
+        let state_writer = StateWriter::of(open(directory.path()).0, &tasks, LEASE);
+        state_writer.persist(durable(9));
+        drop(state_writer);
         tasks.close();
         tasks.wait().await;
         assert_eq!(open(directory.path()).1.incarnation_bound, Some(9), "and the lock is free again");
@@ -303,19 +303,19 @@ mod tests {
         let (store, _) = open(directory.path());
         fs::create_dir_all(obstacle.join("in the way")).expect("created");
         let tasks = TaskTracker::new();
-        let mut durability = Durability::with_retry(store, &tasks, Duration::from_millis(5));
-        durability.persist(durable(3));
-        let failures = durability.failures();
+        let mut state_writer = StateWriter::with_retry(store, &tasks, Duration::from_millis(5));
+        state_writer.persist(durable(3));
+        let failures = state_writer.failures();
         while failures.load(Ordering::Relaxed) < 2 {
             tokio::task::yield_now().await;
         }
-        let written = next_written(&mut durability).await;
+        let written = next_written(&mut state_writer).await;
         assert_eq!(written.stored, None, "nothing is acknowledged that is not on disk");
         assert!(written.error.is_some_and(|error| error.contains(&*obstacle.to_string_lossy())), "it says what failed");
         fs::remove_dir_all(&obstacle).expect("removed");
-        let mut last = next_written(&mut durability).await;
+        let mut last = next_written(&mut state_writer).await;
         while last.stored.is_none() {
-            last = next_written(&mut durability).await;
+            last = next_written(&mut state_writer).await;
         }
         assert_eq!(last.error, None);
         assert_eq!(stored(&last).incarnation_bound, 3);
@@ -327,10 +327,10 @@ mod tests {
         let (store, _) = open(directory.path());
         fs::create_dir_all(directory.path().join(STATE_FILE).join("in the way")).expect("created");
         // Within this test no retry is due.
-        let mut durability = Durability::with_retry(store, &TaskTracker::new(), Duration::from_secs(1_000));
+        let mut state_writer = StateWriter::with_retry(store, &TaskTracker::new(), Duration::from_secs(1_000));
         for version in 1..=3 {
-            durability.persist(voters(1, version));
-            assert!(next_written(&mut durability).await.error.is_some(), "ballot {version}");
+            state_writer.persist(voters(1, version));
+            assert!(next_written(&mut state_writer).await.error.is_some(), "ballot {version}");
         }
     }
 }

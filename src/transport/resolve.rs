@@ -170,7 +170,7 @@ enum Why {
     /// The address is this machine's source address toward a seed.
     TowardSeed,
     /// The address is this machine's source address toward the Internet.
-    FirstOfMachine,
+    DefaultRoute,
     /// The address is loopback, and so are all seeds.
     SeedsAreHere,
     /// The address is loopback, since this machine has no other.
@@ -186,7 +186,7 @@ impl Advertised {
             Why::TowardSeed => {
                 Some((Level::INFO, format!("advertising {address}, this machine's address toward the seeds")))
             }
-            Why::FirstOfMachine => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
+            Why::DefaultRoute => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
             Why::SeedsAreHere => Some((
                 Level::WARN,
                 format!(
@@ -241,7 +241,7 @@ fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
     // A seed without known addresses, or without a route to it at the moment, is elsewhere.
     let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
     let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
-    let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::FirstOfMachine));
+    let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
     let nothing_else = (Ipv4Addr::LOCALHOST.into(), Why::NothingElse);
     let (ip, why) = toward_seed.or_else(here).or_else(first).unwrap_or(nothing_else);
     Advertised { address: SocketAddr::new(ip, bound.port()), why }

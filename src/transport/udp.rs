@@ -5,7 +5,7 @@
 //!   records, so one peer must not have two of them.
 //! - Neither call waits: receiving ends with [`Received::Empty`], and a datagram that finds the send buffer full is
 //!   dropped and counted, as a router would do it.
-//! - Errors are classified, counted and survived; only [`Trouble::Fatal`] means that this socket will never work again.
+//! - Errors are classified, counted and survived; only [`SocketErrorKind::Fatal`] means that this socket will never work again.
 //!
 //! Must not know: the content of a datagram, or how often to try again.
 
@@ -76,12 +76,12 @@ pub(crate) enum Received {
     /// No datagram waits.
     Empty,
     /// An error of one datagram or one moment; it is counted, and there may be more to receive.
-    Trouble(Trouble),
+    Failed(SocketErrorKind),
 }
 
 /// The kinds of socket errors, by their meaning for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum SocketErrorKind {
     /// A peer's system answered an earlier datagram with "port unreachable" (reported on receive by some systems).
     PeerRefused,
     /// A buffer is full, or the kernel is out of memory at the moment.
@@ -96,18 +96,18 @@ pub(crate) enum Trouble {
     Fatal,
 }
 
-impl Trouble {
+impl SocketErrorKind {
     fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted => {
-                return Trouble::PeerRefused;
+                return SocketErrorKind::PeerRefused;
             }
-            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => return Trouble::NoBuffers,
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => return SocketErrorKind::NoBuffers,
             ErrorKind::NetworkUnreachable
             | ErrorKind::HostUnreachable
             | ErrorKind::NetworkDown
             | ErrorKind::AddrNotAvailable
-            | ErrorKind::PermissionDenied => return Trouble::Unreachable,
+            | ErrorKind::PermissionDenied => return SocketErrorKind::Unreachable,
             _ => {}
         }
         Self::of_code(error)
@@ -118,10 +118,10 @@ impl Trouble {
     fn of_code(error: &io::Error) -> Self {
         use nix::errno::Errno;
         match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOBUFS) => Trouble::NoBuffers,
-            Some(Errno::EMSGSIZE) => Trouble::TooLong,
-            Some(Errno::EBADF | Errno::ENOTSOCK) => Trouble::Fatal,
-            _ => Trouble::Other,
+            Some(Errno::ENOBUFS) => SocketErrorKind::NoBuffers,
+            Some(Errno::EMSGSIZE) => SocketErrorKind::TooLong,
+            Some(Errno::EBADF | Errno::ENOTSOCK) => SocketErrorKind::Fatal,
+            _ => SocketErrorKind::Other,
         }
     }
 
@@ -129,11 +129,11 @@ impl Trouble {
     fn of_code(error: &io::Error) -> Self {
         // WSAEBADF, WSAENOTSOCK, WSAEMSGSIZE, WSAENOBUFS; WSAENETRESET is Windows' code for a TTL that ran out.
         match error.raw_os_error() {
-            Some(10009 | 10038) => Trouble::Fatal,
-            Some(10040) => Trouble::TooLong,
-            Some(10055) => Trouble::NoBuffers,
-            Some(10052) => Trouble::PeerRefused,
-            _ => Trouble::Other,
+            Some(10009 | 10038) => SocketErrorKind::Fatal,
+            Some(10040) => SocketErrorKind::TooLong,
+            Some(10055) => SocketErrorKind::NoBuffers,
+            Some(10052) => SocketErrorKind::PeerRefused,
+            _ => SocketErrorKind::Other,
         }
     }
 }
@@ -207,13 +207,13 @@ impl Udp {
         match received {
             Ok((length, _)) if length > MAX_DATAGRAM_BYTES => {
                 self.counters.oversized.fetch_add(1, Ordering::Relaxed);
-                Received::Trouble(Trouble::TooLong)
+                Received::Failed(SocketErrorKind::TooLong)
             }
             Ok((length, from)) => Received::Datagram { from: canonical(from), length },
             Err(error) if error.kind() == ErrorKind::WouldBlock => Received::Empty,
             Err(error) => {
                 self.counters.receive_errors.fetch_add(1, Ordering::Relaxed);
-                Received::Trouble(Trouble::of(&error))
+                Received::Failed(SocketErrorKind::of(&error))
             }
         }
     }
@@ -242,7 +242,7 @@ impl Udp {
     }
 
     /// Sends one datagram without waiting. A datagram that cannot be sent is counted and lost.
-    pub(crate) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), SocketErrorKind> {
         let sent = match (self.local, to) {
             (SocketAddr::V4(_), SocketAddr::V6(_)) => Err(ErrorKind::NetworkUnreachable.into()),
             // Not through tokio's readiness: that would drop datagrams sent before the first turn of its event loop.
@@ -251,9 +251,9 @@ impl Udp {
         match sent {
             Ok(_) => Ok(()),
             Err(error) => {
-                let trouble = Trouble::of(&error);
+                let trouble = SocketErrorKind::of(&error);
                 let counter = match trouble {
-                    Trouble::NoBuffers => &self.counters.send_buffer_full,
+                    SocketErrorKind::NoBuffers => &self.counters.send_buffer_full,
                     _ => &self.counters.send_errors,
                 };
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -451,15 +451,15 @@ mod tests {
         a.send(b.local_address(), &[7; MAX_DATAGRAM_BYTES]).expect("sent");
         assert!(matches!(next(&mut b).await.0, Received::Datagram { length: MAX_DATAGRAM_BYTES, .. }));
         a.send(b.local_address(), &[7; MAX_DATAGRAM_BYTES + 1]).expect("sent");
-        assert_eq!(next(&mut b).await.0, Received::Trouble(Trouble::TooLong));
+        assert_eq!(next(&mut b).await.0, Received::Failed(SocketErrorKind::TooLong));
         assert_eq!(b.counters().oversized(), 1);
     }
 
     #[tokio::test]
     async fn send_errors_are_classified_and_counted() {
         let a = bind(LOOPBACK);
-        assert_eq!(a.send("[::1]:1".parse().expect("an address"), b"x"), Err(Trouble::Unreachable));
-        assert_eq!(a.send("127.0.0.1:1".parse().expect("an address"), &vec![0; 65_536]), Err(Trouble::TooLong));
+        assert_eq!(a.send("[::1]:1".parse().expect("an address"), b"x"), Err(SocketErrorKind::Unreachable));
+        assert_eq!(a.send("127.0.0.1:1".parse().expect("an address"), &vec![0; 65_536]), Err(SocketErrorKind::TooLong));
         assert_eq!(a.counters().errors(), 2);
     }
 
@@ -499,15 +499,15 @@ mod tests {
     #[test]
     fn errors_are_told_apart() {
         let cases = [
-            (ErrorKind::ConnectionRefused, Trouble::PeerRefused),
-            (ErrorKind::ConnectionReset, Trouble::PeerRefused),
-            (ErrorKind::WouldBlock, Trouble::NoBuffers),
-            (ErrorKind::NetworkUnreachable, Trouble::Unreachable),
-            (ErrorKind::PermissionDenied, Trouble::Unreachable),
-            (ErrorKind::Other, Trouble::Other),
+            (ErrorKind::ConnectionRefused, SocketErrorKind::PeerRefused),
+            (ErrorKind::ConnectionReset, SocketErrorKind::PeerRefused),
+            (ErrorKind::WouldBlock, SocketErrorKind::NoBuffers),
+            (ErrorKind::NetworkUnreachable, SocketErrorKind::Unreachable),
+            (ErrorKind::PermissionDenied, SocketErrorKind::Unreachable),
+            (ErrorKind::Other, SocketErrorKind::Other),
         ];
         for (kind, trouble) in cases {
-            assert_eq!(Trouble::of(&io::Error::from(kind)), trouble, "{kind}");
+            assert_eq!(SocketErrorKind::of(&io::Error::from(kind)), trouble, "{kind}");
         }
     }
 }

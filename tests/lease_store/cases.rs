@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use headcount::lease::store::{MAX_NODES, Store, StoreError};
-use headcount::lease::{Outcome, Seen, Token, Wish};
+use headcount::lease::{Outcome, Seen, Token, StepRequest};
 use tokio::task::JoinSet;
 
 use crate::harness::{Bench, LEASE, PATIENCE, acquire, holding, missing, release, renew, take_over};
@@ -125,8 +125,8 @@ pub async fn a_released_lease_is_free_at_once(bench: &Bench) {
 
 pub async fn only_its_holder_releases_a_lease(bench: &Bench) {
     bench.node("a").one(acquire(1)).await;
-    for (node, wish) in [("b", release(&[1])), ("a", release(&[2])), ("a", release(&[]))] {
-        let seen = bench.node(node).one(wish).await;
+    for (node, request) in [("b", release(&[1])), ("a", release(&[2])), ("a", release(&[]))] {
+        let seen = bench.node(node).one(request).await;
         assert_eq!(holding(&seen), (Outcome::Rejected, 1, Some(("a", 1, 1))), "{node}");
     }
 }
@@ -136,21 +136,21 @@ pub async fn a_superseded_leader_does_not_clear_its_successor(bench: &Bench) {
     old.one(acquire(1)).await;
     bench.age(PAST).await;
     bench.node("b").one(take_over(2, 1)).await;
-    for wish in [release(&[1]), renew(&[1], 3), take_over(3, 1), acquire(3)] {
-        let seen = old.one(wish.clone()).await;
-        assert!(matches!(seen.outcome, Outcome::Rejected | Outcome::Held), "{wish:?}: {seen:?}");
-        assert_eq!(holding(&seen), (seen.outcome, 2, Some(("b", 2, 2))), "{wish:?}");
+    for request in [release(&[1]), renew(&[1], 3), take_over(3, 1), acquire(3)] {
+        let seen = old.one(request.clone()).await;
+        assert!(matches!(seen.outcome, Outcome::Rejected | Outcome::Held), "{request:?}: {seen:?}");
+        assert_eq!(holding(&seen), (seen.outcome, 2, Some(("b", 2, 2))), "{request:?}");
     }
 }
 
 /// Ten that ask the same at once; what each was answered.
-async fn ten_at_once(bench: &Bench, wish: impl Fn(u128) -> Wish) -> Vec<Seen> {
+async fn ten_at_once(bench: &Bench, request: impl Fn(u128) -> StepRequest) -> Vec<Seen> {
     let mut tasks = JoinSet::new();
     for number in 0..10_u128 {
         let mut node = bench.node(&format!("n{number}"));
         node.store.prepare().await.expect("it connects");
-        let wish = wish(100 + number);
-        tasks.spawn(async move { node.one(wish).await });
+        let request = request(100 + number);
+        tasks.spawn(async move { node.one(request).await });
     }
     tasks.join_all().await
 }
@@ -171,8 +171,8 @@ pub async fn of_ten_that_take_over_at_once_one_leads_in_one_term(bench: &Bench) 
     for round in 1..=5_u64 {
         let mut node = bench.node("old");
         let before = node.watch().await;
-        let wish = before.holder.map_or_else(|| acquire(1), |holder| take_over(1, holder.token.0));
-        assert_eq!(node.one(wish).await.term, 2 * round - 1);
+        let request = before.holder.map_or_else(|| acquire(1), |holder| take_over(1, holder.token.0));
+        assert_eq!(node.one(request).await.term, 2 * round - 1);
         bench.age(PAST).await;
         let seen = ten_at_once(bench, |drawn| take_over(drawn, 1)).await;
         let acquired: Vec<_> = seen.iter().filter(|seen| seen.outcome == Outcome::Acquired).collect();
@@ -205,8 +205,8 @@ pub async fn a_lease_whose_row_was_deleted_by_hand_is_not_free(bench: &Bench) {
     bench.sql("delete from {P}leases where node_id = 'a'").await;
     let seen = other.watch().await;
     assert_eq!((holding(&seen), seen.is_free()), ((Outcome::Watched, 2, None), false));
-    for wish in [acquire(3), take_over(3, 2), missing(3, 1)] {
-        assert_eq!(holding(&other.one(wish).await), (Outcome::Held, 2, None));
+    for request in [acquire(3), take_over(3, 2), missing(3, 1)] {
+        assert_eq!(holding(&other.one(request).await), (Outcome::Held, 2, None));
     }
     assert_eq!(holding(&holder.one(renew(&[2], 4)).await), (Outcome::Rejected, 2, None));
     assert_eq!(holding(&other.one(missing(3, 2)).await), (Outcome::Acquired, 3, Some(("b", 3, 3))));
@@ -218,7 +218,7 @@ pub async fn a_lease_whose_row_was_deleted_by_hand_is_not_free(bench: &Bench) {
 
 pub async fn a_new_term_is_above_the_highest_known(bench: &Bench) {
     let mut node = bench.node("a");
-    let above = |drawn, above| Wish::Acquire { drawn: Token(drawn), above, expired: None, missing: None };
+    let above = |drawn, above| StepRequest::Acquire { drawn: Token(drawn), above, expired: None, missing: None };
     assert_eq!(holding(&node.one(above(1, 41)).await), (Outcome::Acquired, 42, Some(("a", 1, 42))));
     node.one(release(&[1])).await;
     assert_eq!(node.one(above(2, 7)).await.term, 43, "the stored one is higher");
@@ -228,7 +228,7 @@ pub async fn a_new_term_is_above_the_highest_known(bench: &Bench) {
 pub async fn terms_at_their_end_are_refused_and_change_nothing_of_their_lease_or_others(bench: &Bench) {
     const LAST: u64 = (1 << 53) - 1;
     let mut node = bench.node("a");
-    let above = |above| Wish::Acquire { drawn: Token(1), above, expired: None, missing: None };
+    let above = |above| StepRequest::Acquire { drawn: Token(1), above, expired: None, missing: None };
     for beyond in [LAST, LAST + 1, u64::MAX] {
         assert_eq!(holding(&node.one(above(beyond)).await), (Outcome::Exhausted, 0, None));
     }
@@ -250,7 +250,7 @@ pub async fn ten_leases_are_carried_out_in_one_round(bench: &Bench) {
     other.ask(vec![("lease3", acquire(3)), ("lease4", acquire(4)), ("lease5", acquire(5))]).await;
     let mut node = bench.node("a");
     let ask =
-        |wish: &dyn Fn(usize) -> Wish| names.iter().enumerate().map(|(n, name)| (name.as_str(), wish(n))).collect();
+        |request: &dyn Fn(usize) -> StepRequest| names.iter().enumerate().map(|(n, name)| (name.as_str(), request(n))).collect();
     let first = node.ask(ask(&|number| acquire(100 + number as u128))).await;
     let outcomes: Vec<_> = first.steps.iter().map(|seen| seen.outcome).collect();
     let (gained, held) = (Outcome::Acquired, Outcome::Held);
@@ -263,10 +263,10 @@ pub async fn ten_leases_are_carried_out_in_one_round(bench: &Bench) {
             ("lease9", renew(&[109], 209)),
             ("lease4", take_over(204, 4)),
             ("lease0", release(&[100])),
-            ("lease3", Wish::Watch),
+            ("lease3", StepRequest::Watch),
             ("lease1", renew(&[7, 101], 201)),
             ("lease5", renew(&[5], 205)),
-            ("none", Wish::Watch),
+            ("none", StepRequest::Watch),
             ("lease2", renew(&[102], 202)),
         ])
         .await;
@@ -306,10 +306,10 @@ pub async fn leases_and_clusters_do_not_touch_each_other(bench: &Bench) {
     assert_eq!(elsewhere.store.nodes().await.expect("listed").len(), 0);
     assert_eq!(node.store.nodes().await.expect("listed").len(), 1);
     assert_eq!(
-        holding(&node.ask(vec![("x", Wish::Watch), ("y", Wish::Watch)]).await.steps[1]),
+        holding(&node.ask(vec![("x", StepRequest::Watch), ("y", StepRequest::Watch)]).await.steps[1]),
         (Outcome::Watched, 0, None)
     );
-    assert_eq!(holding(&node.ask(vec![("x", Wish::Watch)]).await.steps[0]), (Outcome::Watched, 1, Some(("a", 1, 1))));
+    assert_eq!(holding(&node.ask(vec![("x", StepRequest::Watch)]).await.steps[0]), (Outcome::Watched, 1, Some(("a", 1, 1))));
 }
 
 pub async fn nodes_are_listed_with_their_ages_newest_first(bench: &Bench) {
@@ -373,7 +373,7 @@ pub async fn a_sweep_deletes_old_rows_and_no_others(bench: &Bench) {
     assert_eq!(young.store.sweep(LEASE / 4).await, Ok(0));
     let nodes = young.store.nodes().await.expect("listed");
     assert_eq!(nodes.iter().map(|row| row.node.as_str()).collect::<Vec<_>>(), ["young"]);
-    let seen = young.ask(vec![("x", Wish::Watch), ("y", Wish::Watch)]).await.steps;
+    let seen = young.ask(vec![("x", StepRequest::Watch), ("y", StepRequest::Watch)]).await.steps;
     assert_eq!(holding(&seen[0]), (Outcome::Watched, 2, Some(("young", 3, 2))));
     assert_eq!(holding(&seen[1]), (Outcome::Watched, 1, Some(("old", 2, 1))));
 }
@@ -435,7 +435,7 @@ pub async fn dropped_tables_are_made_again(bench: &Bench) {
     }
     // As after a fail-over to an empty database: nothing is known there, and the term heard of goes on.
     assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Rejected, 0, None));
-    let above = Wish::Acquire { drawn: Token(3), above: 1, expired: None, missing: None };
+    let above = StepRequest::Acquire { drawn: Token(3), above: 1, expired: None, missing: None };
     assert_eq!(node.one(above).await.term, 2);
 }
 
@@ -455,9 +455,9 @@ pub async fn rows_of_others_cannot_do_harm(bench: &Bench) {
         [("lease_token", "'x'"), ("node_id", "'a b'"), ("term", "-1"), ("term", "1000"), ("lease_ms", "-1")]
     {
         bench.sql(&format!("update {{P}}leases set {column} = {value} where lease = 'default'")).await;
-        for wish in [Wish::Watch, acquire(9), renew(&[9], 8), release(&[9])] {
+        for request in [StepRequest::Watch, acquire(9), renew(&[9], 8), release(&[9])] {
             // The other lease of the same round is none the worse for it.
-            let answer = node.ask(vec![("default", wish), ("sound", renew(&[sound], sound + 1))]).await;
+            let answer = node.ask(vec![("default", request), ("sound", renew(&[sound], sound + 1))]).await;
             sound += 1;
             let shown: Vec<_> = answer.steps.iter().map(holding).collect();
             assert_eq!(shown[0], (Outcome::Unreadable, 0, None), "{column}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::lease::store::{Store, StoreError};
-use headcount::lease::{Outcome, Token, Wish};
+use headcount::lease::{Outcome, Token, StepRequest};
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
@@ -13,11 +13,11 @@ use crate::proxy::{Fault, Proxy};
 use crate::server::{self, Server};
 
 /// Asks until there is an answer; the errors met before. None of them may hang.
-async fn persist(node: &mut Node, wish: Wish) -> (headcount::lease::Seen, Vec<StoreError>) {
+async fn persist(node: &mut Node, request: StepRequest) -> (headcount::lease::Seen, Vec<StoreError>) {
     let mut errors = Vec::new();
     let asking = async {
         loop {
-            match node.try_one(wish.clone()).await {
+            match node.try_one(request.clone()).await {
                 Ok(seen) => return seen,
                 Err(error) => errors.push(error),
             }
@@ -161,6 +161,6 @@ async fn of_a_primary_and_its_standby_the_primary_is_found() {
     let error = node.try_one(renew(&[2], 3)).await.expect_err("nobody takes writes");
     assert!(error.is_outcome_known(), "{error}");
     standby.promote();
-    let (seen, _) = persist(&mut node, Wish::Renew { held: vec![Token(2), Token(3)], drawn: Token(4) }).await;
+    let (seen, _) = persist(&mut node, StepRequest::Renew { held: vec![Token(2), Token(3)], drawn: Token(4) }).await;
     assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", 4, 1))));
 }

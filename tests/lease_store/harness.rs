@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use headcount::NodeId;
 use headcount::lease::store::{Store, StoreError, StoreOptions, StoreUrl};
-use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, Token, Wish};
+use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, Token, StepRequest};
 
 /// The length of leases in most cases: nothing expires unless a case says so.
 pub const LEASE: Duration = Duration::from_secs(600);
@@ -93,8 +93,8 @@ pub struct Node {
 
 impl Node {
     /// A round with these steps.
-    pub fn round_of(&self, steps: Vec<(&str, Wish)>) -> Round {
-        let step = |(lease, wish)| Step { lease: LeaseName::new(lease).expect("a name"), wish };
+    pub fn round_of(&self, steps: Vec<(&str, StepRequest)>) -> Round {
+        let step = |(lease, request)| Step { lease: LeaseName::new(lease).expect("a name"), request };
         Round {
             node: self.id.clone(),
             rpc_address: Some(([10, 0, 0, 1], 7118).into()),
@@ -103,44 +103,44 @@ impl Node {
         }
     }
 
-    pub async fn ask(&mut self, steps: Vec<(&str, Wish)>) -> Answer {
+    pub async fn ask(&mut self, steps: Vec<(&str, StepRequest)>) -> Answer {
         let round = self.round_of(steps);
         self.store.round(&round).await.expect("an answer")
     }
 
-    pub async fn one(&mut self, wish: Wish) -> Seen {
-        self.try_one(wish).await.expect("an answer")
+    pub async fn one(&mut self, request: StepRequest) -> Seen {
+        self.try_one(request).await.expect("an answer")
     }
 
-    pub async fn try_one(&mut self, wish: Wish) -> Result<Seen, StoreError> {
-        let round = self.round_of(vec![("default", wish)]);
+    pub async fn try_one(&mut self, request: StepRequest) -> Result<Seen, StoreError> {
+        let round = self.round_of(vec![("default", request)]);
         self.store.round(&round).await.map(|mut answer| answer.steps.remove(0))
     }
 
     pub async fn watch(&mut self) -> Seen {
-        self.one(Wish::Watch).await
+        self.one(StepRequest::Watch).await
     }
 }
 
-pub fn acquire(drawn: u128) -> Wish {
-    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: None }
+pub fn acquire(drawn: u128) -> StepRequest {
+    StepRequest::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: None }
 }
 
-pub fn take_over(drawn: u128, expired: u128) -> Wish {
-    Wish::Acquire { drawn: Token(drawn), above: 0, expired: Some(Token(expired)), missing: None }
+pub fn take_over(drawn: u128, expired: u128) -> StepRequest {
+    StepRequest::Acquire { drawn: Token(drawn), above: 0, expired: Some(Token(expired)), missing: None }
 }
 
 /// Takes the lease, though the row of this term is missing.
-pub fn missing(drawn: u128, term: u64) -> Wish {
-    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: Some(term) }
+pub fn missing(drawn: u128, term: u64) -> StepRequest {
+    StepRequest::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: Some(term) }
 }
 
-pub fn renew(held: &[u128], drawn: u128) -> Wish {
-    Wish::Renew { held: held.iter().copied().map(Token).collect(), drawn: Token(drawn) }
+pub fn renew(held: &[u128], drawn: u128) -> StepRequest {
+    StepRequest::Renew { held: held.iter().copied().map(Token).collect(), drawn: Token(drawn) }
 }
 
-pub fn release(held: &[u128]) -> Wish {
-    Wish::Release { held: held.iter().copied().map(Token).collect() }
+pub fn release(held: &[u128]) -> StepRequest {
+    StepRequest::Release { held: held.iter().copied().map(Token).collect() }
 }
 
 /// Who holds what, without times.

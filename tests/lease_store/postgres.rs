@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use headcount::lease::store::{Store, StoreError, StoreKind, StoreOptions, StoreUrl, schema};
-use headcount::lease::{Outcome, Token, Wish};
+use headcount::lease::{Outcome, Token, StepRequest};
 use tokio_postgres::{Client, NoTls};
 
 use crate::harness::{Bench, PATIENCE, Raw, acquire, holding, renew, take_over};
@@ -231,7 +231,7 @@ async fn times_without_end_are_read_as_far_off_and_fail_nothing() {
     assert!(nodes[0].age.is_zero() && nodes[1].age > Duration::from_secs(86_400 * 365));
     bench.sql("update {P}leases set expires_at = 'infinity' where lease = 'x'").await;
     bench.sql("update {P}leases set expires_at = '-infinity' where lease = 'y'").await;
-    let seen = bench.node("b").ask(vec![("x", Wish::Watch), ("y", Wish::Watch)]).await.steps;
+    let seen = bench.node("b").ask(vec![("x", StepRequest::Watch), ("y", StepRequest::Watch)]).await.steps;
     assert!(
         seen.iter().all(|seen| seen.holder.as_ref().is_some_and(headcount::lease::Holder::has_expired)),
         "{seen:?}"
@@ -246,7 +246,7 @@ async fn a_takeover_in_a_round_of_many_is_judged_lease_by_lease() {
     let mut old = bench.node("z");
     old.ask(vec![("x", acquire(1)), ("y", acquire(2))]).await;
     bench.sql("update {P}leases set expires_at = updated_at where lease = 'y'").await;
-    let above = |drawn, above, expired| Wish::Acquire {
+    let above = |drawn, above, expired| StepRequest::Acquire {
         drawn: Token(drawn),
         above,
         expired: Some(Token(expired)),

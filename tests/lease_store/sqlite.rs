@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use headcount::lease::store::{StoreError, StoreOptions, StoreUrl};
-use headcount::lease::{Outcome, Wish};
+use headcount::lease::{Outcome, StepRequest};
 use tempfile::TempDir;
 
 use crate::harness::{Bench, Node, Raw, acquire, holding, renew};
@@ -95,7 +95,7 @@ async fn a_log_that_is_deleted_is_as_if_the_file_were() {
         let mut node = bench.node("a");
         node.watch().await;
         fs::remove_file(bench.file().with_file_name(log)).expect("removed");
-        let error = node.try_one(Wish::Watch).await.expect_err("who opens it now does not see this one");
+        let error = node.try_one(StepRequest::Watch).await.expect_err("who opens it now does not see this one");
         assert!(matches!(&error, StoreError::FileChanged { change: "deleted", .. }), "{error}");
         assert!(error.to_string().contains(log), "{error}");
         assert_eq!(node.watch().await.outcome, Outcome::Watched, "and then what is there");

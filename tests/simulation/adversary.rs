@@ -1,8 +1,8 @@
-//! What an adversary with addresses of its own can do to honest nodes, mood by mood: nothing that was promised breaks.
+//! What an adversary with addresses of its own can do to honest nodes, attack by attack: nothing that was promised breaks.
 
 use std::time::{Duration, Instant};
 
-use headcount::sim::adversary::{MOST_INVENTED, Mischief, Mood};
+use headcount::sim::adversary::{MOST_INVENTED, AdversaryCounts, Attack};
 use headcount::sim::campaign::campaign_settings;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Profile, Settings};
@@ -14,17 +14,17 @@ const VOTERS: usize = 3;
 const JOINED_WITHIN: Duration = Duration::from_secs(3);
 
 /// An adversary's run against a small cluster; what was broken first.
-fn against(mood: Mood, seed: u64) -> (Mischief, Result<(), String>) {
+fn against(attack: Attack, seed: u64) -> (AdversaryCounts, Result<(), String>) {
     let settings = Settings { observers: 5, ..campaign_settings() };
     let lease = Profile::Local.lease_timing();
     let mut world = World::new(WorldOptions { voters: VOTERS, lease, ..WorldOptions::new(seed, NODES, settings) });
     world.run_for(SECOND * 8);
     assert_eq!((world.divergence(), world.violations().first()), (None, None), "formed before");
     let leader = world.leader().expect("somebody leads");
-    world.invite(mood, MOST_INVENTED);
+    world.start_adversary(attack, MOST_INVENTED);
     world.run_for(SECOND * 5);
     let result = go_through(&mut world, leader);
-    (world.mischief(), result)
+    (world.counts(), result)
 }
 
 fn go_through(world: &mut World, leader: usize) -> Result<(), String> {
@@ -77,16 +77,16 @@ fn unbroken(world: &World) -> Result<(), String> {
 #[test]
 fn no_mood_of_an_adversary_breaks_a_promise() {
     let mut broken = Vec::new();
-    for mood in Mood::ALL {
+    for attack in Attack::ALL {
         for seed in [1, 2] {
             let began = Instant::now();
-            let (mischief, result) = against(mood, seed);
+            let (counts, result) = against(attack, seed);
             let verdict = result.as_ref().err().map_or("kept", String::as_str);
-            println!("{:<18} {seed} {:.1?} {verdict}\n{:21}{mischief:?}", format!("{mood:?}"), began.elapsed(), "");
+            println!("{:<18} {seed} {:.1?} {verdict}\n{:21}{counts:?}", format!("{attack:?}"), began.elapsed(), "");
             // What reached nobody would show nothing.
-            assert!(result.is_err() || mischief.delivered >= 250, "{mood:?} did nothing: {mischief:?}");
+            assert!(result.is_err() || counts.delivered >= 250, "{attack:?} did nothing: {counts:?}");
             if result.is_err() {
-                broken.push(format!("{mood:?}, seed {seed}: {verdict}"));
+                broken.push(format!("{attack:?}, seed {seed}: {verdict}"));
             }
         }
     }

@@ -156,7 +156,7 @@ fn words(bytes: &[u8]) -> (bool, bool) {
         _ => None,
     });
     words.fold((false, false), |(_, is_vote), word| {
-        (true, is_vote || matches!(word.body, Body::Voted { is_granted: true, .. }))
+        (true, is_vote || matches!(word.body, Body::VoteReply { is_granted: true, .. }))
     })
 }
 
@@ -224,7 +224,7 @@ fn voters_that_never_elect_anybody_are_caught() {
 fn is_flood(bytes: &[u8]) -> bool {
     let Ok(packet) = Packet::decode(bytes) else { return false };
     let has = |is_it: fn(&Message) -> bool| packet.messages.iter().any(is_it);
-    has(|message| matches!(message, Message::Led(_))) && !has(|message| matches!(message, Message::Reply))
+    has(|message| matches!(message, Message::LeaderClaim(_))) && !has(|message| matches!(message, Message::Reply))
 }
 
 #[test]

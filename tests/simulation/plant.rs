@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use headcount::core::{Birth, Durable, Leadership, Output};
+use headcount::core::{CoreInit, Durable, Leadership, Output};
 use headcount::lease;
 use headcount::sim::invariants::Observation;
 use headcount::sim::tamper::Tamper;
 
 type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
-type OnBirth = Box<dyn FnMut(usize, &mut Birth) + Send>;
+type OnBirth = Box<dyn FnMut(usize, &mut CoreInit) + Send>;
 type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
 type OnContender = Box<dyn FnMut(usize, lease::Output) -> Vec<lease::Output> + Send>;
 type OnLeadership = Box<dyn FnMut(usize, &mut Leadership) + Send>;
@@ -21,7 +21,7 @@ type OnLeadership = Box<dyn FnMut(usize, &mut Leadership) + Send>;
 pub(crate) struct Plant {
     armed: Arc<AtomicBool>,
     output: Option<OnOutput>,
-    birth: Option<OnBirth>,
+    init: Option<OnBirth>,
     look: Option<OnLook>,
     leadership: Option<OnLeadership>,
     contender: Option<OnContender>,
@@ -40,8 +40,8 @@ impl Plant {
         Self { output: Some(Box::new(output)), ..Self::default() }
     }
 
-    pub(crate) fn birth(birth: impl FnMut(usize, &mut Birth) + Send + 'static) -> Self {
-        Self { birth: Some(Box::new(birth)), ..Self::default() }
+    pub(crate) fn init(init: impl FnMut(usize, &mut CoreInit) + Send + 'static) -> Self {
+        Self { init: Some(Box::new(init)), ..Self::default() }
     }
 
     /// Alters what is seen of node 0.
@@ -93,10 +93,10 @@ impl Tamper for Plant {
         }
     }
 
-    fn birth(&mut self, node: usize, birth: &mut Birth) {
+    fn init(&mut self, node: usize, init: &mut CoreInit) {
         let armed = self.is_armed();
-        if let Some(alter) = self.birth.as_mut().filter(|_| armed) {
-            alter(node, birth);
+        if let Some(alter) = self.init.as_mut().filter(|_| armed) {
+            alter(node, init);
         }
     }
 

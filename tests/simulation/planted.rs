@@ -267,13 +267,13 @@ fn a_write_that_never_reaches_the_disk_is_caught() {
 
 #[test]
 fn a_restart_with_a_lower_incarnation_is_caught() {
-    let plant = Plant::birth(|_, birth| birth.incarnation = 1);
+    let plant = Plant::init(|_, init| init.incarnation = 1);
     assert_caught(&found_by(plant, restart_the_last), Invariant::RestartsRise);
 }
 
 #[test]
 fn a_restart_as_the_same_run_is_caught() {
-    let plant = Plant::birth(|_, birth| birth.run = Run(7));
+    let plant = Plant::init(|_, init| init.run = Run(7));
     let found = found_by(plant, |world| {
         restart_the_last(world);
         world.run_for(Duration::from_secs(4));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use headcount::core::limits::{FLOOD_BATCH, FLOOD_BUSY_BATCH};
 use headcount::core::wire::{Packet, PacketBuilder};
-use headcount::core::{Drop, Status, Time};
+use headcount::core::{DropReason, Status, Time};
 
 use crowd::{Crowd, Datagram, member};
 use swim::Swimmers;
@@ -108,7 +108,7 @@ impl Senders {
         assert_eq!(after.signs_of_life - before.signs_of_life, packets);
         assert_eq!(after.updates_received - before.updates_received, updates);
         assert_eq!(after.updates_merged - before.updates_merged, merged);
-        assert!(Drop::ALL.into_iter().all(|reason| after.dropped(reason) == before.dropped(reason)));
+        assert!(DropReason::ALL.into_iter().all(|reason| after.dropped(reason) == before.dropped(reason)));
         self.crowd.assert_all_known();
         time
     }

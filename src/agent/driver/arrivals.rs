@@ -17,7 +17,7 @@ use crate::core::{Input, LinkEvent, LinkId};
 use crate::store::{Stored, WriterDied, Written};
 use crate::transport::links;
 use crate::transport::resolve::{Found, SeedLookup};
-use crate::transport::udp::{Received, Trouble};
+use crate::transport::udp::{Received, SocketErrorKind};
 
 /// Datagrams taken from the socket in one go, so that a flood cannot keep commands and deadlines waiting.
 pub(super) const MAX_BATCH: usize = 256;
@@ -87,12 +87,12 @@ impl Driver {
                 self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
                 self.drain(now);
             }
-            Received::Trouble(Trouble::Fatal) => {
+            Received::Failed(SocketErrorKind::Fatal) => {
                 self.fail(Failure::new("gossip socket", "the system no longer knows it"));
             }
             // Errors that peers and routers can provoke are used up by being reported, and must not be a way to stop us.
-            Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
-            Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
+            Received::Failed(SocketErrorKind::TooLong | SocketErrorKind::PeerRefused | SocketErrorKind::Unreachable) => {}
+            Received::Failed(SocketErrorKind::NoBuffers | SocketErrorKind::Other) => {
                 self.errors_in_a_row += 1;
                 if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
                     self.errors_in_a_row = 0;

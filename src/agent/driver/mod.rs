@@ -39,7 +39,7 @@ use super::error::{Failure, Stop};
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
 use crate::core::{Core, Input, Reply, Ticket, Time};
-use crate::store::Durability;
+use crate::store::StateWriter;
 use crate::transport::links::Links;
 use crate::transport::resolve::{Found, Resolver, SeedLookup};
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Udp};
@@ -59,7 +59,7 @@ pub(super) struct Parts {
     pub(super) links: Links,
     pub(super) resolver: Resolver,
     pub(super) seeds: Arc<[String]>,
-    pub(super) durability: Durability,
+    pub(super) state_writer: StateWriter,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) shared: Arc<Shared>,
 }
@@ -151,7 +151,7 @@ impl Driver {
                 },
                 lateness = due(&self.parts.clock, deadline, &self.parts.shared) => self.judge(lateness).await,
                 found = found(&mut self.lookup) => self.found(found),
-                written = self.parts.durability.written(), if !self.writer_died => self.written(written),
+                written = self.parts.state_writer.written(), if !self.writer_died => self.written(written),
                 () = all_gone(&mut self.led_work), if self.ending.is_some() => self.work_ended(),
             }
         }

@@ -31,7 +31,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, output: Output, now: Time) {
-        let Parts { core, socket, links, resolver, seeds, durability, shared, .. } = &mut self.parts;
+        let Parts { core, socket, links, resolver, seeds, state_writer, shared, .. } = &mut self.parts;
         match output {
             Output::Transmit { to, bytes } => {
                 // Counted where it failed. The protocol expects losses and repeats what matters.
@@ -66,7 +66,7 @@ impl Driver {
             }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => {
-                durability.persist(durable);
+                state_writer.persist(durable);
                 self.is_unwritten |= self.writer_died;
             }
             Output::ResolveSeeds => {
@@ -81,13 +81,13 @@ impl Driver {
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            Output::LeaseWord { word, is_of_elder } => {
+            Output::LeaseUpdate { word, is_of_elder } => {
                 if let Some(leases) = shared.leases() {
                     leases.hear(word, is_of_elder);
                 }
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
-            Output::LeaseWord { .. } => {}
+            Output::LeaseUpdate { .. } => {}
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 shared.outbox.look_at(&message, core.me().run, now);

@@ -15,7 +15,7 @@ use super::Driver;
 use crate::core::Direct;
 use crate::core::limits::MAX_PENDING_COMMANDS;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, CommandError, Input, MessageId, NodeId, Payload, Reply, Tags, Ticket, Topic};
 
 /// A word of one program to others.
@@ -76,7 +76,7 @@ pub(in crate::agent) enum Request {
     FoundAnew { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
     /// [`Command::TellLease`].
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    TellLease(LeaseWord),
+    TellLease(LeaseUpdate),
     /// [`Command::Leave`]; the answer is the end of the driver.
     Leave,
 }

@@ -6,9 +6,9 @@ use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::name;
 use crate::core::limits::MAX_PENDING_COMMANDS;
-use crate::core::{Birth, CommandError, Profile, Run, Status, StopReason, Tags};
+use crate::core::{CoreInit, CommandError, Profile, Run, Status, StopReason, Tags};
 use crate::journal::Journal;
-use crate::store::Durability;
+use crate::store::StateWriter;
 use crate::transport::links;
 
 /// A driver that nobody runs, its requests, and a socket that never answers.
@@ -23,7 +23,7 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let journal = Journal::start(&name("me")).expect("a thread");
     let tasks = tokio_util::task::TaskTracker::new();
     let links = Links::start(listener, &tasks, 8, journal.clone()).expect("in a runtime");
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: name("me"),
         run: Run(1),
@@ -42,14 +42,14 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let bus = Bus::new(Directory::new(name("me"), clock));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let driver = Driver::new(Parts {
-        core: Core::new(birth, clock.now()),
+        core: Core::new(init, clock.now()),
         clock,
         shared: Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), Arc::default(), journal.clone())),
         socket,
         links,
         resolver: Resolver::new(journal),
         seeds: (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect(),
-        durability: Durability::none(),
+        state_writer: StateWriter::none(),
         requests: receiver,
     });
     (driver, requests, bind().0)

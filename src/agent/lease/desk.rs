@@ -18,7 +18,7 @@ use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::clock::Clock;
 use crate::agent::leadership::{Leadership, Office};
 use crate::core::LeadershipState;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 
 /// Asks that wait for the task; further askers wait for room.
@@ -55,7 +55,7 @@ pub(in crate::agent) enum Unproven {
 /// A word of another agent, and whether it is of one whose word counts.
 #[derive(Debug)]
 pub(super) struct Heard {
-    pub(super) word: LeaseWord,
+    pub(super) word: LeaseUpdate,
     pub(super) is_of_elder: bool,
 }
 
@@ -228,7 +228,7 @@ impl Leases {
     }
 
     /// A member told something.
-    pub(in crate::agent) fn hear(&self, word: LeaseWord, is_of_elder: bool) {
+    pub(in crate::agent) fn hear(&self, word: LeaseUpdate, is_of_elder: bool) {
         let _ = self.words.try_send(Heard { word, is_of_elder });
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let lease = crate::NodeId::new("default").expect("a name");
         for term in 0..=MAX_WORDS as u64 {
             let (lease, node) = (lease.clone(), lease.clone());
-            leases.hear(LeaseWord { lease, node, term, kind: LeaseWord::LED, nonce: 0 }, true);
+            leases.hear(LeaseUpdate { lease, node, term, kind: LeaseUpdate::LED, nonce: 0 }, true);
         }
         let taken = std::iter::from_fn(|| doors.words.try_recv().ok()).count();
         assert_eq!(taken, MAX_WORDS);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, LeaseName, Outcome, Round, Wish};
+use crate::lease::{Answer, LeaseName, Outcome, Round, StepRequest};
 
 /// The counts of one lease at one agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,16 +48,16 @@ impl Counted {
         for (at, step) in round.steps.iter().enumerate() {
             let outcome = answer.ok().and_then(|answer| answer.steps.get(at)).map(|seen| seen.outcome);
             let figures = self.leases.entry(step.lease.clone()).or_default();
-            match (&step.wish, outcome) {
-                (Wish::Acquire { .. }, Some(Outcome::Acquired)) => figures.acquisitions += 1,
-                (Wish::Acquire { .. }, Some(Outcome::Conflict)) => figures.acquisition_conflicts += 1,
-                (Wish::Acquire { .. }, _) => figures.acquisition_failures += 1,
-                (Wish::Renew { .. }, Some(Outcome::Renewed)) => {
+            match (&step.request, outcome) {
+                (StepRequest::Acquire { .. }, Some(Outcome::Acquired)) => figures.acquisitions += 1,
+                (StepRequest::Acquire { .. }, Some(Outcome::Conflict)) => figures.acquisition_conflicts += 1,
+                (StepRequest::Acquire { .. }, _) => figures.acquisition_failures += 1,
+                (StepRequest::Renew { .. }, Some(Outcome::Renewed)) => {
                     figures.renewals += 1;
                     figures.renewal_time += took;
                 }
-                (Wish::Renew { .. }, _) => figures.renewal_failures += 1,
-                (Wish::Watch | Wish::Release { .. }, _) => {}
+                (StepRequest::Renew { .. }, _) => figures.renewal_failures += 1,
+                (StepRequest::Watch | StepRequest::Release { .. }, _) => {}
             }
         }
     }
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn each_outcome_is_counted_where_it_belongs() {
         let mut counted = Counted::default();
-        let acquire = Wish::Acquire { drawn: Token(1), above: 0, expired: None, missing: None };
-        let renew = Wish::Renew { held: vec![Token(1)], drawn: Token(2) };
-        let mut one = |wish: &Wish, outcome: Option<Outcome>| {
-            let steps = vec![Step { lease: LeaseName::default(), wish: wish.clone() }];
+        let acquire = StepRequest::Acquire { drawn: Token(1), above: 0, expired: None, missing: None };
+        let renew = StepRequest::Renew { held: vec![Token(1)], drawn: Token(2) };
+        let mut one = |request: &StepRequest, outcome: Option<Outcome>| {
+            let steps = vec![Step { lease: LeaseName::default(), request: request.clone() }];
             let node = NodeId::new("a").expect("a name");
             let round = Round { node, rpc_address: None, lease_duration: Duration::from_secs(15), steps };
             let seen = |outcome| Seen { outcome, term: 1, holder: None, is_released: true };
@@ -94,7 +94,7 @@ mod tests {
         one(&renew, Some(Outcome::Renewed));
         one(&renew, Some(Outcome::Rejected));
         one(&renew, None);
-        one(&Wish::Watch, Some(Outcome::Watched));
+        one(&StepRequest::Watch, Some(Outcome::Watched));
         counted.elected(&LeaseName::default());
         let expected = LeaseFigures {
             acquisitions: 1,

@@ -13,7 +13,7 @@ use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::driver::Request;
 use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
 use crate::agent::{Agent, AgentError, ConfirmError, LeadError};
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{InvalidName, NodeId};
 use crate::lease::{LeaseName, TooManyLeases};
 
@@ -172,7 +172,7 @@ impl Agent {
             let lease = NodeId::new(lease.as_str()).expect("a lease has a name of the same alphabet");
             let nonce = SysRng.try_next_u64().unwrap_or_default();
             let node = self.inner.config.name.clone();
-            let word = LeaseWord { lease, node, term: now.term, kind: LeaseWord::RESIGN, nonce };
+            let word = LeaseUpdate { lease, node, term: now.term, kind: LeaseUpdate::RESIGN, nonce };
             self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
         }
         let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());

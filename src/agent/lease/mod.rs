@@ -48,7 +48,7 @@ use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::Config;
 use crate::lease::store::{Store, StoreOptions, StoreUrl};
-use crate::lease::{Contender, ContenderBirth};
+use crate::lease::{Contender, ContenderInit};
 
 pub(super) use desk::Leases;
 pub use figures::LeaseFigures;
@@ -83,7 +83,7 @@ pub(super) async fn start(
         );
         shared.journal.say(Level::INFO, text);
     }
-    let birth = ContenderBirth {
+    let init = ContenderInit {
         node: config.name.clone(),
         rpc_address,
         timing,
@@ -91,7 +91,7 @@ pub(super) async fn start(
         terms: terms.known.clone(),
         seed,
     };
-    let contender = Contender::new(birth, clock.now());
+    let contender = Contender::new(init, clock.now());
     let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, terms.known.clone());
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));

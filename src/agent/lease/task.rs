@@ -29,11 +29,11 @@ use crate::agent::clock::Clock;
 use crate::agent::driver::Request;
 use crate::agent::leadership::{Leadership, LeaseInstant};
 use crate::agent::shared::Shared;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, LeaseTiming, Output, Round, Step, Wish};
+use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, ContenderTiming, Output, Round, Step, StepRequest};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
 const MAX_NAP: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ pub(super) struct Parts {
     pub(super) terms: Terms,
     pub(super) node: NodeId,
     pub(super) rpc_address: Option<SocketAddr>,
-    pub(super) timing: LeaseTiming,
+    pub(super) timing: ContenderTiming,
 }
 
 /// The task's state.
@@ -289,7 +289,7 @@ impl Task {
             node: node.clone(),
             rpc_address: *rpc_address,
             lease_duration: timing.lease_duration,
-            steps: vec![Step { lease: lease.clone(), wish: Wish::Watch }],
+            steps: vec![Step { lease: lease.clone(), request: StepRequest::Watch }],
         };
         let (brought, listed) = oneshot::channel();
         if courier.run(Errand::Nodes(look, brought)).is_err() {
@@ -324,9 +324,9 @@ impl Task {
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseWord::LED | LeaseWord::KNOWN if *is_of_elder => {
+            LeaseUpdate::LED | LeaseUpdate::KNOWN if *is_of_elder => {
                 // Whoever merely knows of a term is no rival of its leader.
-                let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
+                let by = if word.kind == LeaseUpdate::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
                 if known.is_some_and(|(term, _)| term < word.term) {
                     // Who leads is in the database; not everybody looks there in the same moment.
@@ -336,10 +336,10 @@ impl Task {
                     self.parts.contender.hurry(now, &lease, by);
                 }
             }
-            LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
+            LeaseUpdate::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
-            LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
+            LeaseUpdate::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
                 self.parts.contender.resign(now, &lease);
             }
@@ -354,7 +354,7 @@ impl Task {
             match output {
                 Output::Persist { lease, term } => self.parts.terms.keep(lease, term),
                 Output::Tell { lease, term, is_released } => {
-                    let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
+                    let kind = if is_released { LeaseUpdate::RELEASED } else { LeaseUpdate::LED };
                     self.tell_others(&lease, term, kind);
                 }
                 Output::Claim(claim) => self.publish(claim),
@@ -400,7 +400,7 @@ impl Task {
         for (step, seen) in round.steps.iter().zip(&answer.steps) {
             let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
             if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
-                self.tell_word(&step.lease, known, LeaseWord::KNOWN, nonce);
+                self.tell_word(&step.lease, known, LeaseUpdate::KNOWN, nonce);
             }
         }
     }
@@ -412,7 +412,7 @@ impl Task {
 
     fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
+        let word = LeaseUpdate { lease, node: self.parts.node.clone(), term, kind, nonce };
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
         if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {
@@ -460,7 +460,7 @@ impl Task {
     }
 }
 
-fn sweep_interval(timing: &LeaseTiming) -> Duration {
+fn sweep_interval(timing: &ContenderTiming) -> Duration {
     (timing.row_ttl / 2).max(MIN_SWEEP_INTERVAL)
 }
 

@@ -57,7 +57,7 @@ const MEANT_FOR_A_COMMAND: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Sign
 const TICK: Duration = Duration::from_millis(20);
 
 /// A message to the main thread.
-enum News {
+enum WatchEvent {
     /// A signal, from the system or from Ctrl-C.
     Signal(Signal),
     /// The agent's answer about this piece of work, to the request made at `asked`; no remaining time means that
@@ -70,7 +70,7 @@ enum End {
     /// The command ended by itself, or because this process was told to end it.
     Exited(Exit),
     /// Leadership ended, and the command with it.
-    LedNoMore,
+    LeadershipLost,
 }
 
 pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
@@ -92,8 +92,8 @@ pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
         match lead.run_once(&work)? {
             End::Exited(exit) if !args.keep || lead.is_told_to_stop || exit != Exit::DONE => return Ok(exit),
             End::Exited(_) => lead.wait_for_end_of(term)?,
-            End::LedNoMore if lead.is_told_to_stop || !args.keep => return Ok(Exit::LED_NO_MORE),
-            End::LedNoMore => {}
+            End::LeadershipLost if lead.is_told_to_stop || !args.keep => return Ok(Exit::LEADERSHIP_LOST),
+            End::LeadershipLost => {}
         }
         if lead.is_told_to_stop {
             return Ok(Exit::DONE);
@@ -105,13 +105,13 @@ struct Lead<'a> {
     args: &'a LeadArgs,
     client: Client,
     clock: Clock,
-    told: Sender<News>,
-    news: Receiver<News>,
+    told: Sender<WatchEvent>,
+    news: Receiver<WatchEvent>,
     is_told_to_stop: bool,
 }
 
 /// A permit to work, with the time of the request for it.
-struct Begun {
+struct WorkPermit {
     id: String,
     node: String,
     term: u64,
@@ -121,7 +121,7 @@ struct Begun {
 
 impl Lead<'_> {
     /// Waits until the agent's node leads, proven by a majority; returns `None` if this process is to stop before that.
-    fn wait_to_lead(&mut self) -> Result<Option<Begun>, Failure> {
+    fn wait_to_lead(&mut self) -> Result<Option<WorkPermit>, Failure> {
         let mut said = String::new();
         let mut say = |what: String| {
             if said != what {
@@ -137,7 +137,7 @@ impl Lead<'_> {
                         .hint("start agents with --voters (mode = \"quorum\") or --lease-url (mode = \"lease\")"));
                 }
                 Ok(leader) if leader.is_me => match self.begin() {
-                    Ok(Some(begun)) => return Ok(Some(begun)),
+                    Ok(Some(permit)) => return Ok(Some(permit)),
                     Ok(None) => {}
                     Err(failure) => say(format!("{failure}; trying on")),
                 },
@@ -147,7 +147,7 @@ impl Lead<'_> {
                     }
                     None => format!("nobody leads; waiting until the node of {} does", self.client.address()),
                 }),
-                Err(failure) if failure.is_passing() => say(format!("{}; waiting for it", failure.what())),
+                Err(failure) if failure.is_transient() => say(format!("{}; waiting for it", failure.what())),
                 Err(failure) => return Err(failure),
             }
             if self.is_to_stop_within(LOOK_AGAIN) {
@@ -156,17 +156,17 @@ impl Lead<'_> {
         }
     }
 
-    fn begin(&self) -> Result<Option<Begun>, Failure> {
+    fn begin(&self) -> Result<Option<WorkPermit>, Failure> {
         let asked = self.clock.now();
         let path = with_lease("/v1/leader/work", self.args.lease.as_ref());
         let work: LedWork = self.client.send("POST", &path, &())?;
         let LedWork { id, node, term, lease_remaining_ms, .. } = work;
-        Ok(lease_remaining_ms.map(|ms| Begun { id, node, term, asked, claim: Duration::from_millis(ms) }))
+        Ok(lease_remaining_ms.map(|ms| WorkPermit { id, node, term, asked, claim: Duration::from_millis(ms) }))
     }
 
     /// Waits for this long, or until this process is told to stop; returns true if it is.
     fn is_to_stop_within(&mut self, time: Duration) -> bool {
-        if let Ok(News::Signal(signal)) = self.news.recv_timeout(time) {
+        if let Ok(WatchEvent::Signal(signal)) = self.news.recv_timeout(time) {
             self.is_told_to_stop |= !MEANT_FOR_A_COMMAND.contains(&signal);
         }
         self.is_told_to_stop
@@ -179,7 +179,7 @@ impl Lead<'_> {
             match self.client.get_within::<Leader>(&path, LOOK_TIMEOUT) {
                 Ok(leader) if leader.is_me && leader.term == term => {}
                 Ok(_) => break,
-                Err(failure) if failure.is_passing() => {}
+                Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -187,41 +187,41 @@ impl Lead<'_> {
     }
 
     /// Runs the command to its end, within the claim.
-    fn run_once(&mut self, begun: &Begun) -> Result<End, Failure> {
-        let end = self.run_within_claim(begun);
+    fn run_once(&mut self, permit: &WorkPermit) -> Result<End, Failure> {
+        let end = self.run_within_claim(permit);
         // If this gets lost, the agent waits until the end of the claim that it confirmed last.
-        let path = format!("/v1/leader/work/{}", begun.id);
+        let path = format!("/v1/leader/work/{}", permit.id);
         let _ = self.client.delete_within::<LedWork>(&path, LOOK_TIMEOUT);
         end
     }
 
-    fn run_within_claim(&mut self, begun: &Begun) -> Result<End, Failure> {
-        let deadline = Deadline::new(begun.asked, begun.claim, self.args.grace);
+    fn run_within_claim(&mut self, permit: &WorkPermit) -> Result<End, Failure> {
+        let deadline = Deadline::new(permit.asked, permit.claim, self.args.grace);
         let mut deadline = deadline.map_err(|most| {
             let most = Duration::from_millis(most.as_millis() as u64);
             Failure::usage("--grace is too long: the command would be ended between two renewals of the lease")
                 .hint(format!("here it is {} at most", humantime::format_duration(most)))
         })?;
         let environment = [
-            ("HEADCOUNT_TERM", begun.term.to_string()),
-            ("HEADCOUNT_NODE", begun.node.clone()),
+            ("HEADCOUNT_TERM", permit.term.to_string()),
+            ("HEADCOUNT_NODE", permit.node.clone()),
             ("HEADCOUNT_AGENT", self.client.address().to_owned()),
         ];
         if !matches!(deadline.step(self.clock.now()), Step::Wait(_)) {
-            return Ok(End::LedNoMore);
+            return Ok(End::LeadershipLost);
         }
-        let watcher = Watcher::new(self, begun)?;
+        let watcher = Watcher::new(self, permit)?;
         let mut running = Running::start(&self.args.command, &environment)?;
-        let end = self.watch(begun, &mut running, &mut deadline);
+        let end = self.watch(permit, &mut running, &mut deadline);
         drop(watcher);
         end
     }
 
-    fn watch(&mut self, begun: &Begun, running: &mut Running, deadline: &mut Deadline) -> Result<End, Failure> {
+    fn watch(&mut self, permit: &WorkPermit, running: &mut Running, deadline: &mut Deadline) -> Result<End, Failure> {
         loop {
             let failed = |error| Failure::failed(format!("cannot wait for the command: {error}"));
             if let Some(exit) = running.ended().map_err(failed)? {
-                return Ok(if deadline.is_ending() { End::LedNoMore } else { End::Exited(exit) });
+                return Ok(if deadline.is_ending() { End::LeadershipLost } else { End::Exited(exit) });
             }
             let pause = match deadline.step(self.clock.now()) {
                 Step::Wait(time) => time.min(TICK),
@@ -237,14 +237,14 @@ impl Lead<'_> {
             };
             match self.news.recv_timeout(pause) {
                 // A late answer about an earlier run is ignored, below.
-                Ok(News::Claim { id, asked, remaining }) if id == begun.id => deadline.told(asked, remaining),
-                Ok(News::Signal(signal)) if PASSED_ON.contains(&signal) => running.signal(signal),
-                Ok(News::Signal(_)) => {
+                Ok(WatchEvent::Claim { id, asked, remaining }) if id == permit.id => deadline.told(asked, remaining),
+                Ok(WatchEvent::Signal(signal)) if PASSED_ON.contains(&signal) => running.signal(signal),
+                Ok(WatchEvent::Signal(_)) => {
                     // The second signal is meant for a command that does not end.
                     let again = std::mem::replace(&mut self.is_told_to_stop, true);
                     running.signal(if again { Signal::SIGKILL } else { Signal::SIGTERM });
                 }
-                Ok(News::Claim { .. }) | Err(_) => {}
+                Ok(WatchEvent::Claim { .. }) | Err(_) => {}
             }
         }
     }
@@ -257,11 +257,11 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(lead: &Lead<'_>, begun: &Begun) -> Result<Self, Failure> {
+    fn new(lead: &Lead<'_>, permit: &WorkPermit) -> Result<Self, Failure> {
         let (goes_on, is_over) = mpsc::channel::<()>();
         let (client, clock, told) = (Client::new(&lead.args.agent)?, lead.clock, lead.told.clone());
-        let (id, path) = (begun.id.clone(), format!("/v1/leader/work/{}", begun.id));
-        let (claim, term) = (begun.claim, begun.term);
+        let (id, path) = (permit.id.clone(), format!("/v1/leader/work/{}", permit.id));
+        let (claim, term) = (permit.claim, permit.term);
         let pause = (claim / RENEW_SHARE).clamp(LEAST_RENEW_PAUSE, MOST_RENEW_PAUSE);
         let watch = move || {
             while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
@@ -269,10 +269,10 @@ impl Watcher {
                 let remaining = match client.send_within::<LedWork>("POST", &path, &(), claim / 4) {
                     Ok(work) if work.term == term => work.lease_remaining_ms.map(Duration::from_millis),
                     // The next request may be answered.
-                    Err(failure) if failure.is_passing() => continue,
+                    Err(failure) if failure.is_transient() => continue,
                     Ok(_) | Err(_) => None,
                 };
-                if told.send(News::Claim { id: id.clone(), asked, remaining }).is_err() || remaining.is_none() {
+                if told.send(WatchEvent::Claim { id: id.clone(), asked, remaining }).is_err() || remaining.is_none() {
                     return;
                 }
             }
@@ -285,13 +285,13 @@ impl Watcher {
 
 /// Passes signals on to the main thread. Must be called before any other thread is started: the signals are blocked in
 /// all later ones. (The command begins with no signal blocked.)
-fn listen(told: Sender<News>) -> Result<(), Failure> {
+fn listen(told: Sender<WatchEvent>) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot listen for signals: {error}"));
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().chain(PASSED_ON).collect();
     signals.thread_block().map_err(|error| failed(&error))?;
     let hear = move || {
         while let Ok(signal) = signals.wait() {
-            if told.send(News::Signal(signal)).is_err() {
+            if told.send(WatchEvent::Signal(signal)).is_err() {
                 return;
             }
         }

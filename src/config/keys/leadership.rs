@@ -9,7 +9,7 @@ use crate::core::NodeId;
 use crate::core::election::OnResign;
 use crate::lease::LeaseName;
 
-fn lease_timing(agent: &AgentConfig) -> crate::lease::LeaseTiming {
+fn lease_timing(agent: &AgentConfig) -> crate::lease::ContenderTiming {
     agent.config.leadership.lease.timing(agent.config.leadership.timing)
 }
 

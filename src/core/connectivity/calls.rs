@@ -23,7 +23,7 @@ use crate::core::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId, Output};
 use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION};
 use crate::core::packet::Sender;
@@ -97,7 +97,7 @@ impl Core {
             return;
         }
         if self.calls.len() >= MAX_CALLS {
-            return self.counters.drop(Drop::TableFull);
+            return self.counters.drop(DropReason::TableFull);
         }
         let link = self.next_link();
         self.calls.insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None });
@@ -204,12 +204,12 @@ impl Core {
     pub(super) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
         let is_read = read(bytes).and_then(|(header, messages)| {
             let way = Way::Link(link);
-            let standing = self.standing_of(header.run, from, way);
-            let sender = Sender { from, run: header.run, standing, way, bytes: bytes.len() };
+            let kind = self.sender_kind(header.run, from, way);
+            let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
             self.receive_packet(sender, header, messages)
         });
         if is_read.is_err() {
-            self.counters.drop(Drop::Malformed);
+            self.counters.drop(DropReason::Malformed);
             self.hang_up(link);
         }
     }
@@ -246,7 +246,7 @@ impl Core {
         };
         let of_host = self.calls.at.iter().filter(is_of_host).count();
         if self.calls.len() >= MAX_CALLS || of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
-            self.counters.drop(Drop::TableFull);
+            self.counters.drop(DropReason::TableFull);
             return false;
         }
         self.calls.insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None });

@@ -34,14 +34,14 @@ use crate::core::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{
     DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS,
     MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use crate::core::member::Run;
-use crate::core::packet::{Sender, Standing, Turns};
+use crate::core::packet::{Sender, SenderKind, PerKeyRate};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
@@ -53,12 +53,12 @@ use crate::core::{Core, Phase};
 pub(in crate::core) struct Guests {
     held: BTreeMap<LinkId, Guest>,
     /// Members that were dialled lately although no datagram of theirs came.
-    dialled: Turns<Run>,
+    dialled: PerKeyRate<Run>,
 }
 
 impl Default for Guests {
     fn default() -> Self {
-        Self { held: BTreeMap::new(), dialled: Turns::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL) }
+        Self { held: BTreeMap::new(), dialled: PerKeyRate::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL) }
     }
 }
 
@@ -126,24 +126,24 @@ impl Core {
         messages: Messages<'_>,
     ) {
         let way = Way::Link(link);
-        let standing = self.standing_of(header.run, from, way);
-        let slot = match standing {
-            Standing::Claimed(slot) => Some(slot).filter(|slot| self.view.record(*slot).status.is_live()),
-            Standing::Member(_) | Standing::Stranger => None,
+        let kind = self.sender_kind(header.run, from, way);
+        let slot = match kind {
+            SenderKind::ClaimsMember(slot) => Some(slot).filter(|slot| self.view.record(*slot).status.is_live()),
+            SenderKind::Member(_) | SenderKind::Stranger => None,
         };
         let Some(slot) = slot.filter(|_| header.cluster == self.cluster && matches!(self.phase, Phase::Up)) else {
-            self.counters.drop(Drop::UnknownRun);
+            self.counters.drop(DropReason::UnknownRun);
             return self.dismiss_guest(link);
         };
         if !self.seat(link, slot, from) {
             return self.dismiss_guest(link);
         }
-        let mut sender = Sender { from, run: header.run, standing, way, bytes };
+        let mut sender = Sender { from, run: header.run, kind, way, bytes };
         match self.hear_guest(slot, sender, messages.clone()) {
             Ok(true) => {
                 self.guests.forget(link);
                 if self.accept(slot, link) {
-                    sender.standing = Standing::Member(slot);
+                    sender.kind = SenderKind::Member(slot);
                     // Read before, as far as it matters here.
                     if self.receive_packet(sender, header, messages).is_err() {
                         self.garbled(link, header.run);
@@ -152,7 +152,7 @@ impl Core {
             }
             Ok(false) => {}
             Err(_) => {
-                self.counters.drop(Drop::Malformed);
+                self.counters.drop(DropReason::Malformed);
                 self.dismiss_guest(link);
             }
         }
@@ -166,17 +166,17 @@ impl Core {
             guest.frames += 1;
             let is_orderly = guest.run == run && guest.frames <= MAX_GUEST_FRAMES;
             if !is_orderly {
-                self.counters.drop(Drop::RateLimited);
+                self.counters.drop(DropReason::RateLimited);
             }
             return is_orderly;
         }
         let is_from_its_host = from.ip().to_canonical() == host;
         let Ok(displaced) = self.guests.crowded_out(run, is_from_its_host) else {
-            self.counters.drop(Drop::TableFull);
+            self.counters.drop(DropReason::TableFull);
             return false;
         };
         if let Some(displaced) = displaced {
-            self.counters.drop(Drop::TableFull);
+            self.counters.drop(DropReason::TableFull);
             self.dismiss_guest(displaced);
         }
         if self.guests.held.is_empty() {
@@ -218,7 +218,7 @@ impl Core {
             if self.are_datagrams_in_doubt() {
                 self.dial_back(slot);
             }
-            self.claimed(slot, sender, probed);
+            self.handle_claim(slot, sender, probed);
         }
         Ok(is_proven)
     }

@@ -44,31 +44,31 @@ impl Core {
     /// Returns true if this node has been in contact with no member for so long that its word about others is worth
     /// nothing, or has accused a member though nobody answered anything since that doubt began.
     pub(in crate::core) fn is_deaf(&self) -> bool {
-        let expected = self.attention.contact_expected();
+        let expected = self.local_health.contact_expected();
         let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
-        self.attention.is_unheard() || self.now.since(self.attention.listened_until()) >= patience / 2
+        self.local_health.is_unheard() || self.now.since(self.local_health.listened_until()) >= patience / 2
     }
 
     /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
     pub(super) fn mind_being_unheard(&mut self, since: Time) {
-        if self.attention.is_unheard_since(since) {
-            self.attention.judges_unheard(since);
+        if self.local_health.is_unheard_since(since) {
+            self.local_health.judges_unheard(since);
         }
     }
 
     /// Notes that this node is in contact with a member, which had received something from it by then.
     pub(super) fn hear_member(&mut self, received: Time) {
         let was_deaf = self.is_deaf();
-        self.attention.was_received(received);
-        if was_deaf && !self.attention.is_unheard() {
-            self.attention.hears_again(self.now);
+        self.local_health.was_received(received);
+        if was_deaf && !self.local_health.is_unheard() {
+            self.local_health.hears_again(self.now);
             self.inquiries.begin_anew();
-            self.attention.heard(self.now);
+            self.local_health.heard(self.now);
             self.tell_the_accused();
         } else {
-            self.attention.heard(self.now);
+            self.local_health.heard(self.now);
         }
-        self.attention.expect_contact(self.observers.quickest());
+        self.local_health.expect_contact(self.observers.quickest());
         self.unreached_at = None;
     }
 
@@ -77,16 +77,16 @@ impl Core {
     pub(in crate::core) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
-        let is_over = || self.now >= self.attention.heard_again() + self.settings.suspect_timeout;
+        let is_over = || self.now >= self.local_health.heard_again() + self.settings.suspect_timeout;
         if !is_anybody || is_over() || self.is_deaf() {
             return;
         }
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
         let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
         let accused: Vec<Slot> =
-            accused.filter(|(_, entry)| entry.peer.errands().is_judged_unheard).map(|(slot, _)| slot).collect();
+            accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
         for slot in accused {
-            if self.owes_word_to(slot) {
+            if self.must_be_told(slot) {
                 let packet = self.packet_to(slot);
                 self.send_to(slot, packet);
             }
@@ -94,12 +94,12 @@ impl Core {
     }
 
     /// Returns true if a verdict of this node is not to be told (yet).
-    pub(in crate::core) fn is_kept(&self, slot: Slot) -> bool {
+    pub(in crate::core) fn is_withheld(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
-        entry.peer.errands().is_judged_unheard
+        entry.peer.rare().is_judged_unheard
             && matches!(entry.status, Status::Suspect | Status::Down)
-            && (self.is_deaf() || self.now < self.attention.heard_again() + to_refute)
+            && (self.is_deaf() || self.now < self.local_health.heard_again() + to_refute)
     }
 
     /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
@@ -107,7 +107,7 @@ impl Core {
     pub(in crate::core) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
         let is_silence =
             matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
-        let is_unheard = is_silence && (self.is_deaf() || self.is_kept(slot));
+        let is_unheard = is_silence && (self.is_deaf() || self.is_withheld(slot));
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 
@@ -116,10 +116,10 @@ impl Core {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        let until = self.attention.heard_again() + spare / (1 << MAX_DAMPING);
+        let until = self.local_health.heard_again() + spare / (1 << MAX_DAMPING);
         // Contact may come and go.
-        let at_last = entry.peer.errands().accused_since.map(|since| since + timing.down_timeout());
-        entry.peer.errands().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
+        let at_last = entry.peer.rare().accused_since.map(|since| since + timing.down_timeout());
+        entry.peer.rare().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
     }
 
     /// Returns a member's own last word, to be sent in place of a verdict that is kept.

@@ -66,7 +66,7 @@ impl Core {
         // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
         let at = at.max(self.now);
         // A node that doubts itself looks again when it may doubt less.
-        let is_stretched = self.attention.stretch() > 1;
+        let is_stretched = self.local_health.stretch() > 1;
         let at = if is_stretched { at.min(self.now + self.forgiving_step()) } else { at };
         self.timers.set(Timer::Judge(run), at);
     }
@@ -75,7 +75,7 @@ impl Core {
     pub(super) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
-        let (timing, stretch) = (entry.record.timing, self.attention.stretch());
+        let (timing, stretch) = (entry.record.timing, self.local_health.stretch());
         match entry.record.status {
             Status::Joining => None,
             // Silence means something only to an observer, which should have been sent packets.
@@ -87,11 +87,11 @@ impl Core {
             Status::Suspect => {
                 let patience = timing.down_timeout() * stretch;
                 // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
-                let accused_since = entry.peer.errands().accused_since.unwrap_or(silent_since);
-                let at_last = accused_since.max(self.attention.awake_since()) + patience;
+                let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
+                let at_last = accused_since.max(self.local_health.awake_since()) + patience;
                 let deadline = (silent_since + patience).min(at_last);
                 // Even an overdue suspect gets its refutation time.
-                let chances = [self.heard_out_at(slot), self.may_refute_until(slot)];
+                let chances = [self.refutation_deadline(slot), self.may_refute_until(slot)];
                 chances.into_iter().flatten().chain([deadline]).max()
             }
             Status::Down | Status::Left(_) => Some(entry.peer.last_sign + self.settings.reap_after),
@@ -100,7 +100,7 @@ impl Core {
 
     /// Returns the time from which a member's silence counts.
     pub(super) fn silent_since(&self, slot: Slot) -> Time {
-        self.view.entry(slot).peer.last_sign.max(self.attention.awake_since())
+        self.view.entry(slot).peer.last_sign.max(self.local_health.awake_since())
     }
 
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one.
@@ -119,10 +119,10 @@ impl Core {
             Status::Up => self.doubt(slot),
             Status::Suspect => {
                 self.counters.suspicions_confirmed += 1;
-                self.pronounce(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
+                self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
             }
             Status::Leaving => {
-                self.pronounce(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
+                self.record_verdict(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
             }
             Status::Down | Status::Left(_) => self.reap(slot),
             Status::Joining => {}
@@ -134,7 +134,7 @@ impl Core {
         let record = self.view.record(slot);
         let (run, timing) = (record.run, record.timing);
         let (demanded, silent_since) = (self.demanded_silence(slot), self.silent_since(slot));
-        let mut suspect_at = silent_since + demanded * self.attention.stretch();
+        let mut suspect_at = silent_since + demanded * self.local_health.stretch();
         if self.is_heard_in_vain(slot) && !self.inquiries.are_heard(run, self.observers_of(slot).len()) {
             suspect_at = suspect_at + demanded / 2;
         }
@@ -147,7 +147,7 @@ impl Core {
         self.probe(slot);
         self.inquiries.probe_sent(run, self.now);
         if probed > 0 {
-            self.inquire(slot);
+            self.probe_indirectly(slot);
             self.doubts_changed(slot);
         }
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
@@ -168,7 +168,7 @@ impl Core {
         let claimed = self.now - demanded;
         let peer = self.view.peer_mut(slot);
         peer.last_sign = peer.last_sign.max(claimed);
-        self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
+        self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
     }
 
     /// Sends a probe, "Are you there?", on every way there is.

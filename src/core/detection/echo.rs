@@ -32,7 +32,7 @@ impl Core {
         let Some(session) = &entry.peer.session else { return true };
         // A slow observer sends as rarely as its own timeouts allow.
         let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
-        !session.hearing.is_missing(self.now, patience) || !self.observes(slot)
+        !session.echo_state.is_missing(self.now, patience) || !self.observes(slot)
     }
 
     /// Returns how long ago a member received what it echoes, if that shows that it heard this node lately: at most
@@ -57,7 +57,7 @@ impl Core {
     /// ones before.
     pub(in crate::core) fn is_in_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
-        session.hearing.answered();
+        session.echo_state.answered();
         let (heard, sign) = (session.heard, session.sign);
         self.hear_member(received);
         if heard > sign {

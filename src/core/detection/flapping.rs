@@ -27,7 +27,7 @@ use crate::core::Core;
 use crate::core::doors::Notice;
 #[cfg(doc)]
 use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
-use crate::core::view::{Errands, Slot};
+use crate::core::view::{RareState, Slot};
 
 impl Core {
     /// Counts a refutation by a suspected member.
@@ -35,7 +35,7 @@ impl Core {
         self.counters.suspicions_refuted += 1;
         let timing = self.view.record(slot).timing;
         let now = self.now;
-        let Errands { refutations, .. } = self.view.peer_mut(slot).errands_mut();
+        let RareState { refutations, .. } = self.view.peer_mut(slot).rare_mut();
         refutations.add(now, timing);
         if refutations.are_too_many() {
             let id = self.view.record(slot).id.clone();
@@ -56,6 +56,6 @@ impl Core {
     /// Returns the silence after which this node would accuse a member, if this node is healthy.
     pub(super) fn demanded_silence(&self, slot: Slot) -> Duration {
         let entry = self.view.entry(slot);
-        entry.peer.errands().refutations.demanded_silence(self.now, entry.record.timing)
+        entry.peer.rare().refutations.demanded_silence(self.now, entry.record.timing)
     }
 }

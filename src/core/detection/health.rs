@@ -38,7 +38,7 @@ use crate::core::{Core, Phase};
 
 /// The state of this node's attention: how far it can trust its own observation.
 #[derive(Debug)]
-pub(in crate::core) struct Attention {
+pub(in crate::core) struct LocalHealth {
     /// The time before which silence counts for nothing, since this node was not looking.
     awake_since: Time,
     /// The time of the last sign of life of any member.
@@ -61,7 +61,7 @@ pub(in crate::core) struct Attention {
     is_told: bool,
 }
 
-impl Attention {
+impl LocalHealth {
     pub(in crate::core) fn new(now: Time) -> Self {
         Self {
             awake_since: now,
@@ -179,14 +179,14 @@ impl Core {
         if late <= self.pause_from() {
             return;
         }
-        self.attention.awake_since = self.now;
-        if self.attention.counted == Some(deadline) {
+        self.local_health.awake_since = self.now;
+        if self.local_health.counted == Some(deadline) {
             return;
         }
-        self.attention.counted = Some(deadline);
+        self.local_health.counted = Some(deadline);
         self.counters.pauses += 1;
         self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
-        let has_slept_long = self.now.since(self.attention.last_heard) >= self.settings.reap_after;
+        let has_slept_long = self.now.since(self.local_health.last_heard) >= self.settings.reap_after;
         if has_slept_long && !self.view.live().is_empty() {
             match self.phase {
                 Phase::Up => self.rejoin(),
@@ -198,7 +198,7 @@ impl Core {
     }
 
     /// Returns true if the current input may have waited while this process stood still.
-    pub(in crate::core) fn is_behind(&self) -> bool {
+    pub(in crate::core) fn may_be_delayed(&self) -> bool {
         self.arrived_at() < self.now
     }
 
@@ -231,19 +231,19 @@ impl Core {
             SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
             SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
         };
-        self.attention.add(self.now, points, most);
-        if self.attention.score >= UNHEALTHY_FROM && !self.attention.is_told {
-            let stretch = self.attention.stretch();
-            self.attention.is_told = self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch });
+        self.local_health.add(self.now, points, most);
+        if self.local_health.score >= UNHEALTHY_FROM && !self.local_health.is_told {
+            let stretch = self.local_health.stretch();
+            self.local_health.is_told = self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch });
         }
     }
 
     fn regain_confidence(&mut self) {
-        if self.attention.score > 0 {
-            self.attention.forgive(self.now, self.forgiving_step());
+        if self.local_health.score > 0 {
+            self.local_health.forgive(self.now, self.forgiving_step());
         }
-        if self.attention.score == 0 && self.attention.is_told {
-            self.attention.is_told = false;
+        if self.local_health.score == 0 && self.local_health.is_told {
+            self.local_health.is_told = false;
             self.outputs.push_back(crate::core::doors::Output::Notice(Notice::HealthyAgain));
         }
     }
@@ -251,7 +251,7 @@ impl Core {
     /// Returns the points of evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One
     /// more than that is the factor by which it stretches the timeouts by which it accuses others.
     pub fn health_score(&self) -> u32 {
-        self.attention.score
+        self.local_health.score
     }
 }
 
@@ -266,20 +266,20 @@ mod tests {
     #[test]
     fn the_score_stays_within_its_bounds_and_is_forgiven_step_by_step() {
         let step = Duration::from_millis(500);
-        let mut attention = Attention::new(at(0));
+        let mut local_health = LocalHealth::new(at(0));
         for _ in 0..100 {
-            attention.add(at(1_000), 2, MAX_SELF_DOUBT);
+            local_health.add(at(1_000), 2, MAX_SELF_DOUBT);
         }
-        assert_eq!((attention.score, attention.stretch()), (MAX_SELF_DOUBT, 8));
-        attention.add(at(1_000), 1, MAX_LINK_DOUBT);
-        assert_eq!(attention.score, MAX_SELF_DOUBT, "lesser evidence takes nothing away");
-        attention.forgive(at(1_499), step);
-        assert_eq!(attention.score, MAX_SELF_DOUBT);
-        attention.forgive(at(2_600), step);
-        assert_eq!(attention.score, MAX_SELF_DOUBT - 3);
-        attention.forgive(at(60_000), step);
-        assert_eq!(attention.score, 0);
-        attention.add(at(60_000), 9, MAX_LINK_DOUBT);
-        assert_eq!(attention.score, MAX_LINK_DOUBT);
+        assert_eq!((local_health.score, local_health.stretch()), (MAX_SELF_DOUBT, 8));
+        local_health.add(at(1_000), 1, MAX_LINK_DOUBT);
+        assert_eq!(local_health.score, MAX_SELF_DOUBT, "lesser evidence takes nothing away");
+        local_health.forgive(at(1_499), step);
+        assert_eq!(local_health.score, MAX_SELF_DOUBT);
+        local_health.forgive(at(2_600), step);
+        assert_eq!(local_health.score, MAX_SELF_DOUBT - 3);
+        local_health.forgive(at(60_000), step);
+        assert_eq!(local_health.score, 0);
+        local_health.add(at(60_000), 9, MAX_LINK_DOUBT);
+        assert_eq!(local_health.score, MAX_LINK_DOUBT);
     }
 }

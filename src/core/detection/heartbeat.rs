@@ -42,7 +42,7 @@ impl Core {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let period = self.heartbeat_period();
         let is_sending = !matches!(self.phase, Phase::Joining(_));
-        let due = match self.view.entry(slot).peer.errands().last_sent {
+        let due = match self.view.entry(slot).peer.rare().last_sent {
             Some(sent) => sent + period,
             None => self.now,
         };

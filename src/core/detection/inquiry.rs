@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::seq::IndexedRandom;
 
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output};
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -133,7 +133,7 @@ impl Inquiries {
 impl Core {
     /// Asks witnesses about a silent member; if too few have answered, asks the other observers, and again the silent
     /// ones.
-    pub(super) fn inquire(&mut self, subject: Slot) {
+    pub(super) fn probe_indirectly(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
@@ -160,7 +160,7 @@ impl Core {
     /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
     /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
     /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
-    pub(in crate::core) fn bear_witness(&mut self, run: Run) -> Option<Message> {
+    pub(in crate::core) fn answer_last_heard(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
         let heard = entry.peer.session.as_ref()?.sign;
@@ -173,11 +173,11 @@ impl Core {
     }
 
     /// Takes a witness's answer that it heard the subject.
-    pub(in crate::core) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
+    pub(in crate::core) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
         else {
-            return self.counters.drop(Drop::Unasked);
+            return self.counters.drop(DropReason::Unasked);
         };
         inquiry.answered.insert(asked);
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);

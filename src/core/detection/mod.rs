@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the graph of observers: rings of names, settled members, kept neighbours, walking past doubted members | `observers`, `rings`, `settled`, `kept`, `walk` |
+//! | the graph of observers: rings of names, settled members, retained neighbours, walking past doubted members | `observers`, `rings`, `settled`, `retained`, `walk` |
 //! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `inquiry` |
 //! | a broken link, and the verdict within a second | `crash` |
@@ -21,7 +21,7 @@ mod flapping;
 mod health;
 mod heartbeat;
 mod inquiry;
-mod kept;
+mod retained;
 mod observers;
 mod partition;
 mod rings;
@@ -29,7 +29,7 @@ mod settled;
 mod walk;
 
 pub(in crate::core) use crash::Crashes;
-pub(in crate::core) use health::Attention;
+pub(in crate::core) use health::LocalHealth;
 pub(in crate::core) use inquiry::Inquiries;
 pub(in crate::core) use observers::Observers;
 pub(in crate::core) use partition::Partition;

@@ -6,7 +6,7 @@
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago prove nothing by being there; `settled` and `kept` say which others are observed
+//! Members that joined a moment ago prove nothing by being there; `settled` and `retained` say which others are observed
 //! while there are such members.
 //!
 //! Invariants:
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::detector::probe_after;
-use super::kept::Kept;
+use super::retained::RetainedNeighbours;
 use super::rings::{Ends, Rings, ring_count};
 use super::settled::Settled;
 use super::walk::Walk;
@@ -45,7 +45,7 @@ pub(in crate::core) struct Observers {
     /// The graph made of settled members alone, while there are others.
     pub(in crate::core) settled: Settled,
     /// The neighbours that others displaced a while ago.
-    kept: Kept,
+    retained: RetainedNeighbours,
     /// The members that are observed beyond them, while some of them are doubted.
     pub(in crate::core) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
@@ -61,7 +61,7 @@ impl Observers {
             rings: Rings::new(me),
             counted: (0, 0),
             settled: Settled::new(me),
-            kept: Kept::default(),
+            retained: RetainedNeighbours::default(),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
             quickest: Duration::MAX,
@@ -102,8 +102,8 @@ impl Observers {
     }
 
     /// Returns the neighbours that others displaced a while ago.
-    pub(in crate::core) fn kept(&self) -> impl Iterator<Item = Slot> {
-        self.kept.slots()
+    pub(in crate::core) fn retained(&self) -> impl Iterator<Item = Slot> {
+        self.retained.slots()
     }
 
     /// Returns the nearest members on all rings; none in a full mesh.
@@ -130,7 +130,7 @@ impl Core {
             return;
         }
         self.observers.walk.forget(slot);
-        self.observers.kept.forget(slot);
+        self.observers.retained.forget(slot);
         self.begin_to_settle(slot);
         // A graph of settled members that begins now begins as the graph that all had in common.
         let has_changed = self.reobserve_settled(slot);
@@ -166,16 +166,16 @@ impl Core {
             |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
         // A joiner meets one member after the other, and knows few of many at first.
         let is_mesh = matches!(self.phase, Phase::Up) && self.observers.is_full_mesh(view.live().len());
-        self.observers.kept.update(self.now, &after, is_mesh, self.observers.wanted, came);
+        self.observers.retained.update(self.now, &after, is_mesh, self.observers.wanted, came);
         if !self.observers.is_full_mesh(self.view.live().len()) {
-            after.extend(self.observers.walk.passed().chain(self.observers.kept()));
+            after.extend(self.observers.walk.passed().chain(self.observers.retained()));
         }
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
         let timeouts = after.iter().map(|slot| self.view.record(*slot).timing.suspect_timeout());
         self.observers.quickest = timeouts.min().unwrap_or(Duration::MAX);
-        self.attention.expect_contact(self.observers.quickest);
+        self.local_health.expect_contact(self.observers.quickest);
         self.observers.neighbours = after;
         for slot in stopped {
             self.stop_observing(slot);
@@ -187,16 +187,16 @@ impl Core {
 
     /// Lets go the members kept from the first moments of a cluster, if the members in their places have links.
     pub(in crate::core) fn review_founders(&mut self) {
-        if self.observers.kept.is_review_due(self.now) {
+        if self.observers.retained.is_review_due(self.now) {
             let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
-            self.observers.kept.review(self.now, are_linked);
+            self.observers.retained.review(self.now, are_linked);
             self.renew_neighbours(&BTreeMap::new());
         }
     }
 
     /// Lets go the members that were kept for long enough.
     pub(in crate::core) fn release_kept(&mut self) {
-        if self.observers.kept.is_due(self.now) {
+        if self.observers.retained.is_due(self.now) {
             self.renew_neighbours(&BTreeMap::new());
         }
     }
@@ -261,7 +261,7 @@ impl Core {
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
         observers.extend(self.settled_observers_of(subject, &live));
         // They knew the same members before others came.
-        observers.extend(self.observers.kept().filter(|slot| !doubted.contains(slot)));
+        observers.extend(self.observers.retained().filter(|slot| !doubted.contains(slot)));
         observers.remove(&subject);
         observers.remove(&View::ME);
         observers
@@ -273,6 +273,6 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }
-        self.neighbours().filter(|slot| !self.observers.kept.holds(*slot)).collect()
+        self.neighbours().filter(|slot| !self.observers.retained.holds(*slot)).collect()
     }
 }

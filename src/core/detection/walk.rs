@@ -96,12 +96,12 @@ pub(super) struct Place {
     /// The distance to it along the ring.
     pub(super) distance: u64,
     pub(super) slot: Slot,
-    pub(super) standing: Standing,
+    pub(super) liveness: Liveness,
 }
 
-/// The standing of a member that a walk comes to.
+/// The liveness of a member that a walk comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Standing {
+pub(in crate::core) enum Liveness {
     Doubted,
     /// The member was not heard since the doubts began.
     Unknown,
@@ -122,27 +122,27 @@ pub(super) struct Path {
 /// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones. If the
 /// nearest member is not doubted, the way is empty.
 pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
-    let end = places.iter().filter(|place| place.standing == Standing::Answers).map(|place| place.distance).min();
+    let end = places.iter().filter(|place| place.liveness == Liveness::Answers).map(|place| place.distance).min();
     if let Some(end) = end {
         places.retain(|place| place.distance <= end);
     }
     places.sort_unstable_by_key(|place| place.distance);
     let mut path = Path { is_finished: true, ..Path::default() };
-    let Some(Place { standing: Standing::Doubted, .. }) = places.first() else { return path };
+    let Some(Place { liveness: Liveness::Doubted, .. }) = places.first() else { return path };
     let mut unknown = 0;
     for place in places {
-        match place.standing {
-            Standing::Unknown if unknown == reach => {
+        match place.liveness {
+            Liveness::Unknown if unknown == reach => {
                 path.is_finished = false;
                 break;
             }
-            Standing::Unknown => {
+            Liveness::Unknown => {
                 // It may still answer.
                 path.is_finished = false;
                 unknown += 1;
             }
-            Standing::Doubted => {}
-            Standing::Answers => {
+            Liveness::Doubted => {}
+            Liveness::Answers => {
                 path.is_finished = true;
                 path.end = Some(place.slot);
             }
@@ -304,14 +304,14 @@ impl Core {
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
         }
-        let standing = |slot: Slot| {
+        let liveness = |slot: Slot| {
             let heard = || self.view.entry(slot).peer.session.as_ref().map(|session| session.heard);
             if doubted.contains(&slot) {
-                Standing::Doubted
+                Liveness::Doubted
             } else if heard().is_some_and(|heard| heard >= since) {
-                Standing::Answers
+                Liveness::Answers
             } else {
-                Standing::Unknown
+                Liveness::Unknown
             }
         };
         let is_on_ring = |slot: &Slot| !is_settled || self.view.entry(*slot).peer.settled;
@@ -319,7 +319,7 @@ impl Core {
         let mut places: Vec<Place> = on_ring
             .map(|slot| {
                 let distance = rings.distance(self.view.entry(slot).name_hash, ring, is_ahead);
-                Place { distance, slot, standing: standing(slot) }
+                Place { distance, slot, liveness: liveness(slot) }
             })
             .collect();
         path(&mut places, reach)
@@ -351,55 +351,55 @@ mod tests {
 
     use super::*;
 
-    fn places(standings: &[Standing]) -> Vec<Place> {
-        let place = |(nth, standing): (usize, &Standing)| Place {
+    fn places(states: &[Liveness]) -> Vec<Place> {
+        let place = |(nth, liveness): (usize, &Liveness)| Place {
             distance: (nth as u64 + 1) * 10,
             slot: nth as Slot,
-            standing: *standing,
+            liveness: *liveness,
         };
-        let mut places: Vec<Place> = standings.iter().enumerate().map(place).collect();
+        let mut places: Vec<Place> = states.iter().enumerate().map(place).collect();
         // They are listed in the order of the table, not of the ring.
         places.reverse();
         places
     }
 
-    fn standing() -> impl Strategy<Value = Standing> {
-        prop_oneof![4 => Just(Standing::Doubted), 2 => Just(Standing::Unknown), 1 => Just(Standing::Answers)]
+    fn liveness() -> impl Strategy<Value = Liveness> {
+        prop_oneof![4 => Just(Liveness::Doubted), 2 => Just(Liveness::Unknown), 1 => Just(Liveness::Answers)]
     }
 
     proptest! {
         #[test]
         fn a_way_holds_the_nearest_that_answers_and_all_before_it(
-            standings in prop::collection::vec(standing(), 1..60), reach in 1usize..80,
+            states in prop::collection::vec(liveness(), 1..60), reach in 1usize..80,
         ) {
-            let path = path(&mut places(&standings), reach);
-            if standings[0] != Standing::Doubted {
+            let path = path(&mut places(&states), reach);
+            if states[0] != Liveness::Doubted {
                 prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
                 return Ok(());
             }
             let whole: Vec<Slot> = (0..path.slots.len() as Slot).collect();
             prop_assert_eq!(&path.slots, &whole, "in order, and nobody is left out");
-            let of = |standing| path.slots.iter().filter(|slot| standings[**slot as usize] == standing).count();
-            prop_assert!(of(Standing::Unknown) <= reach);
-            let nearest = standings.iter().position(|standing| *standing == Standing::Answers);
+            let of = |liveness| path.slots.iter().filter(|slot| states[**slot as usize] == liveness).count();
+            prop_assert!(of(Liveness::Unknown) <= reach);
+            let nearest = states.iter().position(|liveness| *liveness == Liveness::Answers);
             if let Some(end) = path.end {
                 prop_assert_eq!(Some(end as usize), nearest);
                 prop_assert_eq!(path.slots.last(), Some(&end));
                 prop_assert!(path.is_finished);
             } else {
-                prop_assert_eq!(of(Standing::Answers), 0);
-                let is_limited = of(Standing::Unknown) == reach && path.slots.len() < standings.len();
-                prop_assert!(is_limited || path.slots.len() == standings.len());
-                prop_assert_eq!(path.is_finished, of(Standing::Unknown) == 0);
+                prop_assert_eq!(of(Liveness::Answers), 0);
+                let is_limited = of(Liveness::Unknown) == reach && path.slots.len() < states.len();
+                prop_assert!(is_limited || path.slots.len() == states.len());
+                prop_assert_eq!(path.is_finished, of(Liveness::Unknown) == 0);
             }
         }
 
         /// Both ends of a run of doubted members find each other: if one walks to the other, the other walks to it.
         #[test]
         fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
-            let mut standings = vec![Standing::Doubted; dead];
-            standings.push(Standing::Answers);
-            let there = path(&mut places(&standings), FIRST_REACH);
+            let mut states = vec![Liveness::Doubted; dead];
+            states.push(Liveness::Answers);
+            let there = path(&mut places(&states), FIRST_REACH);
             prop_assert_eq!(there.end, Some(dead as Slot));
             prop_assert_eq!(there.slots.len(), dead + 1);
         }
@@ -411,9 +411,9 @@ mod tests {
         let mut reach = FIRST_REACH;
         let mut pauses = 0;
         while known < 1_000 {
-            let standings: Vec<Standing> =
-                (0..1_000).map(|nth| if nth < known { Standing::Doubted } else { Standing::Unknown }).collect();
-            known = path(&mut places(&standings), reach).slots.len();
+            let states: Vec<Liveness> =
+                (0..1_000).map(|nth| if nth < known { Liveness::Doubted } else { Liveness::Unknown }).collect();
+            known = path(&mut places(&states), reach).slots.len();
             reach *= REACH_GROWTH;
             pauses += 1;
         }

@@ -19,17 +19,17 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Contacted, Output, Reply, Ticket};
 use crate::core::limits::{
     CALL_ONE_IN, CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
 };
 use crate::core::member::{NodeId, Record, Run, Status};
-use crate::core::packet::{News, Sender, Standing};
+use crate::core::packet::{News, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Slot, Tie, View};
+use crate::core::view::{Slot, AddressOrigin, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -180,7 +180,7 @@ impl Core {
         let pace = 0.9 + 0.1 * self.rng.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
-        self.acquaintance.tidy(self.now);
+        self.arrivals.tidy(self.now);
         self.release_kept();
         self.forget_old_evictions();
         if let Some(seed) = self.next_missing_seed() {
@@ -249,7 +249,7 @@ impl Core {
             slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
         };
         self.reunion.mine.contains(&seed)
-            || self.standings.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
+            || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
     }
 
@@ -289,8 +289,8 @@ impl Core {
             self.contacted(sender.from, || Contacted::NotUp { id: None });
         }
         if !is_right {
-            self.counters.drop(Drop::Unasked);
-        } else if let Standing::Member(slot) = sender.standing
+            self.counters.drop(DropReason::Unasked);
+        } else if let SenderKind::Member(slot) = sender.kind
             && self.view.record(slot).address == sender.from
         {
             self.view.peer_mut(slot).proven = true;
@@ -318,18 +318,18 @@ impl Core {
         let is_asked =
             self.prover.is_nonce(nonce, sender.from, self.now) || self.prover.is_nonce(nonce, record.address, self.now);
         if !is_asked {
-            self.counters.drop(Drop::Unasked);
+            self.counters.drop(DropReason::Unasked);
             return Introduction::Ignored;
         }
         if record.run != sender.run || record.run.is_nobody() {
-            self.counters.drop(Drop::Malformed);
+            self.counters.drop(DropReason::Malformed);
             return Introduction::Ignored;
         }
         let is_answer = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
-        if matches!(sender.standing, Standing::Claimed(_)) && !is_answer {
+        if matches!(sender.kind, SenderKind::ClaimsMember(_)) && !is_answer {
             // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
-            self.counters.drop(Drop::Claimed);
-            if let Standing::Claimed(slot) = sender.standing
+            self.counters.drop(DropReason::Claimed);
+            if let SenderKind::ClaimsMember(slot) = sender.kind
                 && matches!(sender.way, Way::Link(_))
             {
                 self.call_home(slot);
@@ -350,13 +350,13 @@ impl Core {
         let (is_here, is_at_home) =
             (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
         // Who says that it has moved is believed when it proves that.
-        if is_here && !matches!(sender.standing, Standing::Claimed(_)) {
+        if is_here && !matches!(sender.kind, SenderKind::ClaimsMember(_)) {
             self.answered_contact(sender.from, &record.id);
         }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
         {
-            self.counters.drop(Drop::Outdated);
-            return Introduction::Buried { incarnation };
+            self.counters.drop(DropReason::Outdated);
+            return Introduction::Tombstoned { incarnation };
         }
         let is_known = self.view.slot_of_run(record.run).is_some();
         let mut has_moved = has_reminded;
@@ -382,7 +382,7 @@ impl Core {
             && self.view.record(slot).address != record.address
         {
             // Who is heard from where it was and reads what is sent to where it says it is, at once or in turn, is there.
-            has_moved |= sender.standing == Standing::Member(slot) || self.has_announced(slot, record.address);
+            has_moved |= sender.kind == SenderKind::Member(slot) || self.has_announced(slot, record.address);
             // Whoever is where a stray was before it was gone is its owner, whoever answers where the stray is.
             has_moved |= self.homes.of(record.run) == Some(record.address);
             let held = self.view.record(slot);
@@ -411,7 +411,7 @@ impl Core {
         let is_expected = self.expected.contains(self.now, sender.from);
         if !is_known && !self.introductions.allow(self.now, sender.from, is_expected) {
             // One question lets one stranger in.
-            self.counters.drop(Drop::RateLimited);
+            self.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
@@ -420,16 +420,16 @@ impl Core {
             && self.doubts_incarnation(slot, &record)
         {
             // It may be somebody else: its owner must be able to refute it.
-            self.counters.drop(Drop::Implausible);
+            self.counters.drop(DropReason::Implausible);
             return Introduction::Ignored;
         }
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
-            self.view.peer_mut(slot).tie = Tie::Reminded;
+            self.view.peer_mut(slot).address_origin = AddressOrigin::JustProven;
         }
         self.learn(News::told(record), None);
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             // It is where it says: or the move was not believed for other reasons, and is not later, on another's word.
-            self.view.peer_mut(slot).tie = Tie::Plain;
+            self.view.peer_mut(slot).address_origin = AddressOrigin::Proven;
         }
         match self.view.slot_of_run(run) {
             Some(slot) => {

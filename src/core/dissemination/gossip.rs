@@ -56,14 +56,14 @@ impl Core {
         }
         self.review_founders();
         self.tell_the_accused();
-        self.repair();
+        self.sync_if_needed();
         self.end_old_calls();
     }
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(in crate::core) fn gossip_to(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);
-        self.push_pulse(&mut packet);
+        self.push_leader_renewal(&mut packet);
         if self.may_lack_news(slot) {
             let limit = self.carry_limit();
             self.push_recent_updates(&mut packet, limit);
@@ -80,7 +80,7 @@ impl Core {
         if wanted > 0 {
             chosen = self.gossip_peers();
             chosen.shuffle(&mut self.rng);
-            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.errands().last_sent);
+            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.rare().last_sent);
             chosen.truncate(wanted);
         }
         // Now and then one out of all live members, so that no part of the graph is on its own for long.

@@ -34,7 +34,7 @@ pub(super) type Buckets = [u8; BUCKETS / 8];
 
 /// The peer that was last seen with another view.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Disagreement {
+pub(in crate::core) struct FingerprintMismatch {
     with: Option<(Run, Time)>,
     last_sync: Option<Time>,
     /// Our and their fingerprint at the last sync, and the number of times that records were exchanged with just these:
@@ -61,41 +61,41 @@ impl Core {
     pub(in crate::core) fn compare(&mut self, slot: Slot, fingerprint: u64) -> bool {
         let run = self.view.record(slot).run;
         let differs = fingerprint != self.view.fingerprint();
-        match self.disagreement.with {
-            Some((with, since)) if differs && with != run => self.disagreement.with = Some((run, since)),
-            None if differs => self.disagreement.with = Some((run, self.now)),
-            Some((with, _)) if !differs && with == run => self.disagreement.with = None,
+        match self.fingerprint_mismatch.with {
+            Some((with, since)) if differs && with != run => self.fingerprint_mismatch.with = Some((run, since)),
+            None if differs => self.fingerprint_mismatch.with = Some((run, self.now)),
+            Some((with, _)) if !differs && with == run => self.fingerprint_mismatch.with = None,
             _ => {}
         }
         differs
     }
 
     /// At a gossip tick: begins a sync if the peer last seen with another view still has it.
-    pub(super) fn repair(&mut self) {
-        let Some((run, since)) = self.disagreement.with else { return };
+    pub(super) fn sync_if_needed(&mut self) {
+        let Some((run, since)) = self.fingerprint_mismatch.with else { return };
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {
-            self.disagreement.with = None;
+            self.fingerprint_mismatch.with = None;
             return;
         };
         let session = self.view.entry(slot).peer.session.as_ref();
         let ours = self.view.fingerprint();
         let Some(theirs) = session.map(|session| session.fingerprint).filter(|theirs| *theirs != ours) else {
-            self.disagreement.with = None;
+            self.fingerprint_mismatch.with = None;
             return;
         };
         let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
         let is_late = self.now.since(since) >= SYNC_PATIENCE;
-        let tries = self.disagreement.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
+        let tries = self.fingerprint_mismatch.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
         let pause = if tries < SYNC_TRIES { SYNC_INTERVAL } else { SYNC_BACKOFF };
-        let may_sync = is_due(self.now, self.disagreement.last_sync, pause) && matches!(self.phase, Phase::Up);
+        let may_sync = is_due(self.now, self.fingerprint_mismatch.last_sync, pause) && matches!(self.phase, Phase::Up);
         if !may_sync || !(is_quiet || is_late) {
             return;
         }
         // A link may be stalled without either end knowing: every other try, at random, goes as datagrams.
         let way = if self.rng.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
         if self.send_digest(slot, way) {
-            self.disagreement.with = None;
-            self.disagreement.tried = Some(((ours, theirs), tries));
+            self.fingerprint_mismatch.with = None;
+            self.fingerprint_mismatch.tried = Some(((ours, theirs), tries));
         }
     }
 
@@ -105,7 +105,7 @@ impl Core {
         let mut packet = self.packet_by(way, slot);
         let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
         if fits {
-            self.disagreement.last_sync = Some(self.now);
+            self.fingerprint_mismatch.last_sync = Some(self.now);
             self.counters.syncs += 1;
         }
         self.send_by(way, slot, packet);
@@ -114,13 +114,13 @@ impl Core {
 
     /// Plans the two comparisons of a node that is newly Up.
     pub(in crate::core) fn start_catching_up(&mut self) {
-        self.disagreement.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
+        self.fingerprint_mismatch.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
         self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
     }
 
     /// Compares views with a random member, as soon as the address of one is proven.
     pub(in crate::core) fn catch_up(&mut self) {
-        let Some(mut catching_up) = self.disagreement.catching_up.take() else { return };
+        let Some(mut catching_up) = self.fingerprint_mismatch.catching_up.take() else { return };
         if !matches!(self.phase, Phase::Up) {
             return;
         }
@@ -137,7 +137,7 @@ impl Core {
             Some(self.now + CATCH_UP_RETRY)
         };
         if let Some(next) = next {
-            self.disagreement.catching_up = Some(catching_up);
+            self.fingerprint_mismatch.catching_up = Some(catching_up);
             self.timers.set(Timer::CatchUp, next.max(self.now + CATCH_UP_RETRY));
         }
     }
@@ -158,7 +158,7 @@ impl Core {
 
     /// Handles the peer's answer to our digest: sends the records that it wants.
     pub(in crate::core) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
-        if let Some(((ours, _), tries)) = &mut self.disagreement.tried
+        if let Some(((ours, _), tries)) = &mut self.fingerprint_mismatch.tried
             && *ours == self.view.fingerprint()
         {
             *tries = tries.saturating_add(1);

@@ -8,7 +8,7 @@ use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
-use crate::core::wire::{LeaseWord, Refusal};
+use crate::core::wire::{LeaseUpdate, Refusal};
 
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
@@ -103,7 +103,7 @@ pub enum Command {
         voters: Vec<NodeId>,
     },
     /// Spread news about a lease in a database to all other members. Best effort, and not answered.
-    TellLease(LeaseWord),
+    TellLease(LeaseUpdate),
     /// Send a message to every live member.
     Broadcast {
         /// The ticket for the reply.

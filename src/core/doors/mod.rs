@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the settings with which a core starts | `birth` |
+//! | the settings with which a core starts | `init` |
 //! | packets, time, acknowledgements, links; an operator's commands | `input`, `command` |
 //! | packets, changes, replies; notices for the operator | `output`, `notice` |
 //! | the leader | `leadership` |
@@ -10,7 +10,7 @@
 //!
 //! Owns: nothing; these are values. Must not know: the effect of any of them.
 
-mod birth;
+mod init;
 mod command;
 mod input;
 mod leadership;
@@ -18,7 +18,7 @@ mod message;
 mod notice;
 mod output;
 
-pub use birth::{Birth, QuorumBirth};
+pub use init::{CoreInit, QuorumInit};
 pub use command::{Command, CommandError, Contacted, Reply, Ticket};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};

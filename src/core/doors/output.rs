@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::{Input, LinkEvent};
 use crate::core::doors::Leadership;
-use crate::core::wire::{LeaseWord, Refusal};
+use crate::core::wire::{LeaseUpdate, Refusal};
 use std::net::SocketAddr;
 
 use super::{Delivery, LinkId, Notice, Reply, Ticket};
@@ -96,9 +96,9 @@ pub enum Output {
     /// takes long.
     ResolveSeeds,
     /// A member sent news about a lease in a database.
-    LeaseWord {
+    LeaseUpdate {
         /// The news.
-        word: LeaseWord,
+        word: LeaseUpdate,
         /// True if it came from an elder, and was passed on; false if it came from a newcomer.
         is_of_elder: bool,
     },

@@ -7,17 +7,17 @@
 //! Must not know: what the messages do.
 
 use super::electorate::Electorate;
-use super::message::{Body, Word};
+use super::message::{Body, ElectionMessage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Election, Surroundings};
+use super::{Action, Alarm, Election, Context};
 use crate::core::member::NodeId;
 
 impl Election {
     /// Returns true if a message comes from a voter of this node's electorate, or may come from a leader that is ahead
     /// of it.
-    pub(super) fn counts(&mut self, around: &Surroundings<'_>, from: &NodeId, word: &Word) -> bool {
+    pub(super) fn counts(&mut self, context: &Context<'_>, from: &NodeId, word: &ElectionMessage) -> bool {
         if word.from == self.ballot.identity {
-            self.actions.push_back(Action::Alarm(Alarm::Copied { id: from.clone() }));
+            self.actions.push_back(Action::Alarm(Alarm::DuplicateIdentity { id: from.clone() }));
             return false;
         }
         let Some(electorate) = self.electorate() else {
@@ -54,11 +54,11 @@ impl Election {
         }
         // A voter that is being removed counts until the electorate has changed.
         let is_leaving = self.is_proposing() && is_former == Some(true);
-        if (is_leaving || self.is_learner(word.from)) && matches!(word.body, Body::Acked { .. }) {
+        if (is_leaving || self.is_learner(word.from)) && matches!(word.body, Body::RenewalAck { .. }) {
             return true;
         }
         if matches!(word.body, Body::Query { .. }) {
-            self.inform(around, from);
+            self.inform(context, from);
         }
         // A candidate that this node's electorate leaves out may be needed to lead it to a newer one: votes are counted
         // by the candidate's electorate (Raft, section 4.2.2). Promises, and the views that this node has accepted,
@@ -69,7 +69,7 @@ impl Election {
     /// Judges a message that came before any electorate was known. A leader's counts. A candidate's names its newest
     /// view; a node that is named in that view, under its own identity, becomes a voter by fetching it, and the
     /// candidate may need its answer.
-    fn hear_while_blank(&mut self, from: &NodeId, word: &Word) -> bool {
+    fn hear_while_blank(&mut self, from: &NodeId, word: &ElectionMessage) -> bool {
         let view = match word.body {
             Body::Renew(_) => return true,
             Body::Query { newest, .. } | Body::PreVote { newest, .. } | Body::Vote { newest, .. } => newest,

@@ -17,14 +17,14 @@ pub enum Alarm {
     /// The electorate on the disk differs from the configured one; the disk wins.
     ConfigurationOutdated,
     /// This node's name belongs to a voter of another identity: its disk was lost or exchanged.
-    Stranger,
+    IdentityMismatch,
     /// A voter's identity differs from the one in the electorate: its disk was lost or exchanged.
     StrangeVoter {
         /// The voter's name.
         id: NodeId,
     },
     /// Another node uses this node's identity: one data directory is a copy of the other.
-    Copied {
+    DuplicateIdentity {
         /// The other node.
         id: NodeId,
     },
@@ -67,9 +67,9 @@ impl Alarm {
         match self {
             Alarm::VotersDiffer { .. } => "voters differ",
             Alarm::ConfigurationOutdated => "voters outdated",
-            Alarm::Stranger => "stranger",
+            Alarm::IdentityMismatch => "stranger",
             Alarm::StrangeVoter { .. } => "strange voter",
-            Alarm::Copied { .. } => "copied",
+            Alarm::DuplicateIdentity { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
             Alarm::ElectorateExists => "electorate exists",
             Alarm::VotersMissing { .. } => "voters missing",
@@ -94,7 +94,7 @@ impl fmt::Display for Alarm {
                 "leadership.voters is not the electorate that this node has agreed to; the agreed one holds \
                  (see `headcount voters list`)",
             ),
-            Alarm::Stranger => f.write_str(
+            Alarm::IdentityMismatch => f.write_str(
                 "this node's name belongs to a voter with another data directory: it does not vote; remove the voter and \
                  add it again (`headcount voters remove`, `headcount voters add`)",
             ),
@@ -103,7 +103,7 @@ impl fmt::Display for Alarm {
                 "{id:?} is a voter by name, but not the one that was agreed on (its data directory is another one): it does \
                  not count; remove the voter and add it again"
             ),
-            Alarm::Copied { id } => write!(
+            Alarm::DuplicateIdentity { id } => write!(
                 f,
                 "{id:?} votes with this node's identity: its data directory is a copy of this node's, or the other way \
                  round; it does not count here; stop the copy and start it with an empty data directory"

@@ -15,7 +15,7 @@
 use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
-use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use super::{Action, Alarm, Election, LossReason, Role, Context};
 use crate::core::limits::MAX_TERMS_BEHIND;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -31,14 +31,14 @@ pub(super) struct Ahead {
 
 impl Election {
     /// Answers a renewal of a term that is over for this voter.
-    pub(super) fn say_that_it_is_behind(&mut self, leader: &NodeId) {
+    pub(super) fn reject_stale_renewal(&mut self, leader: &NodeId) {
         self.send(leader, Body::Behind { term: self.ballot.term });
     }
 
     /// Notes that a voter cannot follow this leader, since it is above the leader's term.
-    pub(super) fn hear_that_it_is_behind(
+    pub(super) fn renewal_rejected_as_stale(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         from: &NodeId,
         term: Term,
@@ -62,18 +62,18 @@ impl Election {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
             return;
         }
-        let ahead = leading.ahead.entry(speaker).or_insert(Ahead { term, since: around.now, heard: around.now });
-        if around.now.since(ahead.heard) > lease {
-            ahead.since = around.now;
+        let ahead = leading.ahead.entry(speaker).or_insert(Ahead { term, since: context.now, heard: context.now });
+        if context.now.since(ahead.heard) > lease {
+            ahead.since = context.now;
         }
-        (ahead.term, ahead.heard) = (ahead.term.max(term), around.now);
-        if around.now.since(ahead.since) < lease || is_busy {
+        (ahead.term, ahead.heard) = (ahead.term.max(term), context.now);
+        if context.now.since(ahead.since) < lease || is_busy {
             return;
         }
         let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
-        self.step_down(around, LossReason::Superseded);
+        self.step_down(context, LossReason::Superseded);
         // This voter knows that nobody leads.
         self.is_successor = true;
-        self.stand_above(around, above);
+        self.stand_above(context, above);
     }
 }

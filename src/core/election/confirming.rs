@@ -14,7 +14,7 @@
 //! Must not know: what the answer is for.
 
 use super::doors::{Action, Confirmed, Unconfirmed};
-use super::{Election, Role, Surroundings};
+use super::{Election, Role, Context};
 use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 use crate::core::time::Time;
 
@@ -52,8 +52,8 @@ impl Confirms {
 
 impl Election {
     /// Asks whether this node still leads; the answer is [`Action::Confirmed`].
-    pub fn confirm(&mut self, around: &Surroundings<'_>, ticket: u64) {
-        self.expire(around);
+    pub fn confirm(&mut self, context: &Context<'_>, ticket: u64) {
+        self.expire(context);
         let Some(last) = self.last_renewal().filter(|_| self.has_claim()) else {
             return self.answer_confirm(ticket, Err(Unconfirmed::NotLeader));
         };
@@ -63,39 +63,39 @@ impl Election {
         let sequence = last + 1;
         #[cfg(test)]
         let sequence = if self.has(super::flaw::Flaw::ConfirmsByOldRounds) { last } else { sequence };
-        self.confirms.waiting.push(Question { ticket, sequence, until: around.now + BARRIER_TIMEOUT });
-        self.ask_for_confirmation(around);
+        self.confirms.waiting.push(Question { ticket, sequence, until: context.now + BARRIER_TIMEOUT });
+        self.ask_for_confirmation(context);
     }
 
     /// Begins the next round, unless one is under way.
-    fn ask_for_confirmation(&mut self, around: &Surroundings<'_>) {
+    fn ask_for_confirmation(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let is_under_way = |question: &Question| question.sequence <= last;
         if !self.confirms.is_empty() && !self.confirms.waiting.iter().any(is_under_way) {
-            self.renew(around);
+            self.renew(context);
         }
     }
 
     /// Answers the questions that a majority's acknowledgement of this renewal confirms; the claim lasts longer.
-    pub(super) fn confirmed(&mut self, around: &Surroundings<'_>, sequence: u64, until: Time) {
+    pub(super) fn confirmed(&mut self, context: &Context<'_>, sequence: u64, until: Time) {
         let Role::Leading(leading) = &self.role else { return };
         let term = leading.term;
         for ticket in self.confirms.take(|question| question.sequence <= sequence) {
             self.answer_confirm(ticket, Ok(Confirmed { term, until }));
         }
-        self.ask_for_confirmation(around);
+        self.ask_for_confirmation(context);
     }
 
     /// Answers all questions with no: this node leads no more, or gives leadership up.
-    pub(super) fn confirm_nothing(&mut self) {
+    pub(super) fn fail_confirmations(&mut self) {
         for ticket in self.confirms.take(|_| true) {
             self.answer_confirm(ticket, Err(Unconfirmed::Lost));
         }
     }
 
     /// Answers the questions for which too few voters have answered in time.
-    pub(super) fn expire_confirms(&mut self, around: &Surroundings<'_>) {
-        for ticket in self.confirms.take(|question| around.now >= question.until) {
+    pub(super) fn expire_confirms(&mut self, context: &Context<'_>) {
+        for ticket in self.confirms.take(|question| context.now >= question.until) {
             self.answer_confirm(ticket, Err(Unconfirmed::TimedOut));
         }
     }

@@ -5,21 +5,21 @@
 //!
 //! Must not know: files.
 
-use super::{Action, Alarm, Election, NumberedView, Role, Surroundings, ViewRef};
+use super::{Action, Alarm, Election, NumberedView, Role, Context, ViewRef};
 
 impl Election {
     /// Gives the changed ballot to the disk.
     pub(super) fn persist(&mut self) {
         self.ballot.version += 1;
-        self.relief.is_due = false;
+        self.stored_promise.is_disk_outdated = false;
         // From now on the disk may hold either: what rests on a longer promise waits for this one.
         self.stored.promise = self.stored.promise.min(self.ballot.promise);
         self.actions.push_back(Action::Persist(self.ballot.clone()));
     }
 
     /// Takes note that the disk has the ballot of this version, or a newer one that was given out.
-    pub fn stored(&mut self, around: &Surroundings<'_>, version: u64) {
-        self.expire(around);
+    pub fn stored(&mut self, context: &Context<'_>, version: u64) {
+        self.expire(context);
         if version != self.ballot.version {
             // An older one: what rests on the newer one still waits.
             return;
@@ -31,29 +31,29 @@ impl Election {
         let awaited_own_disk = self.awaits_own_disk();
         self.stored = self.ballot.clone();
         if awaited_own_disk {
-            self.begin_voters_time(around);
+            self.begin_voters_time(context);
         }
-        let owed_vote = self.owed_vote.clone();
-        self.pay_debts();
-        if let Some((_, candidate, _)) = owed_vote.filter(|_| self.owed_vote.is_none()) {
-            self.leave_time_to_lead(around, candidate);
+        let pending_vote = self.pending_vote.clone();
+        self.send_pending();
+        if let Some((_, candidate, _)) = pending_vote.filter(|_| self.pending_vote.is_none()) {
+            self.leave_time_to_lead(context, candidate);
         }
-        self.count_late_votes(around);
+        self.count_late_votes(context);
         self.announce_recovery();
-        self.tick(around);
-        if let Role::Standing(_) = self.role {
-            self.advance(around);
+        self.tick(context);
+        if let Role::Candidate(_) = self.role {
+            self.advance(context);
         }
         if let Role::Leading(_) = self.role {
-            self.count_acceptances(around);
+            self.count_acceptances(context);
         }
     }
 
     /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
     /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
     /// the ballot is still to be written, this voter stands aside; a leader does if that leaves enough others.
-    pub fn store_failed(&mut self, around: &Surroundings<'_>) {
-        self.expire(around);
+    pub fn store_failed(&mut self, context: &Context<'_>) {
+        self.expire(context);
         if self.stored.version == self.ballot.version {
             return;
         }
@@ -64,10 +64,10 @@ impl Election {
         match &self.role {
             Role::Leading(_) if self.is_change_unstored() => {
                 self.withdraw_change();
-                self.resign_for(around, None);
+                self.resign_for(context, None);
             }
-            Role::Leading(_) => self.resign_to_those_that_store(around),
-            Role::Standing(_) => self.follow(around),
+            Role::Leading(_) => self.resign_to_those_that_store(context),
+            Role::Candidate(_) => self.follow(context),
             _ => {}
         }
     }
@@ -75,7 +75,7 @@ impl Election {
     /// Gives leadership up if this leader's disk takes nothing and those of enough others for an election do: what is in
     /// flight is on them. Where too few disks work, nobody else could be elected, and a leader writes nothing to
     /// lead on.
-    pub(super) fn resign_to_those_that_store(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn resign_to_those_that_store(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return };
         let (me, newest) = (self.ballot.identity, Some(view.reference()));
         let stores = |voter| voter != me && leading.accepted.get(&voter).copied() == newest;
@@ -83,7 +83,7 @@ impl Election {
         #[cfg(test)]
         let can_elect = can_elect || self.has(super::flaw::Flaw::ResignsToNobody);
         if self.is_aside && can_elect {
-            self.resign_for(around, None);
+            self.resign_for(context, None);
         }
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::alarm::Alarm;
 use super::ballot::Ballot;
 use super::electorate::{Descent, Electorate};
-use super::message::Word;
+use super::message::ElectionMessage;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use crate::core::member::NodeId;
@@ -18,7 +18,7 @@ use crate::core::time::Time;
 
 /// The initial state of a voter's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ElectionBirth {
+pub struct ElectionInit {
     /// This node's name.
     pub me: NodeId,
     /// The timing of leases, checked.
@@ -32,11 +32,11 @@ pub struct ElectionBirth {
 }
 
 /// The surroundings of an input.
-pub struct Surroundings<'a> {
+pub struct Context<'a> {
     /// The time, on a clock that counts suspend.
     pub now: Time,
     /// A fresh random number, at least 0 and below 1.
-    pub luck: f64,
+    pub random: f64,
     /// True if this node is Up: only Up members stand, vote and lead.
     pub is_up: bool,
     /// The members that belong in a view now, sorted.
@@ -342,7 +342,7 @@ pub enum Action {
         /// The voter that it is for.
         to: NodeId,
         /// The message.
-        word: Word,
+        word: ElectionMessage,
     },
     /// This ballot is to be made durable, and reported by [`Election::stored`](super::Election::stored).
     Persist(Ballot),

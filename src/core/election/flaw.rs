@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Election, Surroundings};
+use super::{Election, Context};
 use crate::core::time::Time;
 
 /// A rule that is left out.
@@ -91,8 +91,8 @@ impl Election {
     }
 
     /// Stands no earlier than this, so that a test can wait for others.
-    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
-        self.stand_at = around.now + pause;
+    pub(crate) fn put_off(&mut self, context: &Context<'_>, pause: Duration) {
+        self.stand_at = context.now + pause;
     }
 
     /// Makes states that differ only in a count the same, for the model checker.

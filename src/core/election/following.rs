@@ -15,13 +15,13 @@ use super::message::{Body, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use super::{Action, Alarm, Election, LossReason, Role, Context};
 use crate::core::member::NodeId;
 use crate::core::settings::{MAX_LEASE, MIN_LEASE};
 
 /// An acknowledgement that waits for the disk, or may be sent again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct OwedAck {
+pub(super) struct PendingAck {
     leader: Identity,
     name: NodeId,
     term: Term,
@@ -34,10 +34,10 @@ pub(super) struct OwedAck {
 
 impl Election {
     /// Handles a leader's renewal of its lease.
-    pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
+    pub(super) fn renewed(&mut self, context: &Context<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
         let lease = Duration::from_millis(renewal.lease_ms);
         let term = renewal.term;
-        self.young_until.take_if(|until| around.now >= *until);
+        self.not_preferred_until.take_if(|until| context.now >= *until);
         if !term.is_usable() || renewal.newest.term != term || !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
             self.ignored += 1;
             return;
@@ -63,46 +63,46 @@ impl Election {
         if term < self.ballot.term {
             // Terms never fall: the leader has to come above this one.
             self.ignored += 1;
-            return self.say_that_it_is_behind(from);
+            return self.reject_stale_renewal(from);
         }
         if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
             // Impossible among voters that follow the rules.
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
             return;
         }
-        self.obey(around, leader, term, lease);
+        self.obey(context, leader, term, lease);
         if let Some(claim) = renewal.claim {
-            let sent = around.now - Duration::from_millis(claim.age_ms);
+            let sent = context.now - Duration::from_millis(claim.age_ms);
             let (leader, sequence) = (from.clone(), claim.sequence);
             self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
         }
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
-        self.owed_ack = Some(OwedAck { leader, name, term, sequence, proposed, said: None });
+        self.pending_ack = Some(PendingAck { leader, name, term, sequence, proposed, said: None });
         self.consider(from, renewal);
         if let Some(agreed) = renewal.agreed {
             self.learn_agreed(agreed);
         }
-        self.pay_debts();
+        self.send_pending();
     }
 
     /// Accepts this leader for this term, and promises it the lease.
-    fn obey(&mut self, around: &Surroundings<'_>, leader: Identity, term: Term, lease: Duration) {
+    fn obey(&mut self, context: &Context<'_>, leader: Identity, term: Term, lease: Duration) {
         if term > self.ballot.term {
             if matches!(self.role, Role::Leading(_)) {
-                self.step_down(around, LossReason::Superseded);
+                self.step_down(context, LossReason::Superseded);
             }
             self.vote_for(leader, term);
         }
         self.leader = Some(leader);
         #[cfg(test)]
         let lease = if self.has(super::flaw::Flaw::DifferingLeases) { self.timing.lease_duration } else { lease };
-        if self.promise(around, lease) {
+        if self.promise(context, lease) {
             self.persist();
         }
         self.failures = 0;
         self.is_successor = false;
         self.set_quorum(true);
-        self.follow(around);
+        self.follow(context);
     }
 
     /// Accepts the view that the leader proposes, or asks for its contents.
@@ -130,12 +130,12 @@ impl Election {
 
     /// Takes the contents of a view that a leader proposed, or that shows that a leader or candidate is ahead of this
     /// node.
-    pub(super) fn take_contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
+    pub(super) fn take_contents(&mut self, context: &Context<'_>, view: &NumberedView) {
         if !view.is_well_formed() {
             self.ignored += 1;
             return;
         }
-        let is_proposed = self.owed_ack.as_ref().is_some_and(|owed| {
+        let is_proposed = self.pending_ack.as_ref().is_some_and(|owed| {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
         });
         let is_ahead = match &self.ballot.accepted {
@@ -158,18 +158,18 @@ impl Election {
             self.ballot.term = self.ballot.term.max(view.electorate.began);
             self.accept(view.clone());
             let was_forming = matches!(self.role, Role::Forming(_));
-            self.follow(around);
+            self.follow(context);
             if was_forming && matches!(self.role, Role::Outside) {
                 self.actions.push_back(Action::Alarm(Alarm::ElectorateExists));
             }
         } else {
             let is_blank = self.ballot.accepted.is_none();
             if is_blank && view.electorate.named(&self.me).is_some_and(|voter| voter.identity != self.ballot.identity) {
-                self.actions.push_back(Action::Alarm(Alarm::Stranger));
+                self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
             }
             self.ignored += 1;
         }
-        self.pay_debts();
+        self.send_pending();
     }
 
     /// Returns true if this may be the first view that this node ever accepts: one that names it, whoever sent it; or
@@ -218,9 +218,9 @@ impl Election {
 
     /// Acknowledges what is on disk, once, and once more when the proposed view is on disk.
     pub(super) fn pay_ack(&mut self) {
-        let Some(owed) = &self.owed_ack else { return };
+        let Some(owed) = &self.pending_ack else { return };
         if owed.term != self.ballot.term {
-            self.owed_ack = None;
+            self.pending_ack = None;
             return;
         }
         let is_promise_stored = self.stored.term == owed.term
@@ -237,31 +237,31 @@ impl Election {
             return;
         }
         let (name, term, sequence) = (owed.name.clone(), owed.term, owed.sequence);
-        if let Some(owed) = &mut self.owed_ack {
+        if let Some(owed) = &mut self.pending_ack {
             owed.said = Some(newest);
         }
-        let priority = if self.is_aside || self.young_until.is_some() { 0 } else { self.policy.priority };
+        let priority = if self.is_aside || self.not_preferred_until.is_some() { 0 } else { self.policy.priority };
         self.acked = Some((term, sequence));
-        self.send(&name, Body::Acked { term, sequence, newest, priority });
+        self.send(&name, Body::RenewalAck { term, sequence, newest, priority });
     }
 
     /// Ends the promise of this leaving voter: the leader's claim stands without it.
-    pub(super) fn freed(&mut self, around: &Surroundings<'_>, speaker: Identity, term: Term, sequence: u64) {
+    pub(super) fn freed(&mut self, context: &Context<'_>, speaker: Identity, term: Term, sequence: u64) {
         let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
         // A voter that acknowledges again has promised again.
-        let is_meant = !around.is_up && self.acked == Some((term, sequence));
+        let is_meant = !context.is_up && self.acked == Some((term, sequence));
         if !is_meant || !is_from_leader || speaker == self.ballot.identity {
             self.ignored += 1;
             return;
         }
-        self.promised_until = around.now;
-        self.forget_promises(around);
+        self.promised_until = context.now;
+        self.forget_promises(context);
     }
 
     /// Handles the leader's release: it has resigned.
     pub(super) fn released(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         _: &NodeId,
         term: Term,
@@ -276,17 +276,17 @@ impl Election {
         }
         self.leader = None;
         self.released_in = Some(term);
-        self.owed_ack = None;
-        self.promised_until = around.now;
-        self.forget_promises(around);
+        self.pending_ack = None;
+        self.promised_until = context.now;
+        self.forget_promises(context);
         self.actions.push_back(Action::Released { term });
-        self.follow(around);
+        self.follow(context);
         if successor == self.ballot.identity {
             self.is_successor = true;
-            self.stand_at = around.now;
-            self.tick(around);
+            self.stand_at = context.now;
+            self.tick(context);
         } else {
-            self.stand_at = around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck);
+            self.stand_at = context.now + self.timing.patience().mul_f64(0.5 + 0.5 * context.random);
         }
     }
 }

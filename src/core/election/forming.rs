@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::electorate::{Descent, Electorate, Voter};
-use super::message::{Body, Founded, Roster};
+use super::message::{Body, ElectorateReport, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Election, Role, Surroundings};
+use super::{Action, Alarm, Election, Role, Context};
 use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -75,31 +75,31 @@ pub(super) fn hash_of(names: &[NodeId]) -> u64 {
 
 impl Election {
     /// Asks the configured voters for their identities, until the electorate is formed.
-    pub(super) fn form(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn form(&mut self, context: &Context<'_>) {
         let (retry, most) = (self.timing.retry(), self.timing.lease_duration / 4);
         let patience = self.timing.patience().max(IDENTITY_TIMEOUT);
         let Role::Forming(forming) = &mut self.role else { return };
-        if self.ballot.known.is_some() && around.now >= *forming.outside_at.get_or_insert(around.now + patience) {
+        if self.ballot.known.is_some() && context.now >= *forming.outside_at.get_or_insert(context.now + patience) {
             self.role = Role::Outside;
             self.actions.push_back(Action::Alarm(Alarm::ElectorateExists));
             return;
         }
         let is_told = forming.rounds > 0 && forming.rounds.is_multiple_of(ROUNDS_UNTIL_TOLD);
-        if around.now >= forming.ask_at && is_told {
+        if context.now >= forming.ask_at && is_told {
             let is_missing = |id: &&NodeId| **id != self.me && !forming.heard.contains_key(*id);
             let ids: Vec<NodeId> = self.configured.iter().filter(is_missing).cloned().collect();
             if !ids.is_empty() {
                 self.actions.push_back(Action::Alarm(Alarm::VotersMissing { ids }));
             }
         }
-        if around.now >= forming.ask_at {
+        if context.now >= forming.ask_at {
             let pause = (retry * 2u32.pow(forming.rounds.min(8))).min(most.max(retry));
             forming.rounds += 1;
-            forming.ask_at = around.now + pause.mul_f64(0.75 + 0.5 * around.luck);
+            forming.ask_at = context.now + pause.mul_f64(0.75 + 0.5 * context.random);
             // Voters that are known are asked as well: they may have formed since, or have heard of an electorate.
             self.introduce_to_all(true);
         }
-        self.form_if_complete(around);
+        self.form_if_complete(context);
     }
 
     fn is_known(&self, id: &NodeId) -> bool {
@@ -108,8 +108,8 @@ impl Election {
 
     /// Takes the members' reports of an electorate in this cluster: `sure` is confirmed by several of them; `rumoured`
     /// is reported by one member, for as long as it does, with whether that member is sure of it.
-    pub fn knows_of(&mut self, around: &Surroundings<'_>, sure: Option<Descent>, rumoured: Option<Founded>) {
-        self.expire(around);
+    pub fn knows_of(&mut self, context: &Context<'_>, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
+        self.expire(context);
         let before = (self.founded(), self.rumoured);
         self.rumoured = rumoured;
         let is_news = |sure: &Descent| self.founded().is_none_or(|founded| sure.succeeds(&founded));
@@ -117,25 +117,25 @@ impl Election {
             self.ballot.known = Some(sure);
             self.persist();
         }
-        if around.is_up && self.is_forming() {
+        if context.is_up && self.is_forming() {
             if before != (self.founded(), self.rumoured) {
                 // Other voters may have counted this node in: they must know before they form.
                 self.introduce_to_all(false);
             }
-            self.form(around);
+            self.form(context);
         }
     }
 
     /// Returns this node's report of the electorate that it knows of. Hearsay that was passed on to it already is not
     /// passed on again.
-    pub fn word_of_founded(&self) -> Option<Founded> {
-        let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
-        let told = || self.rumoured.filter(|told| told.is_sure).map(|told| Founded { is_sure: false, ..told });
+    pub fn electorate_report(&self) -> Option<ElectorateReport> {
+        let sure = self.founded().map(|descent| ElectorateReport { descent, is_sure: true });
+        let told = || self.rumoured.filter(|told| told.is_sure).map(|told| ElectorateReport { is_sure: false, ..told });
         sure.or_else(told)
     }
 
     /// Returns true if the electorate has a voter of this name.
-    pub fn votes(&self, id: &NodeId) -> bool {
+    pub fn has_voter_named(&self, id: &NodeId) -> bool {
         self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
     }
 
@@ -165,19 +165,19 @@ impl Election {
             _ => self.electorate().and_then(|electorate| electorate.named(to)).map(|voter| voter.identity),
         };
         let newest = self.newest().filter(|_| self.is_voter());
-        let founded = self.word_of_founded();
+        let founded = self.electorate_report();
         self.send(to, Body::Roster(Roster { names: hash_of(&self.configured), holds, asks, founded, newest }));
     }
 
     /// Takes the identity that a node sent.
     pub(super) fn hear_roster(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         from: &NodeId,
         identity: Identity,
         roster: &Roster,
     ) {
-        self.hear_candidate_for_voting(around, from, identity);
+        self.learner_identified(context, from, identity);
         self.hear_survivor(from, identity, roster);
         let me = self.ballot.identity;
         if let Role::Forming(forming) = &mut self.role
@@ -190,7 +190,7 @@ impl Election {
             if roster.holds.is_some_and(|held| held != me) {
                 // That voter may have formed its electorate with the identity that had this node's name before its disk
                 // was lost.
-                self.actions.push_back(Action::Alarm(Alarm::Stranger));
+                self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
             }
             let founded = roster.founded.map(|founded| founded.descent);
             forming.heard.insert(from.clone(), Heard { identity, holds_me: roster.holds == Some(me), founded });
@@ -198,7 +198,7 @@ impl Election {
         if roster.asks {
             self.introduce(from, false);
         }
-        self.form_if_complete(around);
+        self.form_if_complete(context);
         if let (Role::Forming(_), Some(view)) = (&self.role, roster.newest)
             && roster.holds == Some(me)
         {
@@ -215,7 +215,7 @@ impl Election {
         self.ballot.known.into_iter().chain(rumoured).chain(told).any(|founded| founded.lineage != lineage)
     }
 
-    fn form_if_complete(&mut self, around: &Surroundings<'_>) {
+    fn form_if_complete(&mut self, context: &Context<'_>) {
         let Role::Forming(forming) = &self.role else { return };
         let is_complete = self.configured.iter().all(|id| *id == self.me || self.is_known(id));
         if !is_complete {
@@ -234,6 +234,6 @@ impl Election {
         self.introduce_to_all(false);
         self.ballot.accepted = Some(NumberedView::founding(electorate));
         self.persist();
-        self.follow(around);
+        self.follow(context);
     }
 }

@@ -13,7 +13,7 @@ use super::view::{Delta, ViewRef};
 
 /// A message from one voter to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Word {
+pub struct ElectionMessage {
     /// The sender's identity.
     pub from: Identity,
     /// The lineage of the sender's electorate; zero while it has none.
@@ -36,7 +36,7 @@ pub enum Body {
         newest: ViewRef,
     },
     /// The answer to a status query.
-    Health {
+    QueryReply {
         /// The attempt of the query.
         attempt: u32,
         /// True if a leader was heard within its lease.
@@ -54,7 +54,7 @@ pub enum Body {
         newest: ViewRef,
     },
     /// The answer to a pre-vote.
-    PreVoted {
+    PreVoteReply {
         /// The attempt of the question.
         attempt: u32,
         /// True if the candidate would get the vote.
@@ -70,7 +70,7 @@ pub enum Body {
         newest: ViewRef,
     },
     /// The answer to a vote request; a granted vote is on the sender's disk.
-    Voted {
+    VoteReply {
         /// The term of the vote request.
         term: Term,
         /// True if the candidate gets the vote.
@@ -81,7 +81,7 @@ pub enum Body {
     /// A renewal: "I lead: renew my lease."
     Renew(Renewal),
     /// An acknowledgement: "I shall not vote for as long as the renewal says."
-    Acked {
+    RenewalAck {
         /// The renewal's term.
         term: Term,
         /// The renewal's sequence number.
@@ -139,7 +139,7 @@ pub struct Roster {
     /// True if an answer is wanted.
     pub asks: bool,
     /// The electorate that the sender knows of, if any: where there is one, no other is formed.
-    pub founded: Option<Founded>,
+    pub founded: Option<ElectorateReport>,
     /// The newest view that the sender accepted, if it votes: a node that is named in it, and has accepted none, asks
     /// for it.
     pub newest: Option<ViewRef>,
@@ -147,7 +147,7 @@ pub struct Roster {
 
 /// A report of an electorate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Founded {
+pub struct ElectorateReport {
     /// The electorate.
     pub descent: Descent,
     /// True if the sender is sure of it, false if it was told by one member only. A report that is not sure is passed

@@ -18,7 +18,7 @@
 //! | terms never fall and are on disk before they are used (Raft 3.4) | two leaders in one term | `term`, `ballot` |
 //! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
 //! | none is formed where one of its voters knows of another | two electorates lead in one cluster | `forming` |
-//! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `standing` |
+//! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `campaign` |
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
 //! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
 //! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
@@ -100,7 +100,7 @@ mod polling;
 mod promise;
 mod raw;
 mod recovery;
-mod standing;
+mod campaign;
 mod standings;
 mod term;
 mod view;
@@ -121,10 +121,10 @@ pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub(crate) use ballot::BallotV4;
 pub use doors::{
-    Action, ChangeError, Confirmed, ElectionBirth, LossReason, LostElectorate, Surroundings, Unchanged, Unconfirmed,
+    Action, ChangeError, Confirmed, ElectionInit, LossReason, LostElectorate, Context, Unchanged, Unconfirmed,
 };
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
-pub use message::{Body, Claim, Founded, Renewal, Roster, Word};
+pub use message::{Body, Claim, ElectorateReport, Renewal, Roster, ElectionMessage};
 pub use raw::{Digest, Identity, Lineage};
 pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
@@ -137,7 +137,7 @@ use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;
 use recovery::Recovery;
-use standing::Campaign;
+use campaign::Campaign;
 
 /// The stages of a voter's life.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -149,7 +149,7 @@ enum Role {
     /// Waits for the leader to fall silent.
     Follower,
     /// Stands for election.
-    Standing(Campaign),
+    Candidate(Campaign),
     /// Won the votes of its term.
     Leading(Box<Leading>),
 }
@@ -172,16 +172,16 @@ pub struct Election {
     /// The time until which this voter may not vote.
     promised_until: Time,
     /// The difference between what is on disk of the promises and what binds.
-    relief: promise::Relief,
+    stored_promise: promise::StoredPromise,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
     /// The term whose leader has released this voter: it leads no more in it.
     released_in: Option<Term>,
     /// The acknowledgement that is due as soon as the disk allows it.
-    owed_ack: Option<following::OwedAck>,
+    pending_ack: Option<following::PendingAck>,
     /// The time until which this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
     /// if it comes back fast.
-    young_until: Option<Time>,
+    not_preferred_until: Option<Time>,
     /// The term that this process began with: what was acknowledged in it is not known any more.
     born_in: Term,
     /// The renewal that was acknowledged last by this process.
@@ -189,7 +189,7 @@ pub struct Election {
     /// The view that a leader put to this node before it knew any electorate: it is to learn.
     invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
-    owed_vote: Option<(NodeId, Identity, Term)>,
+    pending_vote: Option<(NodeId, Identity, Term)>,
     /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
     votes: Option<polling::Votes>,
     /// The voter that got this one's vote, and the time until which it is left to lead.
@@ -209,15 +209,15 @@ pub struct Election {
     /// A command of an operator under way.
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
-    owed_recovery: Option<u64>,
+    pending_recovery: Option<u64>,
     /// The time at which a leader of another electorate was told of this one last.
-    met_at: Option<Time>,
+    contacted_at: Option<Time>,
     /// Questions whether this node still leads.
     confirms: Confirms,
     /// Voters that have spoken since this generation began, or since this process did: they know of it.
-    heirs: BTreeSet<Identity>,
+    informed: BTreeSet<Identity>,
     /// The word of one member alone on an electorate; it says whether that member is sure of it.
-    rumoured: Option<Founded>,
+    rumoured: Option<ElectorateReport>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -230,14 +230,14 @@ impl Election {
     ///
     /// # Panics
     /// If the timing is out of bounds: its maker checks it.
-    pub fn new(birth: ElectionBirth, around: &Surroundings<'_>) -> Self {
-        birth.timing.check().expect("the timing is checked before the machine is born");
-        let ElectionBirth { me, timing, view_interval, mut voters, ballot } = birth;
+    pub fn new(init: ElectionInit, context: &Context<'_>) -> Self {
+        init.timing.check().expect("the timing is checked before the machine is born");
+        let ElectionInit { me, timing, view_interval, mut voters, ballot } = init;
         voters.sort_unstable();
         voters.dedup();
         let mut election = Self {
-            promised_until: around.now + ballot.promise,
-            young_until: Some(around.now + timing.lease_duration * (PREFERENCE_LEASES - 1)),
+            promised_until: context.now + ballot.promise,
+            not_preferred_until: Some(context.now + timing.lease_duration * (PREFERENCE_LEASES - 1)),
             born_in: ballot.term,
             me,
             timing,
@@ -248,33 +248,33 @@ impl Election {
             ballot,
             is_aside: false,
             role: Role::Outside,
-            relief: promise::Relief::default(),
+            stored_promise: promise::StoredPromise::default(),
             leader: None,
             released_in: None,
-            owed_ack: None,
-            owed_vote: None,
+            pending_ack: None,
+            pending_vote: None,
             votes: None,
             elected: None,
             acked: None,
             invited_to: None,
-            stand_at: around.now,
+            stand_at: context.now,
             is_successor: false,
-            attempts: (around.luck * f64::from(u32::MAX)) as u32,
+            attempts: (context.random * f64::from(u32::MAX)) as u32,
             failures: 0,
             reaches_quorum: true,
             agreed: None,
             recovery: None,
-            owed_recovery: None,
-            met_at: None,
+            pending_recovery: None,
+            contacted_at: None,
             confirms: Confirms::default(),
-            heirs: BTreeSet::new(),
+            informed: BTreeSet::new(),
             rumoured: None,
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
             flaw: None,
         };
-        election.take_place(around);
+        election.take_place(context);
         election
     }
 
@@ -294,110 +294,110 @@ impl Election {
         let role = match &self.role {
             Role::Outside => None,
             Role::Forming(forming) => is_up.then(|| forming.deadline()),
-            Role::Follower => (is_up && (self.may_stand() || self.may_find_out())).then_some(self.stand_at),
-            Role::Standing(campaign) => Some(campaign.deadline()),
+            Role::Follower => (is_up && (self.may_stand() || self.must_report_no_leader())).then_some(self.stand_at),
+            Role::Candidate(campaign) => Some(campaign.deadline()),
             Role::Leading(leading) => Some(self.leading_deadline(leading)),
         };
         recovery.into_iter().chain(role).min()
     }
 
     /// Lets time pass.
-    pub fn tick(&mut self, around: &Surroundings<'_>) {
-        self.expire(around);
-        self.tend_recovery(around);
+    pub fn tick(&mut self, context: &Context<'_>) {
+        self.expire(context);
+        self.tend_recovery(context);
         // Whoever leaves may still have voters to release.
-        if !around.is_up && !matches!(self.role, Role::Leading(_)) {
+        if !context.is_up && !matches!(self.role, Role::Leading(_)) {
             return;
         }
         match &self.role {
             Role::Outside => {}
-            Role::Forming(_) => self.form(around),
+            Role::Forming(_) => self.form(context),
             Role::Follower => {
-                if around.now >= self.stand_at && self.may_stand() {
-                    self.stand(around);
-                } else if around.now >= self.stand_at && self.may_find_out() {
+                if context.now >= self.stand_at && self.may_stand() {
+                    self.stand(context);
+                } else if context.now >= self.stand_at && self.must_report_no_leader() {
                     // Nobody leads, and this voter can do nothing about it.
                     self.set_quorum(false);
                 }
             }
-            Role::Standing(_) => self.stand_on(around),
-            Role::Leading(_) => self.lead(around),
+            Role::Candidate(_) => self.stand_on(context),
+            Role::Leading(_) => self.lead(context),
         }
     }
 
     /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act on
     /// a claim that ran out meanwhile.
-    pub fn expire(&mut self, around: &Surroundings<'_>) {
-        self.expire_claim(around);
+    pub fn expire(&mut self, context: &Context<'_>) {
+        self.expire_claim(context);
     }
 
     /// Takes note that this node became Up, or is so no more.
-    pub fn status_changed(&mut self, around: &Surroundings<'_>) {
-        self.expire(around);
-        if around.is_up {
-            self.tick(around);
+    pub fn status_changed(&mut self, context: &Context<'_>) {
+        self.expire(context);
+        if context.is_up {
+            self.tick(context);
             return;
         }
-        if matches!(self.role, Role::Standing(_)) {
-            self.follow(around);
+        if matches!(self.role, Role::Candidate(_)) {
+            self.follow(context);
         }
-        let is_over = around.now >= self.promised_until || !self.has_acknowledged();
+        let is_over = context.now >= self.promised_until || !self.has_acknowledged();
         if is_over && !matches!(self.role, Role::Leading(_)) {
             // Nothing rests on what was promised. (Whoever stands has promised something to itself, and does not lead.)
-            self.forget_promises(around);
+            self.forget_promises(context);
         }
         self.say_farewell();
     }
 
     /// Takes a word of another voter.
-    pub fn heard(&mut self, around: &Surroundings<'_>, from: &NodeId, word: Word) {
-        self.expire(around);
+    pub fn receive(&mut self, context: &Context<'_>, from: &NodeId, word: ElectionMessage) {
+        self.expire(context);
         // Whoever leaves may still be freed of its promise, and may still have voters to free.
         let is_farewell = matches!(word.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
-        if !around.is_up && !is_farewell {
+        if !context.is_up && !is_farewell {
             self.ignored += 1;
             return;
         }
         if let Body::Roster(roster) = word.body {
-            return self.hear_roster(around, from, word.from, &roster);
+            return self.hear_roster(context, from, word.from, &roster);
         }
         if let Body::Recovered { ref electorate, number } = word.body {
-            return self.hear_of_recovery(around, from, electorate, number);
+            return self.hear_of_recovery(context, from, electorate, number);
         }
-        if !self.counts(around, from, &word) {
+        if !self.counts(context, from, &word) {
             self.ignored += 1;
             return;
         }
         let speaker = word.from;
-        self.note_heir(speaker);
+        self.note_informed(speaker);
         match word.body {
             Body::Roster(_) | Body::Recovered { .. } => {}
-            Body::Query { attempt, newest: _ } => self.answer_query(around, speaker, from, attempt),
-            Body::Health { attempt, hears_leader, term } => {
-                self.hear_health(around, speaker, from, attempt, hears_leader, term);
+            Body::Query { attempt, newest: _ } => self.answer_query(context, speaker, from, attempt),
+            Body::QueryReply { attempt, hears_leader, term } => {
+                self.hear_health(context, speaker, from, attempt, hears_leader, term);
             }
             Body::PreVote { attempt, term, newest } => {
-                self.answer_pre_vote(around, speaker, from, (attempt, term, newest));
+                self.answer_pre_vote(context, speaker, from, (attempt, term, newest));
             }
-            Body::PreVoted { attempt, is_granted, term } => {
-                self.hear_pre_vote(around, speaker, from, attempt, is_granted, term);
+            Body::PreVoteReply { attempt, is_granted, term } => {
+                self.hear_pre_vote(context, speaker, from, attempt, is_granted, term);
             }
-            Body::Vote { term, newest } => self.answer_vote(around, speaker, from, term, newest),
-            Body::Voted { term, is_granted, newest } => self.hear_vote(around, speaker, term, is_granted, newest),
-            Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
-            Body::Acked { term, sequence, newest, priority } => {
-                self.acknowledged(around, speaker, (term, sequence), newest, priority);
+            Body::Vote { term, newest } => self.answer_vote(context, speaker, from, term, newest),
+            Body::VoteReply { term, is_granted, newest } => self.hear_vote(context, speaker, term, is_granted, newest),
+            Body::Renew(renewal) => self.renewed(context, speaker, from, &renewal),
+            Body::RenewalAck { term, sequence, newest, priority } => {
+                self.acknowledged(context, speaker, (term, sequence), newest, priority);
             }
-            Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+            Body::Release { term, successor } => self.released(context, speaker, from, term, successor),
             Body::Farewell { term, sequence } => self.bid_farewell(speaker, from, term, sequence),
-            Body::Freed { term, sequence } => self.freed(around, speaker, term, sequence),
-            Body::Behind { term } => self.hear_that_it_is_behind(around, speaker, from, term),
+            Body::Freed { term, sequence } => self.freed(context, speaker, term, sequence),
+            Body::Behind { term } => self.renewal_rejected_as_stale(context, speaker, from, term),
         }
     }
 
     /// Takes the contents of a view that was [wanted](Action::Wanted).
-    pub fn contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
-        self.expire(around);
-        self.take_contents(around, view);
+    pub fn contents(&mut self, context: &Context<'_>, view: &NumberedView) {
+        self.expire(context);
+        self.take_contents(context, view);
     }
 }

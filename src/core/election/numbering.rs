@@ -12,12 +12,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changing::Wish;
+use super::changing::PendingChange;
 use super::electorate::{Electorate, VoterChange};
 use super::leading::Leading;
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView};
-use super::{Action, Election, Role, Surroundings};
+use super::{Action, Election, Role, Context};
 use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -33,17 +33,17 @@ pub(super) struct Numbering {
     due: Option<Time>,
     /// The time at which the last view was made.
     pub(super) last: Option<Time>,
-    pub(super) wish: Option<Wish>,
+    pub(super) pending: Option<PendingChange>,
 }
 
 impl Numbering {
     pub(super) fn new(base: Option<NumberedView>) -> Self {
-        Self { is_settled: false, base, due: None, last: None, wish: None }
+        Self { is_settled: false, base, due: None, last: None, pending: None }
     }
 
     /// Returns true if this leader has settled its term, and no operator waits for a change.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.is_settled && self.wish.is_none()
+        self.is_settled && self.pending.is_none()
     }
 
     /// Makes the next view due without waiting for other changes; it still keeps its distance from the last one.
@@ -53,9 +53,9 @@ impl Numbering {
 
     /// Returns the time at which there is something to do; `may_number` is true if no view is in flight.
     pub(super) fn due(&self, may_number: bool) -> Option<Time> {
-        let wish = self.wish.as_ref();
-        let is_due = may_number && self.is_settled && !wish.is_some_and(Wish::is_sounding);
-        self.due.filter(|_| is_due).into_iter().chain(wish.map(Wish::deadline)).min()
+        let pending = self.pending.as_ref();
+        let is_due = may_number && self.is_settled && !pending.is_some_and(PendingChange::is_sounding);
+        self.due.filter(|_| is_due).into_iter().chain(pending.map(PendingChange::deadline)).min()
     }
 }
 
@@ -80,62 +80,62 @@ impl Leading {
 
 impl Election {
     /// Makes a new view due, since the members may have changed.
-    pub fn members_changed(&mut self, around: &Surroundings<'_>) {
+    pub fn members_changed(&mut self, context: &Context<'_>) {
         let interval = self.view_interval;
         if let Role::Leading(leading) = &mut self.role {
             let numbering = &mut leading.numbering;
-            let not_before = numbering.last.map_or(around.now, |last| last + interval);
-            numbering.due.get_or_insert(not_before.max(around.now + interval));
+            let not_before = numbering.last.map_or(context.now, |last| last + interval);
+            numbering.due.get_or_insert(not_before.max(context.now + interval));
         }
     }
 
     /// Makes the next view if it is due and the last one is agreed.
-    pub(super) fn number(&mut self, around: &Surroundings<'_>) {
-        self.tend_change(around);
+    pub(super) fn number(&mut self, context: &Context<'_>) {
+        self.tend_change(context);
         let Role::Leading(leading) = &self.role else { return };
         let is_in_flight = !self.is_newest_agreed();
-        let is_due = leading.numbering.due.is_some_and(|due| around.now >= due);
+        let is_due = leading.numbering.due.is_some_and(|due| context.now >= due);
         let is_ready = leading.numbering.is_settled && !is_in_flight;
         #[cfg(test)]
         let is_ready = is_ready || self.has(super::flaw::Flaw::UnsettledElectorate);
         if !is_ready || !is_due || !leading.has_claim() {
             return;
         }
-        self.sound_voters(around);
+        self.sound_voters(context);
         let (Role::Leading(leading), Some(base)) = (&self.role, self.ballot.accepted.clone()) else { return };
-        if leading.numbering.wish.as_ref().is_some_and(Wish::is_sounding) && !self.is_change_backed() {
+        if leading.numbering.pending.as_ref().is_some_and(PendingChange::is_sounding) && !self.is_change_backed() {
             return;
         }
-        let members: Arc<[NodeId]> = (around.members)().into();
+        let members: Arc<[NodeId]> = (context.members)().into();
         let Role::Leading(leading) = &mut self.role else { return };
         leading.numbering.due = None;
         if base.number >= MAX_NUMBER {
             return;
         }
-        let Some((electorate, change)) = self.change_to_propose(around, &base) else { return };
+        let Some((electorate, change)) = self.change_to_propose(context, &base) else { return };
         if members == base.members && change.is_none() {
             return;
         }
-        self.put_to_voters(around, base.clone(), base.number + 1, members, (electorate, change));
+        self.put_to_voters(context, base.clone(), base.number + 1, members, (electorate, change));
     }
 
     /// Proposes a view to the voters; `base` is the one that they are expected to hold.
     pub(super) fn put_to_voters(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         base: NumberedView,
         number: u64,
         members: Arc<[NodeId]>,
         (electorate, change): (Arc<Electorate>, Option<VoterChange>),
     ) {
         let Role::Leading(leading) = &mut self.role else { return };
-        leading.numbering.last = Some(around.now);
+        leading.numbering.last = Some(context.now);
         leading.numbering.base = Some(base);
         let view = NumberedView::new(leading.term, number, members, electorate, change.map(Arc::new));
         self.accept(view);
         if !self.awaits_own_disk() {
-            self.renew(around);
-            self.count_acceptances(around);
+            self.renew(context);
+            self.count_acceptances(context);
         }
     }
 
@@ -176,11 +176,11 @@ impl Election {
     /// Returns true if a view is in flight, or an operator's change is under way.
     pub(super) fn is_changing(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
-        leading.numbering.wish.is_some() || self.is_proposing()
+        leading.numbering.pending.is_some() || self.is_proposing()
     }
 
     /// Counts the acceptances of the view in flight, and agrees it if there are enough.
-    pub(super) fn count_acceptances(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn count_acceptances(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(view) = &self.ballot.accepted else { return };
         let newest = view.reference();
@@ -208,16 +208,16 @@ impl Election {
         let Role::Leading(leading) = &mut self.role else { return };
         let numbering = &mut leading.numbering;
         if !std::mem::replace(&mut numbering.is_settled, true) {
-            numbering.due = Some(around.now);
+            numbering.due = Some(context.now);
         }
-        self.end_change(around, &view);
+        self.end_change(context, &view);
         let is_leaving = matches!(&self.role, Role::Leading(leading) if leading.is_leaving);
         if is_leaving || !self.is_voter() {
             // This leader was voted out by the view that has just been agreed, or what kept it from leaving is settled.
-            self.resign_for(around, None);
+            self.resign_for(context, None);
             return;
         }
-        self.number(around);
+        self.number(context);
     }
 
     /// Returns the view before the one in flight: voters may ask for it.

@@ -6,13 +6,13 @@
 //! Must not know: how an election goes.
 
 use super::forming::Forming;
-use super::{Action, Alarm, Election, NodeId, NumberedView, Role, Surroundings};
+use super::{Action, Alarm, Election, NodeId, NumberedView, Role, Context};
 
 impl Election {
     /// Finds its place: by what it has accepted, or else by the configuration.
-    pub(super) fn take_place(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn take_place(&mut self, context: &Context<'_>) {
         match self.electorate() {
-            None if self.configured.contains(&self.me) => self.role = Role::Forming(Forming::new(around.now)),
+            None if self.configured.contains(&self.me) => self.role = Role::Forming(Forming::new(context.now)),
             None => self.role = Role::Outside,
             Some(electorate) => {
                 let names: Vec<NodeId> = electorate.voters.iter().map(|voter| voter.id.clone()).collect();
@@ -21,18 +21,18 @@ impl Election {
                     self.actions.push_back(Action::Alarm(Alarm::ConfigurationOutdated));
                 }
                 if is_stranger {
-                    self.actions.push_back(Action::Alarm(Alarm::Stranger));
+                    self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
                 }
-                self.follow(around);
+                self.follow(context);
             }
         }
     }
 
     /// Waits for a leader.
-    pub(super) fn follow(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn follow(&mut self, context: &Context<'_>) {
         self.role = self.role_at_rest();
-        self.confirm_nothing();
-        self.wait_for_leader(around);
+        self.fail_confirmations();
+        self.wait_for_leader(context);
     }
 
     pub(super) fn role_at_rest(&self) -> Role {
@@ -49,8 +49,8 @@ impl Election {
     }
 
     /// Stands a little after no promise keeps it from it.
-    pub(super) fn wait_for_leader(&mut self, around: &Surroundings<'_>) {
-        self.stand_at = self.promised_until.max(around.now) + self.timing.spread().mul_f64(around.luck);
+    pub(super) fn wait_for_leader(&mut self, context: &Context<'_>) {
+        self.stand_at = self.promised_until.max(context.now) + self.timing.spread().mul_f64(context.random);
     }
 
     pub(super) fn may_stand(&self) -> bool {
@@ -58,7 +58,7 @@ impl Election {
     }
 
     /// Returns true if this voter stands aside and has not said yet that it sees no leader.
-    pub(super) fn may_find_out(&self) -> bool {
+    pub(super) fn must_report_no_leader(&self) -> bool {
         self.is_aside && self.reaches_quorum && self.is_eligible()
     }
 

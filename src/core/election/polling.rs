@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use super::raw::Identity;
 use super::term::Term;
-use super::{Election, Role, Surroundings};
+use super::{Election, Role, Context};
 
 /// The voters that voted for this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,8 +27,8 @@ pub(super) struct Votes {
 
 impl Election {
     /// Returns true if a pre-vote for this candidate takes nothing away from a vote that was given, or is being written.
-    pub(super) fn may_back(&self, around: &Surroundings<'_>, candidate: Identity) -> bool {
-        let is_taken = self.elected.is_some_and(|(elected, until)| elected != candidate && around.now < until);
+    pub(super) fn may_back(&self, context: &Context<'_>, candidate: Identity) -> bool {
+        let is_taken = self.elected.is_some_and(|(elected, until)| elected != candidate && context.now < until);
         !is_taken && !self.is_vote_being_written()
     }
 
@@ -55,7 +55,7 @@ impl Election {
     }
 
     /// Leads if a majority has voted for this voter, although it has given that attempt up.
-    pub(super) fn count_late_votes(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn count_late_votes(&mut self, context: &Context<'_>) {
         #[cfg(test)]
         if self.has(super::flaw::Flaw::ForgetsLateVotes) {
             return;
@@ -64,20 +64,20 @@ impl Election {
         let me = self.ballot.identity;
         let is_open = (self.ballot.term, self.ballot.vote) == (votes.term, Some(me));
         let is_own_stored = (self.stored.term, self.stored.vote) == (votes.term, Some(me));
-        let may_lead = matches!(self.role, Role::Follower | Role::Standing(_)) && around.is_up && !self.is_aside;
+        let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up && !self.is_aside;
         let has_voted = |identity| identity == me || votes.given_by.contains(&identity);
         if is_open && is_own_stored && may_lead && electorate.has_majority(has_voted) {
-            self.begin_to_lead(around);
+            self.begin_to_lead(context);
         }
     }
 
     /// Leaves the candidate that got this voter's vote time to lead, from now on.
-    pub(super) fn leave_time_to_lead(&mut self, around: &Surroundings<'_>, candidate: Identity) {
+    pub(super) fn leave_time_to_lead(&mut self, context: &Context<'_>, candidate: Identity) {
         #[cfg(test)]
         if self.has(super::flaw::Flaw::GivesNoTimeToLead) {
             return;
         }
-        self.elected = Some((candidate, around.now + self.timing.patience()));
-        self.stand_at = self.stand_at.max(around.now + self.patience());
+        self.elected = Some((candidate, context.now + self.timing.patience()));
+        self.stand_at = self.stand_at.max(context.now + self.patience());
     }
 }

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::message::Body;
-use super::{Election, Surroundings};
+use super::{Election, Context};
 use crate::core::time::Time;
 
 /// The promises made since the longest one: all of them shorter.
@@ -27,54 +27,54 @@ struct Shorter {
 
 /// The difference between the promises on disk and those that bind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Relief {
+pub(super) struct StoredPromise {
     /// The promises shorter than the longest one on disk, if no others were made for a while.
     shorter: Option<Shorter>,
     /// The disk holds promises that bind no more.
-    pub(super) is_due: bool,
+    pub(super) is_disk_outdated: bool,
 }
 
 impl Election {
     /// Promises, from now on, not to vote for others for the lease; returns true if the disk has to learn of it.
-    pub(super) fn promise(&mut self, around: &Surroundings<'_>, lease: Duration) -> bool {
-        self.promised_until = self.promised_until.max(around.now + lease);
+    pub(super) fn promise(&mut self, context: &Context<'_>, lease: Duration) -> bool {
+        self.promised_until = self.promised_until.max(context.now + lease);
         let before = self.ballot.promise;
         if lease >= before {
-            self.relief.shorter = None;
+            self.stored_promise.shorter = None;
             self.ballot.promise = lease;
             return lease > before;
         }
-        let shorter = self.relief.shorter.get_or_insert(Shorter { since: around.now, longest: lease });
+        let shorter = self.stored_promise.shorter.get_or_insert(Shorter { since: context.now, longest: lease });
         shorter.longest = shorter.longest.max(lease);
-        let is_over = around.now.since(shorter.since) > before;
+        let is_over = context.now.since(shorter.since) > before;
         let longest = shorter.longest;
         if is_over {
-            self.relief.shorter = None;
+            self.stored_promise.shorter = None;
             self.ballot.promise = longest;
         }
         is_over
     }
 
     /// Promises a lease, from a time on that is not known yet.
-    pub(super) fn promise_longest(&mut self, lease: Duration) {
-        self.relief.shorter = None;
+    pub(super) fn raise_longest_promise(&mut self, lease: Duration) {
+        self.stored_promise.shorter = None;
         self.ballot.promise = self.ballot.promise.max(lease);
     }
 
     /// Ends all promises, also after a restart. The disk learns of it with the next vote, which most often follows at
     /// once, or when this node leaves: until then it holds more than binds, which is safe.
-    pub(super) fn forget_promises(&mut self, around: &Surroundings<'_>) {
-        self.relief.shorter = None;
-        self.relief.is_due |= self.ballot.promise > Duration::ZERO;
+    pub(super) fn forget_promises(&mut self, context: &Context<'_>) {
+        self.stored_promise.shorter = None;
+        self.stored_promise.is_disk_outdated |= self.ballot.promise > Duration::ZERO;
         self.ballot.promise = Duration::ZERO;
-        if !around.is_up {
+        if !context.is_up {
             self.persist_relief();
         }
     }
 
     /// Removes the ended promises from the disk as well, if that has not been done yet.
     fn persist_relief(&mut self) {
-        if self.relief.is_due {
+        if self.stored_promise.is_disk_outdated {
             self.persist();
         }
     }
@@ -91,7 +91,7 @@ impl Election {
     /// Tells the leader that this node leaves and acknowledges nothing any more: it may be able to do without its
     /// promise.
     pub(super) fn say_farewell(&mut self) {
-        self.owed_ack = None;
+        self.pending_ack = None;
         self.persist_relief();
         let leader = self.leader.filter(|leader| *leader != self.ballot.identity);
         let acked = self.acked.filter(|(term, _)| *term == self.ballot.term);

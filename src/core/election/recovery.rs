@@ -32,7 +32,7 @@ use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Surroundings, Unchanged};
+use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Context, Unchanged};
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -66,46 +66,46 @@ impl Recovery {
 impl Election {
     /// Begins a new generation with these voters and this node, on an operator's command. `lineage` is a fresh random
     /// number.
-    pub fn recover(&mut self, around: &Surroundings<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
-        self.begin_recovery(around, ticket, named, lineage, None);
+    pub fn recover(&mut self, context: &Context<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
+        self.begin_recovery(context, ticket, named, lineage, None);
     }
 
     /// Begins a new generation where no voter of the former electorate is left: this node only knows of it. On a voter
     /// it is a recovery like any other.
     pub fn found_anew(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         ticket: u64,
         named: Vec<NodeId>,
         lineage: u64,
         lost: LostElectorate,
     ) {
         let lost = Some(lost).filter(|_| !self.is_voter());
-        self.begin_recovery(around, ticket, named, lineage, lost);
+        self.begin_recovery(context, ticket, named, lineage, lost);
     }
 
     fn begin_recovery(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         ticket: u64,
         mut named: Vec<NodeId>,
         lineage: u64,
         anew: Option<LostElectorate>,
     ) {
-        self.expire(around);
+        self.expire(context);
         named.push(self.me.clone());
         named.sort_unstable();
         named.dedup();
         if named.len() > MAX_VOTERS {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::TooMany });
         }
-        if self.recovery.is_some() || self.owed_recovery.is_some() {
+        if self.recovery.is_some() || self.pending_recovery.is_some() {
             return self.refuse(Some(ticket), ChangeError::Busy);
         }
         if !self.is_voter() && anew.is_none() {
             return self.refuse(Some(ticket), ChangeError::NoVoter);
         }
-        if self.hears_majority(around) {
+        if self.hears_majority(context) {
             return self.refuse(Some(ticket), ChangeError::MajorityAnswers);
         }
         self.recovery = Some(Recovery {
@@ -117,28 +117,28 @@ impl Election {
             led_by_word_of: None,
             anew,
             left: None,
-            ask_at: around.now,
-            until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT),
+            ask_at: context.now,
+            until: context.now + self.timing.patience().max(IDENTITY_TIMEOUT),
         });
-        self.tend_recovery(around);
+        self.tend_recovery(context);
     }
 
     /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
-    fn hears_majority(&self, around: &Surroundings<'_>) -> bool {
-        self.has_claim() || self.leader.is_some() && around.now < self.promised_until
+    fn hears_majority(&self, context: &Context<'_>) -> bool {
+        self.has_claim() || self.leader.is_some() && context.now < self.promised_until
     }
 
     /// Asks again, or ends the recovery.
-    pub(super) fn tend_recovery(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn tend_recovery(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
         let Some(recovery) = &mut self.recovery else { return };
-        if around.now >= recovery.until {
-            return self.end_recovery(around);
+        if context.now >= recovery.until {
+            return self.end_recovery(context);
         }
-        if around.now < recovery.ask_at {
+        if context.now < recovery.ask_at {
             return;
         }
-        recovery.ask_at = around.now + retry;
+        recovery.ask_at = context.now + retry;
         let lost = recovery.anew.as_ref().map(|lost| lost.voters.clone());
         let asked: BTreeSet<NodeId> = recovery.named.iter().cloned().chain(lost.iter().flatten().cloned()).collect();
         if lost.is_none() {
@@ -179,7 +179,7 @@ impl Election {
     }
 
     /// Notes that a voter of the old electorate answered.
-    pub(super) fn hear_survivor_vote(&mut self, speaker: Identity, from: &NodeId, hears_leader: bool) {
+    pub(super) fn survivor_answered(&mut self, speaker: Identity, from: &NodeId, hears_leader: bool) {
         if let Some(recovery) = &mut self.recovery {
             recovery.answered.insert(speaker);
             if hears_leader {
@@ -188,7 +188,7 @@ impl Election {
         }
     }
 
-    fn end_recovery(&mut self, around: &Surroundings<'_>) {
+    fn end_recovery(&mut self, context: &Context<'_>) {
         let Some(recovery) = self.recovery.take() else { return };
         let ticket = Some(recovery.ticket);
         let (before, number) = match (&recovery.anew, &self.ballot.accepted) {
@@ -201,7 +201,7 @@ impl Election {
             .is_some_and(|accepted| accepted.electorate.has_majority(|identity| recovery.answered.contains(&identity)));
         #[cfg(test)]
         let is_majority_there = is_majority_there && !self.has(super::flaw::Flaw::RecoversAnyway);
-        if is_majority_there || self.hears_majority(around) {
+        if is_majority_there || self.hears_majority(context) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
         }
         if let Some(id) = recovery.left {
@@ -215,25 +215,25 @@ impl Election {
         }
         let (number, voters) = ((number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
-        let luck = xxh3_64(&recovery.lineage.0.to_le_bytes());
+        let draw = xxh3_64(&recovery.lineage.0.to_le_bytes());
         #[cfg(test)]
-        let luck = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { luck };
+        let draw = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { draw };
         let above = self.ballot.term.max(before.began);
         #[cfg(test)]
         let above = if self.has(super::flaw::Flaw::FoundsAboveItself) { self.ballot.term } else { above };
         let generation = above.generation() + 1;
-        let began = Term::beginning_of(generation, luck);
+        let began = Term::beginning_of(generation, draw);
         let electorate = Electorate { lineage: recovery.lineage, root: before.root, began, voters };
         if !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
         }
-        self.begin_generation(around, electorate, number);
-        self.owed_recovery = Some(recovery.ticket);
+        self.begin_generation(context, electorate, number);
+        self.pending_recovery = Some(recovery.ticket);
     }
 
     /// Tells the other voters and the operator of the new generation, which is on disk now.
     pub(super) fn announce_recovery(&mut self) {
-        let Some(ticket) = self.owed_recovery.take() else { return };
+        let Some(ticket) = self.pending_recovery.take() else { return };
         self.tell_generation();
         if let Some(electorate) = self.electorate().cloned() {
             self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
@@ -244,7 +244,7 @@ impl Election {
     /// told so.
     pub(super) fn hear_of_recovery(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         from: &NodeId,
         electorate: &Electorate,
         number: u64,
@@ -265,11 +265,11 @@ impl Election {
         }
         if self.has_claim() {
             // The majority is not lost after all; but an operator has said that it is, and others act on that.
-            self.resign_for(around, None);
+            self.resign_for(context, None);
             return;
         }
         let former = self.others();
-        self.begin_generation(around, electorate.clone(), number);
+        self.begin_generation(context, electorate.clone(), number);
         // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
         // later one, and answer with it: the sender may not have told it, and a node that is not named in the new one
         // asks nobody any more.
@@ -279,21 +279,21 @@ impl Election {
         }
     }
 
-    fn begin_generation(&mut self, around: &Surroundings<'_>, electorate: Electorate, number: u64) {
+    fn begin_generation(&mut self, context: &Context<'_>, electorate: Electorate, number: u64) {
         let generation = electorate.began.generation();
-        self.step_down(around, LossReason::Superseded);
+        self.step_down(context, LossReason::Superseded);
         // Of two generations that began at once, the later one may begin below a term that was led in the other: terms
         // never fall.
         self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
         self.leader = None;
         self.agreed = None;
-        self.heirs.clear();
+        self.informed.clear();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
         self.persist();
         self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
-        self.follow(around);
+        self.follow(context);
     }
 
     /// Tells the other voters of this generation.
@@ -305,12 +305,12 @@ impl Election {
 
     /// Contacts a member that is said to lead another electorate of the same root: only one of the two stands. Two
     /// leaders on two sides have no voter in common, and would never hear of each other otherwise.
-    pub fn meet_leader(&mut self, around: &Surroundings<'_>, leader: &NodeId) {
-        let is_due = self.met_at.is_none_or(|met| around.now.since(met) >= self.timing.renewal_interval);
+    pub fn contact_other_leader(&mut self, context: &Context<'_>, leader: &NodeId) {
+        let is_due = self.contacted_at.is_none_or(|met| context.now.since(met) >= self.timing.renewal_interval);
         if *leader == self.me || !self.is_voter() || !is_due {
             return;
         }
-        self.met_at = Some(around.now);
+        self.contacted_at = Some(context.now);
         let Some(newest) = self.newest() else { return };
         // Whichever node it is, it answers a message of another lineage with its own generation.
         let body = self.generation().unwrap_or(Body::Query { attempt: 0, newest });
@@ -318,17 +318,17 @@ impl Election {
     }
 
     /// Notes that a voter of this electorate, which has sent a message, knows of its generation.
-    pub(super) fn note_heir(&mut self, speaker: Identity) {
+    pub(super) fn note_informed(&mut self, speaker: Identity) {
         let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0) && mine.contains(speaker));
         if is_recovered {
-            self.heirs.insert(speaker);
+            self.informed.insert(speaker);
         }
     }
 
     /// Tells a voter of the generation before it is asked for anything, if it has sent nothing yet: it may not know of
     /// it, since what it was told once may have been lost.
-    pub(super) fn tell_heir(&mut self, voter: &Voter) {
-        if !self.heirs.contains(&voter.identity) {
+    pub(super) fn inform_of_generation(&mut self, voter: &Voter) {
+        if !self.informed.contains(&voter.identity) {
             self.tell_generation_to(&voter.id);
         }
     }

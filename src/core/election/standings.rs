@@ -100,7 +100,7 @@ impl Election {
             standing.votes = standing.votes.filter(|_| !is_stranger).or(is_stranger.then_some(false));
         }
         voters.extend(
-            leading.and_then(|leading| leading.numbering.wish.as_ref()?.learner()).map(|learner| of(learner, true)),
+            leading.and_then(|leading| leading.numbering.pending.as_ref()?.learner()).map(|learner| of(learner, true)),
         );
         Some(VoterStandings { are_heard: leading.is_some(), lease: self.timing.lease_duration, voters })
     }

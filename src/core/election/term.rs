@@ -31,11 +31,11 @@ impl Term {
         self.0 >> Self::COUNT_BITS
     }
 
-    /// Returns the term at which a recovery begins: in this generation, at a place that is drawn by `luck`, a random
+    /// Returns the term at which a recovery begins: in this generation, at a place that is drawn by `draw`, a random
     /// number. Two operators who recover two sides of a cut at once, or one after the other, begin at different places,
     /// so that no term names two leaders.
-    pub const fn beginning_of(generation: u64, luck: u64) -> Self {
-        let place = luck & ((1 << Self::BEGINNING_BITS) - 1);
+    pub const fn beginning_of(generation: u64, draw: u64) -> Self {
+        let place = draw & ((1 << Self::BEGINNING_BITS) - 1);
         Term(generation << Self::COUNT_BITS | if place == 0 { 1 } else { place })
     }
 
@@ -80,10 +80,10 @@ mod tests {
         let last = Term((1 << Term::COUNT_BITS) - Term::RESERVE - 1);
         assert!(last.is_usable() && last.next().is_none());
         assert!(Term::beginning_of(1, 0) > last);
-        for luck in [0, 1, 1 << 38, u64::MAX] {
-            let beginning = Term::beginning_of(Term::MAX_GENERATION, luck);
-            assert!(beginning.is_beginning() && beginning.next().expect("usable").0 < 1 << 53, "{luck}");
-            assert!(!Term::beginning_of(Term::MAX_GENERATION + 1, luck).is_in_bounds());
+        for draw in [0, 1, 1 << 38, u64::MAX] {
+            let beginning = Term::beginning_of(Term::MAX_GENERATION, draw);
+            assert!(beginning.is_beginning() && beginning.next().expect("usable").0 < 1 << 53, "{draw}");
+            assert!(!Term::beginning_of(Term::MAX_GENERATION + 1, draw).is_in_bounds());
         }
         assert!(Term(0).is_beginning() && Term(0).is_in_bounds() && !Term(1).is_beginning());
         assert!(!Term(1 << 40).is_in_bounds() && !Term((1 << 40) + (1 << 38)).is_beginning());

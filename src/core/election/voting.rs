@@ -12,59 +12,59 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use super::{Action, Alarm, Election, LossReason, Role, Context};
 use crate::core::member::NodeId;
 
 impl Election {
     /// Answers a status query: has the leader been heard within its lease?
-    pub(super) fn answer_query(&mut self, around: &Surroundings<'_>, _: Identity, from: &NodeId, attempt: u32) {
-        let hears_leader = self.hears_leader(around);
-        self.send(from, Body::Health { attempt, hears_leader, term: self.ballot.term });
+    pub(super) fn answer_query(&mut self, context: &Context<'_>, _: Identity, from: &NodeId, attempt: u32) {
+        let hears_leader = self.hears_leader(context);
+        self.send(from, Body::QueryReply { attempt, hears_leader, term: self.ballot.term });
     }
 
     /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
-    fn hears_leader(&self, around: &Surroundings<'_>) -> bool {
-        self.leader.is_some() && around.now < self.promised_until || self.has_claim()
+    fn hears_leader(&self, context: &Context<'_>) -> bool {
+        self.leader.is_some() && context.now < self.promised_until || self.has_claim()
     }
 
     /// Answers a pre-vote: would the candidate get the vote?
     pub(super) fn answer_pre_vote(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(around, speaker, from, term, newest) && self.may_back(around, speaker);
+        let is_granted = self.may_vote(context, speaker, from, term, newest) && self.may_back(context, speaker);
         if is_granted {
-            self.give_way(around, speaker);
+            self.give_way(context, speaker);
             // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
-            self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
+            self.stand_at = self.stand_at.max(context.now + self.timing.patience().mul_f64(0.5 + 0.5 * context.random));
         }
-        self.send(from, Body::PreVoted { attempt, is_granted, term: self.ballot.term });
+        self.send(from, Body::PreVoteReply { attempt, is_granted, term: self.ballot.term });
     }
 
     /// Answers a vote request.
     pub(super) fn answer_vote(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         from: &NodeId,
         term: Term,
         newest: ViewRef,
     ) {
         let is_repeated = self.ballot.term == term && self.ballot.vote == Some(speaker);
-        if is_repeated || self.may_vote(around, speaker, from, term, newest) {
+        if is_repeated || self.may_vote(context, speaker, from, term, newest) {
             if !is_repeated {
-                self.step_down(around, LossReason::Superseded);
+                self.step_down(context, LossReason::Superseded);
                 self.vote_for(speaker, term);
-                self.follow(around);
+                self.follow(context);
             }
-            self.owed_vote = Some((from.clone(), speaker, term));
-            return self.pay_debts();
+            self.pending_vote = Some((from.clone(), speaker, term));
+            return self.send_pending();
         }
         if let Some(newest) = self.newest() {
-            self.send(from, Body::Voted { term, is_granted: false, newest });
+            self.send(from, Body::VoteReply { term, is_granted: false, newest });
         }
     }
 
@@ -72,7 +72,7 @@ impl Election {
     /// before.
     fn may_vote(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         candidate: Identity,
         from: &NodeId,
         term: Term,
@@ -84,7 +84,7 @@ impl Election {
         }
         let Some(mine) = self.newest() else { return false };
         // A promise protects the leader that it was made to: it keeps no voter from voting for that leader once more.
-        let is_free = (around.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
+        let is_free = (context.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
         #[cfg(test)]
         let is_free = is_free || self.has(super::flaw::Flaw::NoPromise);
         let is_later = term > self.ballot.term;
@@ -98,7 +98,7 @@ impl Election {
         let may_vote = is_free && !self.is_aside && is_later && is_sound && is_newest;
         #[cfg(test)]
         if !may_vote && is_later && self.has(super::flaw::Flaw::TermFromRefused) {
-            self.step_down(around, LossReason::Superseded);
+            self.step_down(context, LossReason::Superseded);
             (self.ballot.term, self.ballot.vote, self.leader) = (term, None, None);
             self.persist();
         }
@@ -113,30 +113,30 @@ impl Election {
         self.leader = None;
         if candidate == self.ballot.identity {
             // A leader is its own voter, and makes itself the promise that others make it.
-            self.promise_longest(self.timing.lease_duration);
+            self.raise_longest_promise(self.timing.lease_duration);
         }
         self.persist();
     }
 
     /// Sends the answers that had to wait for the disk, if it has what they rest on.
-    pub(super) fn pay_debts(&mut self) {
+    pub(super) fn send_pending(&mut self) {
         self.pay_vote();
         self.pay_ack();
     }
 
     fn pay_vote(&mut self) {
-        let Some((name, candidate, term)) = self.owed_vote.clone() else { return };
+        let Some((name, candidate, term)) = self.pending_vote.clone() else { return };
         let is_stored = self.stored.term == term && self.stored.vote == Some(candidate);
         #[cfg(test)]
         let is_stored = is_stored || self.has(super::flaw::Flaw::VoteBeforeDisk);
         let is_still_meant = self.ballot.term == term && self.ballot.vote == Some(candidate);
         if !is_still_meant {
-            self.owed_vote = None;
+            self.pending_vote = None;
             return;
         }
         if let (true, Some(newest)) = (is_stored, self.newest()) {
-            self.owed_vote = None;
-            self.send(&name, Body::Voted { term, is_granted: true, newest });
+            self.pending_vote = None;
+            self.send(&name, Body::VoteReply { term, is_granted: true, newest });
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Action, Body, Election, Identity, Lineage, NodeId, Voter, Word};
+use super::{Action, Body, Election, Identity, Lineage, NodeId, Voter, ElectionMessage};
 
 impl Election {
     /// Sends words to all other voters that count: those of the electorate, and of the one before while it is changing.
@@ -16,7 +16,7 @@ impl Election {
 
     pub(super) fn send(&mut self, to: &NodeId, body: Body) {
         let lineage = self.lineage().unwrap_or(Lineage(0));
-        let word = Word { from: self.ballot.identity, lineage, body };
+        let word = ElectionMessage { from: self.ballot.identity, lineage, body };
         self.actions.push_back(Action::Send { to: to.clone(), word });
     }
 

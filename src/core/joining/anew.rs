@@ -4,7 +4,7 @@
 
 use crate::core::Core;
 use crate::core::detection::Inquiries;
-use crate::core::dissemination::{Disagreement, Flooding, Gossiping};
+use crate::core::dissemination::{FingerprintMismatch, Flooding, Gossiping};
 use crate::core::joining::{NameProbes, Rivals};
 use crate::core::membership::{Claims, Removals};
 use crate::core::view::{Slot, View};
@@ -28,7 +28,7 @@ impl Core {
         self.gossiping = Gossiping::default();
         self.flooding = Flooding::default();
         self.inquiries = Inquiries::default();
-        self.disagreement = Disagreement::default();
+        self.fingerprint_mismatch = FingerprintMismatch::default();
         self.transfer = None;
     }
 }

@@ -26,15 +26,15 @@ use rand::Rng;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Notice, Output, StopReason};
-use crate::core::election::Founded;
+use crate::core::election::ElectorateReport;
 use crate::core::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MAX_JOINERS,
     MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS,
 };
 use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{Inbox, Sender, Standing};
+use crate::core::packet::{Inbox, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
@@ -285,7 +285,7 @@ impl Core {
         match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
             _ => {
-                self.counters.drop(Drop::Unasked);
+                self.counters.drop(DropReason::Unasked);
                 None
             }
         }
@@ -307,7 +307,7 @@ impl Core {
         sender: Sender,
         nonce: Nonce,
         sponsor: &Record,
-        founded: Option<Founded>,
+        founded: Option<ElectorateReport>,
     ) {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
@@ -316,7 +316,7 @@ impl Core {
         let Phase::Joining(joining) = &mut self.phase else { return };
         joining.name_refused = None;
         if let Some(founded) = founded {
-            self.hear_founded(sender.run, founded);
+            self.receive_electorate_report(sender.run, founded);
         }
         let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
@@ -358,7 +358,7 @@ impl Core {
 
     /// Handles a refusal.
     pub(in crate::core) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
-        if self.is_found_out(sender, nonce, &refusal) {
+        if self.take_unreachable(sender, nonce, &refusal) {
             return;
         }
         let by = sender.from;
@@ -379,14 +379,14 @@ impl Core {
                     self.ask_who(holder);
                 }
                 if let Refusal::Unreachable { advertised, .. } = refusal
-                    && matches!(sender.standing, Standing::Member(_))
+                    && matches!(sender.kind, SenderKind::Member(_))
                     && self.is_deaf()
                 {
                     self.unreached_at = Some(advertised);
                 }
                 return self.notice("refused", Notice::Refused { by, refusal });
             }
-            _ => return self.counters.drop(Drop::Unasked),
+            _ => return self.counters.drop(DropReason::Unasked),
         };
         if let Refusal::NameInUse { holder } = refusal {
             return self.refused_name(by, holder);
@@ -440,7 +440,7 @@ impl Core {
                 // Its welcome echoed the nonce that was sent to this address.
                 self.view.peer_mut(slot).proven = true;
             }
-            if !self.must_be_reached() {
+            if !self.request_reach() {
                 self.become_up();
             }
         }
@@ -461,8 +461,8 @@ impl Core {
             self.timers.cancel(timer);
         }
         self.transfer = None;
-        self.attention.start(self.now);
-        self.acquaintance.start(self.now, is_founder);
+        self.local_health.start(self.now);
+        self.arrivals.start(self.now, is_founder);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();
         self.start_gossip();

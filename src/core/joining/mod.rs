@@ -28,4 +28,4 @@ pub(in crate::core) use join::Joining;
 pub(in crate::core) use names::NameProbes;
 pub(in crate::core) use rivals::Rivals;
 pub(in crate::core) use sponsor::Joiners;
-pub(in crate::core) use transfer::{Serving, Transfer};
+pub(in crate::core) use transfer::{ViewServer, Transfer};

@@ -46,7 +46,7 @@ use crate::core::limits::{
     MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
 };
 use crate::core::member::{Run, Status};
-use crate::core::packet::{Sender, Standing};
+use crate::core::packet::{Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
@@ -90,7 +90,7 @@ pub(in crate::core) struct Reach {
 impl Core {
     /// Returns true if a newcomer advertises an address at which this node reaches it; if not, it is asked there and
     /// told to wait.
-    pub(super) fn is_reached(&mut self, newcomer: &Newcomer) -> bool {
+    pub(super) fn try_reach(&mut self, newcomer: &Newcomer) -> bool {
         let Newcomer { from, nonce, ref record, .. } = *newcomer;
         let (run, address) = (record.run, record.address);
         if from == address {
@@ -123,7 +123,7 @@ impl Core {
     }
 
     /// Returns true if members of the other address family have yet to reach this joiner. Asks some of them, if so.
-    pub(super) fn must_be_reached(&mut self) -> bool {
+    pub(super) fn request_reach(&mut self) -> bool {
         let is_v6 = self.me().address.is_ipv6();
         let others: Vec<SocketAddr> = self
             .view
@@ -176,7 +176,7 @@ impl Core {
 
     /// Returns true if this node is told that it cannot be reached at its advertised address, by a joiner. Only a node
     /// without other members believes it: others are reached, or are told so by members.
-    pub(super) fn is_found_out(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
+    pub(super) fn take_unreachable(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
         let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
         let is_told = matches!(self.phase, Phase::Up)
             && self.prover.is_cookie(nonce, sender.from, sender.run, self.now)
@@ -194,11 +194,11 @@ impl Core {
         &mut self,
         packet: &mut PacketBuilder,
         sender: Sender,
-        standing: Standing,
+        kind: SenderKind,
         says: Option<SocketAddr>,
         nonce: Nonce,
     ) {
-        let Standing::Claimed(slot) = standing else { return };
+        let SenderKind::ClaimsMember(slot) = kind else { return };
         let record = self.view.record(slot);
         let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
         let is_silent = matches!(record.status, Status::Suspect | Status::Down);
@@ -257,7 +257,7 @@ impl Core {
             _ => None,
         };
         match reach {
-            None => self.counters.drop(crate::core::counters::Drop::Unasked),
+            None => self.counters.drop(crate::core::counters::DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
             Some(_) if !self.incarnation.is_waiting() => self.become_up(),
             // As soon as the disk has stored the incarnation, it is asked again.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{
     MAX_HOPS, MAX_JOINERS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
@@ -92,7 +92,7 @@ impl Core {
         let (now, mine) = (self.now, self.me().address);
         let Some(joining) = self.joining(nonce) else { return };
         if !joining.referrals.asked.contains(&from) {
-            return self.counters.drop(Drop::Unasked);
+            return self.counters.drop(DropReason::Unasked);
         }
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));

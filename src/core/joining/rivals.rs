@@ -5,7 +5,7 @@
 //!    │ it is asked three times for its record, at its address
 //!    ├── no answer ─▶ if its record supersedes ours: we raise our incarnation above it, and have the name again
 //!    ▼ it answers
-//! up to [`MAX_JURORS`] settled members are asked which run they hold under that name
+//! up to [`MAX_NAME_WITNESSES`] settled members are asked which run they hold under that name
 //!    ├── more hold it than us ─▶ we announce that we left, and stop
 //!    ├── more hold us ─▶ we raise our incarnation above it
 //!    ├── as many ─▶ the record that supersedes the other stands
@@ -32,9 +32,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, StopReason};
-use crate::core::limits::{MAX_JURORS, MIN_QUESTION_BYTES};
+use crate::core::limits::{MAX_NAME_WITNESSES, MIN_QUESTION_BYTES};
 use crate::core::member::{LeaveReason, NodeId, Record, Run, Status};
 use crate::core::packet::Sender;
 use crate::core::time::Time;
@@ -49,12 +49,12 @@ const QUESTIONS: u8 = 3;
 /// The dispute under way, and the time at which the last one ended.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Rivals {
-    open: Option<Dispute>,
+    open: Option<NameConflict>,
     last: Option<Time>,
 }
 
 #[derive(Debug)]
-struct Dispute {
+struct NameConflict {
     rival: Record,
     /// True if a packet of its run answered from its address.
     is_there: bool,
@@ -63,7 +63,7 @@ struct Dispute {
     /// The number of questions asked in this stage.
     asked: u8,
     /// The members that were asked, and the run that each holds under our name.
-    jurors: BTreeMap<Run, Answer>,
+    witnesses: BTreeMap<Run, Answer>,
 }
 
 /// A member's answer to the question which run it holds.
@@ -90,12 +90,12 @@ impl Core {
         if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
             return;
         }
-        self.rivals.open = Some(Dispute {
+        self.rivals.open = Some(NameConflict {
             rival: rival.clone(),
             is_there: false,
             is_second_look: false,
             asked: 0,
-            jurors: BTreeMap::new(),
+            witnesses: BTreeMap::new(),
         });
         self.dispute();
     }
@@ -122,7 +122,7 @@ impl Core {
                     return;
                 }
                 self.rivals.open =
-                    Some(Dispute { rival, is_there: true, is_second_look: false, asked: 0, jurors: BTreeMap::new() });
+                    Some(NameConflict { rival, is_there: true, is_second_look: false, asked: 0, witnesses: BTreeMap::new() });
             }
         }
         self.dispute();
@@ -161,15 +161,15 @@ impl Core {
             let seed = self.view.entry(View::ME).name_hash;
             let lot = |slot: &Slot| xxh3_64_with_seed(&self.view.entry(*slot).name_hash.to_le_bytes(), seed);
             known.sort_unstable_by_key(lot);
-            known.truncate(MAX_JURORS);
+            known.truncate(MAX_NAME_WITNESSES);
             let runs = known.iter().map(|slot| (self.view.record(*slot).run, Answer::Awaited)).collect();
             if let Some(open) = &mut self.rivals.open {
-                open.jurors = runs;
+                open.witnesses = runs;
             }
         }
         let Some(open) = &self.rivals.open else { return true };
         let silent: Vec<Run> =
-            open.jurors.iter().filter(|(_, answer)| **answer == Answer::Awaited).map(|(run, _)| *run).collect();
+            open.witnesses.iter().filter(|(_, answer)| **answer == Answer::Awaited).map(|(run, _)| *run).collect();
         let silent: Vec<Slot> = silent.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect();
         let id = self.me().id.clone();
         for slot in &silent {
@@ -186,7 +186,7 @@ impl Core {
     /// the asker is a stranger here, and is answered like one: once in a while, with less than it asked.
     pub(in crate::core) fn tell_holder(&mut self, sender: Sender, nonce: Nonce, id: &NodeId) {
         if !matches!(self.phase, Phase::Up) {
-            return self.counters.drop(Drop::WrongState);
+            return self.counters.drop(DropReason::WrongState);
         }
         let held = self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
         let is_live = |record: &&Arc<Record>| matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
@@ -198,12 +198,12 @@ impl Core {
     pub(in crate::core) fn told_holder(&mut self, from: SocketAddr, nonce: Nonce, run: Option<Run>) {
         let is_asked = self.prover.is_nonce(nonce, from, self.now);
         let is_there =
-            |juror: &Run| self.view.slot_of_run(*juror).is_some_and(|slot| self.view.record(slot).address == from);
+            |witness: &Run| self.view.slot_of_run(*witness).is_some_and(|slot| self.view.record(slot).address == from);
         let open = self.rivals.open.as_mut().filter(|_| is_asked);
-        let answer = open.and_then(|open| open.jurors.iter_mut().find(|(juror, _)| is_there(juror)));
-        let Some((_, answer)) = answer else { return self.counters.drop(Drop::Unasked) };
+        let answer = open.and_then(|open| open.witnesses.iter_mut().find(|(witness, _)| is_there(witness)));
+        let Some((_, answer)) = answer else { return self.counters.drop(DropReason::Unasked) };
         *answer = Answer::Holds(run);
-        let is_complete = |open: &Dispute| !open.jurors.values().any(|answer| *answer == Answer::Awaited);
+        let is_complete = |open: &NameConflict| !open.witnesses.values().any(|answer| *answer == Answer::Awaited);
         if self.rivals.open.as_ref().is_some_and(is_complete) {
             self.decide_dispute();
         }
@@ -211,12 +211,12 @@ impl Core {
 
     fn decide_dispute(&mut self) {
         let Some(open) = &self.rivals.open else { return };
-        let answered = |run: Option<Run>| open.jurors.values().filter(|answer| **answer == Answer::Holds(run)).count();
+        let answered = |run: Option<Run>| open.witnesses.values().filter(|answer| **answer == Answer::Holds(run)).count();
         let (mine, theirs) = (answered(Some(self.run)), answered(Some(open.rival.run)));
-        let heard = open.jurors.values().filter(|answer| **answer != Answer::Awaited).count();
+        let heard = open.witnesses.values().filter(|answer| **answer != Answer::Awaited).count();
         let is_live =
             |run: &&Run| self.view.slot_of_run(**run).is_some_and(|slot| self.view.entry(slot).status.is_live());
-        let live = open.jurors.keys().filter(is_live).count();
+        let live = open.witnesses.keys().filter(is_live).count();
         let (address, is_ahead) = (open.rival.address, open.rival.supersedes(self.me()));
         if heard * 2 <= live && live > 0 {
             // Too few to decide by.
@@ -237,7 +237,7 @@ impl Core {
         // The rival may be about to give way, too: the superseded one does so first.
         if let Some(open) = &mut self.rivals.open {
             (open.is_second_look, open.asked) = (true, 0);
-            open.jurors.clear();
+            open.witnesses.clear();
             self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout * 2);
         }
     }

@@ -13,13 +13,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::reachable::Unreached;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
     JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST, REACH_PATIENCE,
 };
 use crate::core::member::{Change, ChangeKind, NodeId, ProtocolRange, Record, Run, Status};
-use crate::core::packet::{Newcomer, Sender, Standing};
+use crate::core::packet::{Newcomer, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
@@ -156,19 +156,19 @@ impl Core {
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
         }
         if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
-            return self.counters.drop(Drop::Malformed);
+            return self.counters.drop(DropReason::Malformed);
         }
         let from = if is_from_advertised { record.address } else { sender.from };
-        let is_known_elsewhere = matches!(sender.standing, Standing::Claimed(_));
+        let is_known_elsewhere = matches!(sender.kind, SenderKind::ClaimsMember(_));
         if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
             // One process is in one place: the member, or the joiner, of this run is at another address.
-            return self.counters.drop(Drop::Claimed);
+            return self.counters.drop(DropReason::Claimed);
         }
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
             if !self.refusals.allow(self.now, sender.from, false) {
-                return self.counters.drop(Drop::RateLimited);
+                return self.counters.drop(DropReason::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
@@ -176,7 +176,7 @@ impl Core {
         match self.phase {
             Phase::Joining(_) => self.keep_waiting(&newcomer, seeking),
             Phase::Up => self.admit(newcomer, None),
-            Phase::Leaving | Phase::Stopped => self.counters.drop(Drop::WrongState),
+            Phase::Leaving | Phase::Stopped => self.counters.drop(DropReason::WrongState),
         }
     }
 
@@ -196,11 +196,11 @@ impl Core {
         if let Some(seeking) = seeking {
             self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
         }
-        self.say_not_up(newcomer);
+        self.answer_not_up(newcomer);
     }
 
     /// Answers that this node is Joining itself.
-    fn say_not_up(&mut self, newcomer: &Newcomer) {
+    fn answer_not_up(&mut self, newcomer: &Newcomer) {
         let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
         let seeking = self.seeking(None);
         let mut packet = self.packet(usize::MAX);
@@ -216,7 +216,7 @@ impl Core {
     pub(super) fn tell_waiting(&mut self, limit: usize) {
         let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
         for newcomer in waiting {
-            self.say_not_up(&newcomer);
+            self.answer_not_up(&newcomer);
         }
     }
 
@@ -239,7 +239,7 @@ impl Core {
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
             return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
         }
-        if !self.is_reached(&newcomer) {
+        if !self.try_reach(&newcomer) {
             return;
         }
         let rival = self.joiners.of_name(&record.id).map(|joiner| Arc::clone(&joiner.record));
@@ -255,7 +255,7 @@ impl Core {
         let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
         if is_stale {
             // A late copy: the joiner has raised its incarnation since.
-            return self.counters.drop(Drop::Outdated);
+            return self.counters.drop(DropReason::Outdated);
         }
         let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
         let is_held = self.joiners.contains(record.run);

@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{
-    IDLE_PLACE, IDLERS_WAIT, LONGEST_PLACE, MAX_IDLERS, MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
+    IDLE_PLACE, UNUSED_PLACE_PENALTY, MAX_PLACE_TIME, MAX_UNUSED_PLACES, MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
     VIEW_PATIENCE,
 };
 use crate::core::member::{NodeId, Run};
-use crate::core::packet::{Sender, Standing};
+use crate::core::packet::{Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::Message;
@@ -109,19 +109,19 @@ impl Transfer {
 
 /// The pages that were served lately, and the joiners that they are served to.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Serving {
+pub(in crate::core) struct ViewServer {
     began: Option<Time>,
     pages: u32,
     /// The joiners that are being served the view; at most [`MAX_VIEWS_SERVED`].
-    places: BTreeMap<Run, Place>,
+    places: BTreeMap<Run, ServingPlace>,
     /// The addresses that had a place and did not pull, and the time until which that is held against them; at most
-    /// [`MAX_IDLERS`].
-    idlers: BTreeMap<SocketAddr, Time>,
+    /// [`MAX_UNUSED_PLACES`].
+    unused_places: BTreeMap<SocketAddr, Time>,
 }
 
 /// The place of a joiner that is being served the view.
 #[derive(Debug)]
-struct Place {
+struct ServingPlace {
     address: SocketAddr,
     given: Time,
     /// Time at which its holder last made progress: took the place, or pulled pages that it had not pulled before.
@@ -131,18 +131,18 @@ struct Place {
     after: Option<Option<NodeId>>,
 }
 
-impl Place {
+impl ServingPlace {
     fn is_over(&self, now: Time) -> bool {
         now.since(self.moved) >= VIEW_PATIENCE
     }
 
     /// Returns true if it may be given to another joiner that needs one: its holder is served all the same if it pulls.
     fn is_spare(&self, now: Time) -> bool {
-        now.since(self.moved) >= IDLE_PLACE || now.since(self.given) >= LONGEST_PLACE
+        now.since(self.moved) >= IDLE_PLACE || now.since(self.given) >= MAX_PLACE_TIME
     }
 }
 
-impl Serving {
+impl ViewServer {
     pub(in crate::core) fn allow(&mut self, now: Time) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= SERVING_INTERVAL) {
             (self.began, self.pages) = (Some(now), 0);
@@ -154,7 +154,7 @@ impl Serving {
     /// Returns true if there is no place for this joiner now.
     pub(super) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
-        let is_idler = self.idlers.get(&address).is_some_and(|until| now < *until);
+        let is_idler = self.unused_places.get(&address).is_some_and(|until| now < *until);
         if is_idler && others + 1 >= MAX_VIEWS_SERVED && !self.places.contains_key(&run) {
             return true;
         }
@@ -192,16 +192,16 @@ impl Serving {
         if let Some(spare) = spare {
             self.vacate(spare, now);
         }
-        self.places.insert(run, Place { address, given: now, moved: now, after: None });
+        self.places.insert(run, ServingPlace { address, given: now, moved: now, after: None });
         true
     }
 
     /// Takes a place away before its holder had the whole view.
     fn vacate(&mut self, run: Run, now: Time) {
         if let Some(place) = self.places.remove(&run).filter(|place| place.after.is_none()) {
-            self.idlers.retain(|_, until| now < *until);
-            if self.idlers.len() < MAX_IDLERS {
-                self.idlers.insert(place.address, now + IDLERS_WAIT);
+            self.unused_places.retain(|_, until| now < *until);
+            if self.unused_places.len() < MAX_UNUSED_PLACES {
+                self.unused_places.insert(place.address, now + UNUSED_PLACE_PENALTY);
             }
         }
     }
@@ -209,7 +209,7 @@ impl Serving {
     /// Notes a pull of a place's holder: it is progress if it did not pull from there before.
     fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
         if let Some(place) = self.places.get_mut(&run) {
-            self.idlers.remove(&place.address);
+            self.unused_places.remove(&place.address);
             if place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after) {
                 (place.after, place.moved) = (Some(after.cloned()), now);
             }
@@ -278,7 +278,7 @@ impl Core {
     pub(in crate::core) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
         if next.is_some() && next.as_ref() <= after {
-            return self.counters.drop(Drop::Malformed);
+            return self.counters.drop(DropReason::Malformed);
         }
         if transfer.retries == 0 {
             let sample = self.now.since(transfer.asked);
@@ -313,23 +313,23 @@ impl Core {
 
     /// Serves a pull to a member or to a joiner of ours.
     pub(in crate::core) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
-        let to = match sender.standing {
-            Standing::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
-            Standing::Member(slot) => {
+        let to = match sender.kind {
+            SenderKind::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
+            SenderKind::Member(slot) => {
                 // This packet carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
             }
-            Standing::Claimed(_) | Standing::Stranger => match self.joiners.home_of(sender.run, sender.from) {
+            SenderKind::ClaimsMember(_) | SenderKind::Stranger => match self.joiners.home_of(sender.run, sender.from) {
                 Some(home) => {
                     self.heard_joiner(sender.run);
                     home
                 }
-                None => return self.counters.drop(Drop::UnknownRun),
+                None => return self.counters.drop(DropReason::UnknownRun),
             },
         };
         if matches!(self.phase, Phase::Joining(_)) {
-            return self.counters.drop(Drop::WrongState);
+            return self.counters.drop(DropReason::WrongState);
         }
         // An admitted joiner is served: a place lost to a slow network is not held against it.
         self.serving.begin(sender.run, to, self.now);
@@ -337,7 +337,7 @@ impl Core {
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.serving.allow(self.now) {
-                return self.counters.drop(Drop::RateLimited);
+                return self.counters.drop(DropReason::RateLimited);
             }
             let next = self.send_page(to, after);
             if next.is_none() {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     /// Takes a place and loses it without having pulled.
-    fn idle(serving: &mut Serving, port: u16, now: Time) {
+    fn idle(serving: &mut ViewServer, port: u16, now: Time) {
         let run = Run(u64::from(port));
         assert!(serving.begin(run, at(port), now));
         serving.vacate(run, now);
@@ -384,23 +384,23 @@ mod tests {
 
     #[test]
     fn so_many_idlers_are_remembered_and_a_place_frees_when_one_has_waited() {
-        let mut serving = Serving::default();
-        let most = MAX_IDLERS as u16;
+        let mut serving = ViewServer::default();
+        let most = MAX_UNUSED_PLACES as u16;
         for port in 1..=most {
             idle(&mut serving, port, Time::ORIGIN);
         }
         idle(&mut serving, most + 1, Time::ORIGIN);
-        assert_eq!(serving.idlers.len(), MAX_IDLERS);
-        let is_remembered = |serving: &Serving, port| serving.idlers.contains_key(&at(port));
+        assert_eq!(serving.unused_places.len(), MAX_UNUSED_PLACES);
+        let is_remembered = |serving: &ViewServer, port| serving.unused_places.contains_key(&at(port));
         assert!(is_remembered(&serving, 1) && is_remembered(&serving, most), "to the last place");
         assert!(!is_remembered(&serving, most + 1), "and not one more");
-        idle(&mut serving, most + 1, Time::ORIGIN + IDLERS_WAIT);
-        assert!(is_remembered(&serving, most + 1) && serving.idlers.len() == 1, "those that waited are forgotten");
+        idle(&mut serving, most + 1, Time::ORIGIN + UNUSED_PLACE_PENALTY);
+        assert!(is_remembered(&serving, most + 1) && serving.unused_places.len() == 1, "those that waited are forgotten");
     }
 
     #[test]
     fn so_many_joiners_have_a_place_and_an_idler_gets_none_of_the_last() {
-        let mut serving = Serving::default();
+        let mut serving = ViewServer::default();
         let host = |i: u8| SocketAddr::from(([10, 0, i, 1], 7_117));
         idle(&mut serving, 1, Time::ORIGIN);
         for i in 1..MAX_VIEWS_SERVED as u8 {
@@ -408,7 +408,7 @@ mod tests {
         }
         assert!(serving.is_busy_for(Run(1), at(1), Time::ORIGIN), "the last place is not an idler's");
         assert!(!serving.is_busy_for(Run(2), at(2), Time::ORIGIN));
-        assert!(!serving.is_busy_for(Run(1), at(1), Time::ORIGIN + IDLERS_WAIT));
+        assert!(!serving.is_busy_for(Run(1), at(1), Time::ORIGIN + UNUSED_PLACE_PENALTY));
         assert!(serving.begin(Run(9 << 32), host(9), Time::ORIGIN));
         assert!(!serving.begin(Run(10 << 32), host(10), Time::ORIGIN), "one more is sent elsewhere");
         assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
@@ -420,10 +420,10 @@ mod tests {
     fn a_place_is_kept_by_going_on_and_not_by_pulling_the_same_again_nor_for_longer_than_anybody_may() {
         let (run, ms) = (Run(1), Duration::from_millis(1));
         let name = |nth: u32| NodeId::new(&format!("n{nth:04}")).expect("a good name");
-        let mut serving = Serving::default();
+        let mut serving = ViewServer::default();
         assert!(serving.begin(run, at(1), Time::ORIGIN));
         serving.pulled(run, Some(&name(5)), Time::ORIGIN);
-        let is_spare = |serving: &Serving, now| serving.places[&run].is_spare(now);
+        let is_spare = |serving: &ViewServer, now| serving.places[&run].is_spare(now);
         let later = Time::ORIGIN + IDLE_PLACE;
         for before in [None, Some(name(4)), Some(name(5))] {
             serving.pulled(run, before.as_ref(), later - ms);
@@ -435,7 +435,7 @@ mod tests {
         for nth in 7.. {
             now = now + IDLE_PLACE / 2;
             serving.pulled(run, Some(&name(nth)), now);
-            assert_eq!(is_spare(&serving, now), now.since(Time::ORIGIN) >= LONGEST_PLACE, "{now:?}");
+            assert_eq!(is_spare(&serving, now), now.since(Time::ORIGIN) >= MAX_PLACE_TIME, "{now:?}");
             if is_spare(&serving, now) {
                 break;
             }

@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use rand::Rng;
 
 use super::{CommandError, Core, NodeId, Reply, Ticket, Time, View};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::election::ChangeError;
 use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS};
 use crate::core::member::Run;
 use crate::core::view::Slot;
-use crate::core::wire::{ChangeVoters, Message, Nonce, VoterWish, VotersChanged};
+use crate::core::wire::{ChangeVoters, Message, Nonce, VoterRequest, VotersChanged};
 
 /// The commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct Forwards {
 #[derive(Debug)]
 struct Forward {
     nonce: Nonce,
-    wish: VoterWish,
+    request: VoterRequest,
     /// The node that was asked last, unless it has said since that it does not lead.
     asked: Option<(Run, NodeId)>,
     /// True if an earlier leader was asked as well, and may have carried the command out.
@@ -62,7 +62,7 @@ impl Forward {
 
     /// Returns true if a leader notices what another one has done of the command, and does the rest.
     fn may_be_repeated(&self) -> bool {
-        matches!(self.wish, VoterWish::Replace { .. })
+        matches!(self.request, VoterRequest::Replace { .. })
     }
 
     /// Returns the error for the operator if no leader has answered.
@@ -78,21 +78,21 @@ impl Forward {
 impl Core {
     /// Returns the leader, if it is another node that is there.
     pub(super) fn leader_elsewhere(&self) -> Option<Slot> {
-        let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
-        let slot = self.view.slot_of(leading.known.as_ref()?.leader.as_str())?;
+        let tracker = self.tracker.as_ref().filter(|tracker| tracker.claim_until.is_none())?;
+        let slot = self.view.slot_of(tracker.known.as_ref()?.leader.as_str())?;
         (slot != View::ME && self.view.entry(slot).status.is_live()).then_some(slot)
     }
 
     /// Begins to ask the leader.
-    pub(super) fn forward(&mut self, ticket: Ticket, wish: VoterWish) {
+    pub(super) fn forward(&mut self, ticket: Ticket, request: VoterRequest) {
         let nonce = Nonce(self.rng.next_u64());
         let (now, until) = (self.now, self.now + FORWARD_TIMEOUT);
-        let Some(leading) = &mut self.leading else { return };
-        if leading.forwards.open.len() >= MAX_FORWARDED_COMMANDS {
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.forwards.open.len() >= MAX_FORWARDED_COMMANDS {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
-        let forward = Forward { nonce, wish, asked: None, may_be_done: false, asks: 0, ask_at: now, until };
-        leading.forwards.open.insert(ticket, forward);
+        let forward = Forward { nonce, request, asked: None, may_be_done: false, asks: 0, ask_at: now, until };
+        tracker.forwards.open.insert(ticket, forward);
         self.tend_forwards();
         self.schedule_leadership();
     }
@@ -100,10 +100,10 @@ impl Core {
     /// Asks again, or asks a new leader, or gives up.
     pub(super) fn tend_forwards(&mut self) {
         let now = self.now;
-        let Some(leading) = &self.leading else { return };
+        let Some(tracker) = &self.tracker else { return };
         let is_due = |forward: &Forward| now >= forward.ask_at.min(forward.until);
         let due: Vec<Ticket> =
-            leading.forwards.open.iter().filter(|(_, forward)| is_due(forward)).map(|(ticket, _)| *ticket).collect();
+            tracker.forwards.open.iter().filter(|(_, forward)| is_due(forward)).map(|(ticket, _)| *ticket).collect();
         for ticket in due {
             self.tend_forward(ticket);
         }
@@ -111,11 +111,11 @@ impl Core {
 
     fn tend_forward(&mut self, ticket: Ticket) {
         let (now, leader) = (self.now, self.leader_elsewhere());
-        let Some(leading) = &mut self.leading else { return };
-        let leads_itself = leading.claim_until.is_some();
-        let successor = leading.known.as_ref().map(|known| (known.term, known.leader.clone()));
-        let Some(forward) = leading.forwards.open.get_mut(&ticket) else { return };
-        if let (VoterWish::Resign { term, to }, Some((now_term, successor))) = (&forward.wish, successor)
+        let Some(tracker) = &mut self.tracker else { return };
+        let leads_itself = tracker.claim_until.is_some();
+        let successor = tracker.known.as_ref().map(|known| (known.term, known.leader.clone()));
+        let Some(forward) = tracker.forwards.open.get_mut(&ticket) else { return };
+        if let (VoterRequest::Resign { term, to }, Some((now_term, successor))) = (&forward.request, successor)
             && now_term > *term
         {
             // The leader that was to resign leads no more, whether or not it resigned on request.
@@ -130,9 +130,9 @@ impl Core {
                 // The leader before may have carried the command out.
                 return self.end_forward(ticket, Err(ChangeError::Interrupted));
             }
-            let wish = forward.wish.clone();
-            leading.forwards.open.remove(&ticket);
-            return self.change_voters(ticket, &wish);
+            let request = forward.request.clone();
+            tracker.forwards.open.remove(&ticket);
+            return self.change_voters(ticket, &request);
         }
         let Some(slot) = leader.filter(|_| forward.asks < MAX_FORWARD_ASKS) else {
             forward.ask_at = (now + FORWARD_RETRY).min(forward.until);
@@ -142,7 +142,7 @@ impl Core {
         forward.put_to(record.run, &record.id, now);
         // A link may be stalled without anybody knowing, and datagrams may be lost: they are used by turns.
         let is_by_link = forward.asks % 2 == 1;
-        let question = ChangeVoters { nonce: forward.nonce, wish: forward.wish.clone() };
+        let question = ChangeVoters { nonce: forward.nonce, request: forward.request.clone() };
         self.put_question(slot, is_by_link, question);
     }
 
@@ -163,11 +163,11 @@ impl Core {
     pub(in crate::core) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         let run = self.view.record(from).run;
         let now = self.now;
-        let forwards = self.leading.as_mut().map(|leading| &mut leading.forwards.open);
+        let forwards = self.tracker.as_mut().map(|tracker| &mut tracker.forwards.open);
         let found = forwards.into_iter().flatten().find(|(_, forward)| {
             forward.nonce == changed.nonce && forward.asked.as_ref().is_some_and(|(asked, _)| *asked == run)
         });
-        let Some((ticket, forward)) = found else { return self.counters.drop(Drop::Unasked) };
+        let Some((ticket, forward)) = found else { return self.counters.drop(DropReason::Unasked) };
         let ticket = *ticket;
         match &changed.result {
             Err(ChangeError::NotLeader) => {
@@ -203,15 +203,15 @@ impl Core {
     }
 
     fn give_up_forward(&mut self, ticket: Ticket) {
-        let forward = self.leading.as_mut().and_then(|leading| leading.forwards.open.remove(&ticket));
+        let forward = self.tracker.as_mut().and_then(|tracker| tracker.forwards.open.remove(&ticket));
         if let Some(forward) = forward {
             self.reply(ticket, Reply::Refused(forward.without_an_answer().into()));
         }
     }
 
     fn end_forward(&mut self, ticket: Ticket, result: Result<super::Electorate, ChangeError>) {
-        if let Some(leading) = &mut self.leading {
-            leading.forwards.open.remove(&ticket);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.forwards.open.remove(&ticket);
         }
         self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
     }

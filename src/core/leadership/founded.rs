@@ -4,7 +4,7 @@
 //! it knows before it welcomes it; every member tells it in gossip packets while nobody leads, and when asked who
 //! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
-//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by [`FOUNDED_VOICES`]
+//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by [`FOUNDED_REPORTERS`]
 //! members: at once if it is to form one itself; a node that only hears of it is sure at once if voters configured
 //! here, or seeds, say so, and otherwise when those members have stood by it for [`SETTLE`]. A node keeps on its disk
 //! what it is sure of. **Told** is a node that one member has told: for as long as that member is there and stands by
@@ -37,9 +37,9 @@
 //! Must not know: how an electorate is formed.
 
 use super::hearsay::{Hearsay, Weight, latest};
-use super::{Alarm, Core, Leading, NodeId, Phase, Reply, Ticket, Time};
-use crate::core::counters::Drop;
-use crate::core::election::{ChangeError, Descent, Election, Founded, LostElectorate};
+use super::{Alarm, Core, LeaderTracker, NodeId, Phase, Reply, Ticket, Time};
+use crate::core::counters::DropReason;
+use crate::core::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
 use crate::core::limits::WHO_LEADS_INTERVAL;
 use crate::core::member::Run;
 use crate::core::view::Slot;
@@ -54,37 +54,37 @@ impl Core {
 
     /// Adds to a packet what is known of an electorate, if anything is.
     pub(in crate::core) fn push_founded(&self, packet: &mut PacketBuilder) {
-        if let Some(founded) = self.word_of_founded() {
-            packet.push(&Message::Founded(founded));
+        if let Some(founded) = self.electorate_report() {
+            packet.push(&Message::ElectorateReport(founded));
         }
     }
 
-    fn word_of_founded(&self) -> Option<Founded> {
-        let leading = self.leading.as_ref()?;
-        let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
-        let told = || leading.hearsay.said().map(|descent| Founded { descent: *descent, is_sure: false });
+    fn electorate_report(&self) -> Option<ElectorateReport> {
+        let tracker = self.tracker.as_ref()?;
+        let sure = self.founded().map(|descent| ElectorateReport { descent, is_sure: true });
+        let told = || tracker.hearsay.said().map(|descent| ElectorateReport { descent: *descent, is_sure: false });
         sure.or_else(told)
     }
 
     /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
-        let Some(founded) = self.word_of_founded() else { return };
+        let Some(founded) = self.electorate_report() else { return };
         let mut packet = self.packet_to(to);
         packet.push(&Message::Reply);
-        packet.push(&Message::Founded(founded));
+        packet.push(&Message::ElectorateReport(founded));
         self.send_to(to, packet);
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
-    pub(in crate::core) fn hear_founded(&mut self, by: Run, founded: Founded) {
+    pub(in crate::core) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         let (now, known) = (self.now, self.founded());
         let weight = self.weight_of(by);
-        let Some(leading) = &mut self.leading else { return self.counters.drop(Drop::WrongState) };
+        let Some(tracker) = &mut self.tracker else { return self.counters.drop(DropReason::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;
         }
-        if leading.hearsay.hear(by, founded, weight, now) {
-            self.is_sure_of(founded.descent);
+        if tracker.hearsay.hear(by, founded, weight, now) {
+            self.make_sure_of(founded.descent);
         } else {
             self.tell_machine_of_electorate(None);
         }
@@ -93,7 +93,7 @@ impl Core {
 
     /// Returns the weight of this run's report of an electorate.
     pub(super) fn weight_of(&self, by: Run) -> Weight {
-        let Some(leading) = self.leading.as_ref().filter(|_| self.founded().is_none()) else {
+        let Some(tracker) = self.tracker.as_ref().filter(|_| self.founded().is_none()) else {
             return Weight::Full;
         };
         // A joiner hears of it from its sponsor, and will see which member that is.
@@ -102,10 +102,10 @@ impl Core {
         if self.is_configured_voter(by) || self.is_contact(slot) {
             return Weight::Full;
         }
-        let hearsay = &leading.hearsay;
+        let hearsay = &tracker.hearsay;
         let is_there =
             |run: &Run| self.view.slot_of_run(*run).is_some_and(|slot| self.view.record(slot).status.is_live());
-        let is_confirmed = || hearsay.voices().any(|run| self.is_configured_voter(run));
+        let is_confirmed = || hearsay.reporters().any(|run| self.is_configured_voter(run));
         match (self.is_known_for_long(slot), self.is_new_here()) {
             (false, _) => Weight::Passing,
             (true, false) => Weight::Lasting,
@@ -129,49 +129,49 @@ impl Core {
     pub(super) fn remember_first_voters(&mut self) {
         let live = self.view.live().iter().map(|slot| self.view.record(*slot).run);
         let voters: Vec<Run> = live.filter(|run| self.is_configured_voter(*run)).collect();
-        if let Some(leading) = &mut self.leading {
-            leading.hearsay.first_voters = voters;
+        if let Some(tracker) = &mut self.tracker {
+            tracker.hearsay.first_voters = voters;
         }
     }
 
     /// Makes this node sure of this electorate.
-    pub(super) fn is_sure_of(&mut self, descent: Descent) {
+    pub(super) fn make_sure_of(&mut self, descent: Descent) {
         if self.founded().is_some_and(|known| !descent.succeeds(&known)) {
             return;
         }
-        if let Some(leading) = &mut self.leading {
-            leading.hearsay = Hearsay::default();
+        if let Some(tracker) = &mut self.tracker {
+            tracker.hearsay = Hearsay::default();
         }
         self.tell_machine_of_electorate(Some(descent));
     }
 
     fn tell_machine_of_electorate(&mut self, sure: Option<Descent>) {
-        let rumoured = self.leading.as_ref().and_then(|leading| leading.hearsay.rumoured());
-        self.with_election(|election, around| election.knows_of(around, sure, rumoured));
+        let rumoured = self.tracker.as_ref().and_then(|tracker| tracker.hearsay.rumoured());
+        self.with_election(|election, context| election.knows_of(context, sure, rumoured));
     }
 
     /// Checks that the members that reported an electorate are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
         let now = self.now;
-        let is_due = |leading: &&Leading| leading.hearsay.review_at.is_some_and(|at| now >= at);
-        let Some(leading) = self.leading.as_deref().filter(is_due) else { return };
+        let is_due = |tracker: &&LeaderTracker| tracker.hearsay.review_at.is_some_and(|at| now >= at);
+        let Some(tracker) = self.tracker.as_deref().filter(is_due) else { return };
         let is_passing = |run: Run| self.weight_of(run) == Weight::Passing;
-        let passing: Vec<Run> = leading.hearsay.voices().filter(|run| is_passing(*run)).collect();
-        let Some(leading) = &mut self.leading else { return };
+        let passing: Vec<Run> = tracker.hearsay.reporters().filter(|run| is_passing(*run)).collect();
+        let Some(tracker) = &mut self.tracker else { return };
         for run in passing {
-            leading.hearsay.let_pass(run, now);
+            tracker.hearsay.let_pass(run, now);
         }
         let is_joining = matches!(self.phase, Phase::Joining(_));
         let slot_of = |run| self.view.slot_of_run(run);
         let is_there = |run| is_joining || slot_of(run).is_some_and(|slot| self.view.entry(slot).status.is_live());
-        leading.hearsay.review(now, is_there);
+        tracker.hearsay.review(now, is_there);
         let is_forming = self.election().is_some_and(Election::is_forming);
-        let confirmed = self.leading.as_ref().and_then(|leading| leading.hearsay.long_standing(now));
+        let confirmed = self.tracker.as_ref().and_then(|tracker| tracker.hearsay.long_standing(now));
         if let Some(descent) = confirmed.filter(|_| !is_forming && !is_joining) {
-            return self.is_sure_of(descent);
+            return self.make_sure_of(descent);
         }
-        let Some(leading) = &self.leading else { return };
-        let by = leading.hearsay.teller().and_then(|run| self.view.slot_of_run(run));
+        let Some(tracker) = &self.tracker else { return };
+        let by = tracker.hearsay.teller().and_then(|run| self.view.slot_of_run(run));
         if let Some(by) = by.filter(|_| is_forming && !is_joining) {
             let by = self.view.record(by).id.clone();
             self.raise_alarm(Alarm::FormingHeldUp { by });
@@ -186,10 +186,10 @@ impl Core {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }
-        let Some(leading) = &self.leading else { return };
-        let refusal = if leading.known.is_some() {
+        let Some(tracker) = &self.tracker else { return };
+        let refusal = if tracker.known.is_some() {
             Some(ChangeError::LeaderHeard { by: self.me().id.clone() })
-        } else if self.founded().or(leading.hearsay.descent()).is_none() {
+        } else if self.founded().or(tracker.hearsay.descent()).is_none() {
             Some(ChangeError::NothingToFollow)
         } else {
             None
@@ -197,19 +197,19 @@ impl Core {
         if let Some(refusal) = refusal {
             return self.reply(ticket, Reply::Refused(refusal.into()));
         }
-        let known = [self.founded(), leading.hearsay.descent()];
+        let known = [self.founded(), tracker.hearsay.descent()];
         let Some(descent) = latest(known.iter().flatten()).copied() else { return };
-        let agreed = leading.agreed.as_ref().filter(|agreed| agreed.electorate.root == descent.root);
+        let agreed = tracker.agreed.as_ref().filter(|agreed| agreed.electorate.root == descent.root);
         let names = agreed.into_iter().flat_map(|agreed| &agreed.electorate.voters).map(|voter| voter.id.clone());
         let lost =
             LostElectorate { descent, number: agreed.map_or(0, |agreed| agreed.number), voters: names.collect() };
-        self.with_election(|election, around| election.found_anew(around, ticket, voters, lineage, lost));
+        self.with_election(|election, context| election.found_anew(context, ticket, voters, lineage, lost));
         self.ask_before_founding();
     }
 
     /// Returns the time at which the next member is asked who leads, while an electorate is being founded anew.
     pub(super) fn ask_before_founding_at(&self) -> Option<Time> {
-        let asked_at = self.leading.as_ref()?.asked_at.unwrap_or(Time::ORIGIN);
+        let asked_at = self.tracker.as_ref()?.asked_at.unwrap_or(Time::ORIGIN);
         self.election().is_some_and(Election::is_founding_anew).then_some(asked_at + WHO_LEADS_INTERVAL)
     }
 

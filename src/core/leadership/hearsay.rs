@@ -1,7 +1,7 @@
 //! Hearsay: the members' reports of an electorate, noted and forgotten.
 //!
 //! Invariants:
-//! - At most [`MAX_FOUNDED_VOICES`] reports are remembered, none for longer than its member is there and stands by it.
+//! - At most [`MAX_FOUNDED_REPORTERS`] reports are remembered, none for longer than its member is there and stands by it.
 //! - One report makes nobody sure.
 //! - Members that came a moment ago keep nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
 //!
@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 
 use super::Time;
-use crate::core::election::{Descent, Founded};
+use crate::core::election::{Descent, ElectorateReport};
 use crate::core::limits::{
-    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, NEWCOMERS_HOLD_UP, SETTLE,
+    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_REPORTERS, MAX_FOUNDED_REPORTERS, NEWCOMERS_HOLD_UP, SETTLE,
 };
 use crate::core::member::Run;
 
@@ -29,7 +29,7 @@ pub(super) enum Weight {
 
 /// The report of a member that is sure.
 #[derive(Debug, Clone, Copy)]
-struct Voice {
+struct Reporter {
     descent: Descent,
     weight: Weight,
     /// The time of its first report, of those in a row that said the same.
@@ -40,7 +40,7 @@ struct Voice {
 #[derive(Debug, Default)]
 pub(super) struct Hearsay {
     /// The reports of members that are sure of it.
-    voices: BTreeMap<Run, Voice>,
+    reporters: BTreeMap<Run, Reporter>,
     /// The report of a member whose word counts for a while only, and the time until which it holds.
     passing: Option<(Run, Descent, Time)>,
     /// The time of the first such report.
@@ -63,20 +63,20 @@ impl Hearsay {
     }
 
     /// Returns the report that keeps this node from forming another electorate, with whether its member is sure of it.
-    pub(super) fn rumoured(&self) -> Option<Founded> {
-        let said = self.said().map(|descent| Founded { descent: *descent, is_sure: true });
+    pub(super) fn rumoured(&self) -> Option<ElectorateReport> {
+        let said = self.said().map(|descent| ElectorateReport { descent: *descent, is_sure: true });
         let passed_on = self.hint.map(|(descent, _)| descent).or(self.passing.map(|(_, descent, _)| descent));
-        said.or(passed_on.map(|descent| Founded { descent, is_sure: false }))
+        said.or(passed_on.map(|descent| ElectorateReport { descent, is_sure: false }))
     }
 
     /// Returns the electorate reported by members that are sure of it, and whose reports last.
     pub(super) fn said(&self) -> Option<&Descent> {
-        latest(self.voices.values().map(|voice| &voice.descent))
+        latest(self.reporters.values().map(|reporter| &reporter.descent))
     }
 
     /// Returns the member that reports it.
     pub(super) fn teller(&self) -> Option<Run> {
-        self.voices.keys().next().copied().or(self.passing.map(|(by, ..)| by))
+        self.reporters.keys().next().copied().or(self.passing.map(|(by, ..)| by))
     }
 
     pub(super) fn descent(&self) -> Option<Descent> {
@@ -84,55 +84,55 @@ impl Hearsay {
     }
 
     /// Notes a member's report; returns true if so many report the same that it is sure.
-    pub(super) fn hear(&mut self, by: Run, founded: Founded, weight: Weight, now: Time) -> bool {
+    pub(super) fn hear(&mut self, by: Run, founded: ElectorateReport, weight: Weight, now: Time) -> bool {
         let descent = founded.descent;
         self.review_at.get_or_insert(now + FOUNDED_REVIEW);
         if weight == Weight::Passing {
-            self.voices.remove(&by);
+            self.reporters.remove(&by);
             let end = *self.held_up_since.get_or_insert(now) + NEWCOMERS_HOLD_UP;
             self.passing = Some((by, descent, end.min(now + FOUNDED_HINT))).filter(|_| now < end);
             return false;
         }
         if !founded.is_sure {
-            self.voices.remove(&by);
+            self.reporters.remove(&by);
             self.hint = Some((descent, now + FOUNDED_HINT));
             return false;
         }
-        if self.voices.len() < MAX_FOUNDED_VOICES || self.voices.contains_key(&by) {
-            let before = self.voices.get(&by).filter(|voice| voice.descent == descent);
-            let since = before.map_or(now, |voice| voice.since);
-            self.voices.insert(by, Voice { descent, weight, since });
+        if self.reporters.len() < MAX_FOUNDED_REPORTERS || self.reporters.contains_key(&by) {
+            let before = self.reporters.get(&by).filter(|reporter| reporter.descent == descent);
+            let since = before.map_or(now, |reporter| reporter.since);
+            self.reporters.insert(by, Reporter { descent, weight, since });
         }
-        let is_full = |voice: &&Voice| voice.descent == descent && voice.weight == Weight::Full;
-        let count = self.voices.values().filter(is_full).count();
-        weight == Weight::Full && count >= FOUNDED_VOICES
+        let is_full = |reporter: &&Reporter| reporter.descent == descent && reporter.weight == Weight::Full;
+        let count = self.reporters.values().filter(is_full).count();
+        weight == Weight::Full && count >= FOUNDED_REPORTERS
     }
 
     /// Lets a member's report count for a while only, as it turns out that it must.
     pub(super) fn let_pass(&mut self, run: Run, now: Time) {
-        if let Some(Voice { descent, .. }) = self.voices.remove(&run) {
-            self.hear(run, Founded { descent, is_sure: true }, Weight::Passing, now);
+        if let Some(Reporter { descent, .. }) = self.reporters.remove(&run) {
+            self.hear(run, ElectorateReport { descent, is_sure: true }, Weight::Passing, now);
         }
     }
 
-    /// Returns the electorate that [`FOUNDED_VOICES`] members have stood by for [`SETTLE`].
+    /// Returns the electorate that [`FOUNDED_REPORTERS`] members have stood by for [`SETTLE`].
     pub(super) fn long_standing(&self, now: Time) -> Option<Descent> {
-        let old = || self.voices.values().filter(|voice| now.since(voice.since) >= SETTLE);
-        let count = |descent: Descent| old().filter(|voice| voice.descent == descent).count();
-        old().map(|voice| voice.descent).find(|descent| count(*descent) >= FOUNDED_VOICES)
+        let old = || self.reporters.values().filter(|reporter| now.since(reporter.since) >= SETTLE);
+        let count = |descent: Descent| old().filter(|reporter| reporter.descent == descent).count();
+        old().map(|reporter| reporter.descent).find(|descent| count(*descent) >= FOUNDED_REPORTERS)
     }
 
     /// Returns the members that report an electorate and are sure of it.
-    pub(super) fn voices(&self) -> impl Iterator<Item = Run> {
-        self.voices.keys().copied()
+    pub(super) fn reporters(&self) -> impl Iterator<Item = Run> {
+        self.reporters.keys().copied()
     }
 
     /// Forgets the reports of members that are gone, and those that were passed on too long ago.
     pub(super) fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
-        self.voices.retain(|run, _| is_there(*run));
+        self.reporters.retain(|run, _| is_there(*run));
         self.hint.take_if(|(_, until)| now >= *until);
         self.passing.take_if(|(_, _, until)| now >= *until);
-        let is_empty = self.voices.is_empty() && self.hint.is_none() && self.passing.is_none();
+        let is_empty = self.reporters.is_empty() && self.hint.is_none() && self.passing.is_none();
         self.review_at = (!is_empty).then_some(now + FOUNDED_REVIEW);
     }
 }
@@ -146,9 +146,9 @@ mod tests {
 
     const NOW: Time = Time::ORIGIN;
 
-    fn of(lineage: u64, is_sure: bool) -> Founded {
+    fn of(lineage: u64, is_sure: bool) -> ElectorateReport {
         let (lineage, root) = (Lineage(lineage), Lineage(lineage));
-        Founded { descent: Descent { lineage, root, began: Term(0) }, is_sure }
+        ElectorateReport { descent: Descent { lineage, root, began: Term(0) }, is_sure }
     }
 
     #[test]
@@ -179,12 +179,12 @@ mod tests {
     #[test]
     fn so_many_voices_are_remembered_and_the_next_one_is_not() {
         let mut hearsay = Hearsay::default();
-        let most = MAX_FOUNDED_VOICES as u64;
+        let most = MAX_FOUNDED_REPORTERS as u64;
         for run in 0..=most {
             hearsay.hear(Run(run), of(run + 1, true), Weight::Full, NOW);
         }
-        assert_eq!(hearsay.voices.len(), MAX_FOUNDED_VOICES);
-        assert!(!hearsay.voices.contains_key(&Run(most)));
+        assert_eq!(hearsay.reporters.len(), MAX_FOUNDED_REPORTERS);
+        assert!(!hearsay.reporters.contains_key(&Run(most)));
         assert!(hearsay.hear(Run(0), of(2, true), Weight::Full, NOW), "who is remembered may say something else");
     }
 

@@ -7,16 +7,16 @@ use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
 
 use super::{
-    Alarm, Asked, Ballot, CommandError, Core, Election, ElectionBirth, Forwards, Hearsay, Known, Leading, LossReason,
-    NodeId, Notice, Output, Phase, QuorumBirth, Reply, Rumours, Status, Surroundings, Term, Ticket, View,
+    Alarm, RemoteCommands, Ballot, CommandError, Core, Election, ElectionInit, Forwards, Hearsay, Known, LeaderTracker, LossReason,
+    NodeId, Notice, Output, Phase, QuorumInit, Reply, Rumours, Status, Context, Term, Ticket, View,
 };
-use crate::core::counters::Drop;
-use crate::core::election::{Action, Body, ChangeError, Confirmed, Roster, Word};
+use crate::core::counters::DropReason;
+use crate::core::election::{Action, Body, ChangeError, Confirmed, Roster, ElectionMessage};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;
-use crate::core::wire::{Message, VoterWish};
+use crate::core::wire::{Message, VoterRequest};
 
-impl Leading {
+impl LeaderTracker {
     pub(super) fn ballot(&self) -> Option<&Ballot> {
         self.election.as_ref().map(Election::ballot)
     }
@@ -24,21 +24,21 @@ impl Leading {
 
 impl Core {
     /// Takes part in electing leaders from now on.
-    pub(in crate::core) fn begin_electing(&mut self, quorum: QuorumBirth) {
-        let luck = self.rng.random();
-        let around = Surroundings { now: self.now, luck, is_up: false, members: &Vec::new };
-        let birth = ElectionBirth {
+    pub(in crate::core) fn begin_electing(&mut self, quorum: QuorumInit) {
+        let random = self.rng.random();
+        let context = Context { now: self.now, random, is_up: false, members: &Vec::new };
+        let init = ElectionInit {
             me: self.me().id.clone(),
             timing: quorum.timing,
             view_interval: self.settings.gossip_interval,
             voters: quorum.voters,
             ballot: quorum.ballot,
         };
-        let renewal_interval = birth.timing.renewal_interval;
-        let mut election = Election::new(birth, &around);
+        let renewal_interval = init.timing.renewal_interval;
+        let mut election = Election::new(init, &context);
         election.set_policy(quorum.policy);
         let term = election.term();
-        self.leading = Some(Box::new(Leading {
+        self.tracker = Some(Box::new(LeaderTracker {
             election: Some(election),
             renewal_interval,
             known: None,
@@ -50,14 +50,14 @@ impl Core {
             fetch: None,
             told: Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED },
             flooded: (Term(0), false, 0),
-            pulsed: ((Term(0), 0, 0), 0),
-            heir: None,
+            relayed: ((Term(0), 0, 0), 0),
+            recovered: None,
             asked_at: None,
             rumours: Rumours::default(),
             hearsay: Hearsay::default(),
             leave_by: None,
             forwards: Forwards::default(),
-            asked: Asked::default(),
+            remote_commands: RemoteCommands::default(),
             seen_changes: 0,
             was_up: false,
         }));
@@ -68,22 +68,22 @@ impl Core {
 
     /// Returns the time between a leader's renewals.
     pub(in crate::core) fn renewal_interval(&self) -> std::time::Duration {
-        self.leading.as_ref().map_or(std::time::Duration::MAX, |leading| leading.renewal_interval)
+        self.tracker.as_ref().map_or(std::time::Duration::MAX, |tracker| tracker.renewal_interval)
     }
 
     /// Calls the machine with its surroundings, and carries out its actions.
-    pub(super) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> Option<T> {
-        let mut election = self.leading.as_mut()?.election.take()?;
-        let luck = self.rng.random();
+    pub(super) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
+        let mut election = self.tracker.as_mut()?.election.take()?;
+        let random = self.rng.random();
         let is_up = matches!(self.phase, Phase::Up);
         let view = &self.view;
         let members = || members_of(view);
-        let result = act(&mut election, &Surroundings { now: self.now, luck, is_up, members: &members });
+        let result = act(&mut election, &Context { now: self.now, random, is_up, members: &members });
         let mut actions = Vec::new();
         while let Some(action) = election.poll() {
             actions.push(action);
         }
-        self.leading.as_mut()?.election = Some(election);
+        self.tracker.as_mut()?.election = Some(election);
         for action in actions {
             self.carry_out(action);
         }
@@ -93,7 +93,7 @@ impl Core {
 
     /// Ends this node's claim if it ran out while this process stood still. Called before any input.
     pub(in crate::core) fn expire_claim(&mut self) {
-        if self.leading.as_ref().is_some_and(|leading| leading.claim_until.is_some_and(|until| self.now >= until)) {
+        if self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some_and(|until| self.now >= until)) {
             self.with_election(Election::expire);
         }
     }
@@ -102,12 +102,12 @@ impl Core {
     pub(in crate::core) fn attend_to_leadership(&mut self) {
         let is_up = matches!(self.phase, Phase::Up);
         let changes = self.view.changes();
-        let Some(leading) = &mut self.leading else { return };
+        let Some(tracker) = &mut self.tracker else { return };
         if matches!(self.phase, Phase::Stopped) {
             return;
         }
-        let was_up = std::mem::replace(&mut leading.was_up, is_up);
-        let seen = std::mem::replace(&mut leading.seen_changes, changes);
+        let was_up = std::mem::replace(&mut tracker.was_up, is_up);
+        let seen = std::mem::replace(&mut tracker.seen_changes, changes);
         if was_up != is_up {
             self.with_election(Election::status_changed);
             if is_up {
@@ -125,13 +125,13 @@ impl Core {
     /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left
     /// goes from Up to its end in one step, so that the machine has not seen that it leaves.
     pub(in crate::core) fn part_from_voters(&mut self) {
-        if matches!(self.phase, Phase::Leaving) && self.leading.as_ref().is_some_and(|leading| leading.was_up) {
+        if matches!(self.phase, Phase::Leaving) && self.tracker.as_ref().is_some_and(|tracker| tracker.was_up) {
             self.with_election(Election::status_changed);
         }
     }
 
     pub(in crate::core) fn ballot_stored(&mut self, version: u64) {
-        self.with_election(|election, around| election.stored(around, version));
+        self.with_election(|election, context| election.stored(context, version));
     }
 
     pub(in crate::core) fn ballot_not_stored(&mut self) {
@@ -139,31 +139,31 @@ impl Core {
     }
 
     pub(in crate::core) fn work_ended(&mut self, term: Term) {
-        self.with_election(|election, around| election.work_ended(around, term));
+        self.with_election(|election, context| election.work_ended(context, term));
     }
 
     /// Takes a voter's message.
-    pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: Word) {
+    pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: ElectionMessage) {
         let record = self.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
         if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
             if !founded.descent.is_well_formed() {
-                return self.counters.drop(Drop::Malformed);
+                return self.counters.drop(DropReason::Malformed);
             }
             let is_configured = self.election().is_some_and(|election| election.is_configured(&id));
             if is_configured || self.counts_in_leadership(from) {
-                self.hear_founded(run, founded);
+                self.receive_electorate_report(run, founded);
             }
         }
         if matches!(word.body, Body::Recovered { .. }) && !self.counts_in_leadership(from) {
-            return self.counters.drop(Drop::Unproven);
+            return self.counters.drop(DropReason::Unproven);
         }
         let ignored = self.election().map_or(0, Election::ignored);
-        if self.with_election(|election, around| election.heard(around, &id, word)).is_none() {
-            return self.counters.drop(Drop::WrongState);
+        if self.with_election(|election, context| election.receive(context, &id, word)).is_none() {
+            return self.counters.drop(DropReason::WrongState);
         }
         if self.election().map_or(0, Election::ignored) > ignored {
-            self.counters.drop(Drop::WrongState);
+            self.counters.drop(DropReason::WrongState);
         }
     }
 
@@ -184,7 +184,7 @@ impl Core {
             Action::Agreed(view) => self.learn_agreed(view, None),
             Action::Wanted { view, from } => self.want_view(view, &from),
             Action::Quorum { .. } => self.publish_leadership(LossReason::QuorumLost),
-            Action::Answer { ticket, result } if Asked::is_ticket(ticket) => self.carried_out(ticket, result),
+            Action::Answer { ticket, result } if RemoteCommands::is_ticket(ticket) => self.carried_out(ticket, result),
             Action::Answer { ticket, result } => {
                 self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
             }
@@ -202,7 +202,7 @@ impl Core {
 
     /// Sends a message, best effort like every datagram. A difference between views that does not fit is left out; a
     /// voter that lacks the view asks for it.
-    fn send_word(&mut self, to: &NodeId, mut word: Word) {
+    fn send_word(&mut self, to: &NodeId, mut word: ElectionMessage) {
         let Some(slot) = self.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME) else { return };
         let mut packet = self.packet_to(slot);
         let mut message = Message::Election(Box::new(word.clone()));
@@ -219,10 +219,10 @@ impl Core {
 
     fn lose_claim(&mut self, term: Term, reason: LossReason) {
         let now = self.now;
-        let Some(leading) = &mut self.leading else { return };
-        leading.claim_until = None;
-        leading.known = None;
-        leading.give_up(term, now);
+        let Some(tracker) = &mut self.tracker else { return };
+        tracker.claim_until = None;
+        tracker.known = None;
+        tracker.give_up(term, now);
         self.publish_leadership(reason);
         if reason == LossReason::Resigned {
             self.outputs.push_back(Output::EndWork { term });
@@ -231,12 +231,12 @@ impl Core {
 
     /// Hands leadership over before leaving; returns true if that has to be waited for.
     pub(in crate::core) fn hand_over(&mut self) -> bool {
-        if self.leading.as_ref().is_none_or(|leading| leading.leave_by.is_some()) {
-            return self.leading.is_some();
+        if self.tracker.as_ref().is_none_or(|tracker| tracker.leave_by.is_some()) {
+            return self.tracker.is_some();
         }
         let is_leading = self.with_election(Election::resign).unwrap_or(false);
-        if let Some(leading) = self.leading.as_mut().filter(|_| is_leading) {
-            leading.leave_by = Some(self.now + HAND_OVER_TIMEOUT);
+        if let Some(tracker) = self.tracker.as_mut().filter(|_| is_leading) {
+            tracker.leave_by = Some(self.now + HAND_OVER_TIMEOUT);
             self.schedule_leadership();
         }
         is_leading
@@ -252,42 +252,42 @@ impl Core {
 
     /// Leaves, since the voters are released, or will be by time alone.
     pub(super) fn leave_now(&mut self) {
-        if self.leading.as_mut().and_then(|leading| leading.leave_by.take()).is_some() {
-            self.say_goodbye();
+        if self.tracker.as_mut().and_then(|tracker| tracker.leave_by.take()).is_some() {
+            self.begin_leaving();
         }
     }
 
     /// Does what only the leader does, for an operator at this node or by way of a member.
-    pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
+    pub(super) fn change_voters(&mut self, ticket: Ticket, request: &VoterRequest) {
         let live: Vec<NodeId> = members_of(&self.view);
         let is_live = |id: &NodeId| live.contains(id);
-        let gone = match wish {
-            VoterWish::Remove(id) => Some(id),
-            VoterWish::Replace { old, new } if self.election().is_some_and(|election| election.votes(new)) => Some(old),
+        let gone = match request {
+            VoterRequest::Remove(id) => Some(id),
+            VoterRequest::Replace { old, new } if self.election().is_some_and(|election| election.has_voter_named(new)) => Some(old),
             _ => None,
         };
         if let Some(Err(error)) = gone.map(|gone| self.can_do_without(gone)) {
             self.with_election(|election, _| election.refuse(Some(ticket), error));
             return;
         }
-        let new = match wish {
-            VoterWish::Add(id) | VoterWish::Replace { new: id, .. } => Some(id),
-            VoterWish::Remove(_) | VoterWish::Resign { .. } => None,
+        let new = match request {
+            VoterRequest::Add(id) | VoterRequest::Replace { new: id, .. } => Some(id),
+            VoterRequest::Remove(_) | VoterRequest::Resign { .. } => None,
         };
-        let is_leading = self.leading.as_ref().is_some_and(|leading| leading.claim_until.is_some());
+        let is_leading = self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some());
         let is_unknown = |id: &&NodeId| self.view.slot_of(id.as_str()).is_none();
         if let Some(id) = new.filter(is_unknown).filter(|_| is_leading).cloned() {
             self.with_election(|election, _| election.refuse(Some(ticket), ChangeError::NoMember { id }));
             return;
         }
-        self.with_election(|election, around| match wish {
-            VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
-            VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
-            VoterWish::Resign { to: Some(to), .. } if !is_live(to) && election.votes(to) => {
+        self.with_election(|election, context| match request {
+            VoterRequest::Add(id) => election.add_voter(context, ticket, id.clone()),
+            VoterRequest::Remove(id) => election.remove_voter(context, ticket, id),
+            VoterRequest::Resign { to: Some(to), .. } if !is_live(to) && election.has_voter_named(to) => {
                 election.refuse(Some(ticket), ChangeError::NotCaughtUp { id: to.clone() });
             }
-            VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),
-            VoterWish::Replace { old, new } => election.replace_voter(around, ticket, old, new),
+            VoterRequest::Resign { term, to } => election.resign_to(context, ticket, *term, to.as_ref()),
+            VoterRequest::Replace { old, new } => election.replace_voter(context, ticket, old, new),
         });
     }
 
@@ -300,20 +300,20 @@ impl Core {
     }
 
     /// Takes an operator's command for another electorate.
-    pub(in crate::core) fn asked_for_voters(&mut self, ticket: Ticket, wish: VoterWish) {
+    pub(in crate::core) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }
         match self.leader_elsewhere() {
-            Some(_) => self.forward(ticket, wish),
-            None => self.change_voters(ticket, &wish),
+            Some(_) => self.forward(ticket, request),
+            None => self.change_voters(ticket, &request),
         }
     }
 
     /// Takes an operator's command for another leader. It is meant for the term that is known here: a question that
     /// comes late must not depose the successor.
     pub(in crate::core) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
-        let known = self.leading.as_ref().and_then(|leading| leading.known.as_ref());
+        let known = self.tracker.as_ref().and_then(|tracker| tracker.known.as_ref());
         let leader = known.map(|known| (known.term, known.leader.clone()));
         match (self.may_command_election(), leader) {
             (Err(error), _) => self.reply(ticket, Reply::Refused(error)),
@@ -321,13 +321,13 @@ impl Core {
             (Ok(()), Some((_, leader))) if to.as_ref() == Some(&leader) => {
                 self.reply(ticket, Reply::Refused(ChangeError::LeadsAlready { id: leader }.into()));
             }
-            (Ok(()), Some((term, _))) => self.asked_for_voters(ticket, VoterWish::Resign { term, to }),
+            (Ok(()), Some((term, _))) => self.asked_for_voters(ticket, VoterRequest::Resign { term, to }),
         }
     }
 
     /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
     pub(in crate::core) fn confirm_leadership(&mut self, ticket: Ticket) {
-        if self.with_election(|election, around| election.confirm(around, ticket)).is_none() {
+        if self.with_election(|election, context| election.confirm(context, ticket)).is_none() {
             self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
@@ -337,7 +337,7 @@ impl Core {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }
-        self.with_election(|election, around| election.recover(around, ticket, voters, lineage));
+        self.with_election(|election, context| election.recover(context, ticket, voters, lineage));
     }
 
     /// Returns an error unless commands about the election mean anything here and now.

@@ -5,7 +5,7 @@
 //! term, how long that holds, and the agreed views.
 //!
 //! Only the leader changes the electorate; an operator may ask at any node. A node that is asked and does not lead asks
-//! the leader (`forward`), which carries the command out once, however often the question comes (`asked`). Every node
+//! the leader (`forward`), which carries the command out once, however often the question comes (`remote_commands`). Every node
 //! learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another one beside
 //! it.
 //!
@@ -16,7 +16,7 @@
 //!
 //! Must not know: how an election is won.
 
-mod asked;
+mod remote_commands;
 mod forward;
 mod founded;
 mod hearsay;
@@ -27,16 +27,16 @@ mod views;
 
 use std::time::Duration;
 
-use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumBirth, Reply, Ticket};
+use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::core::election::{
-    Alarm, Ballot, Delta, Descent, Election, ElectionBirth, Electorate, LossReason, NumberedView, Surroundings, Term,
+    Alarm, Ballot, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Context, Term,
 };
 use crate::core::member::{NodeId, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
 use crate::core::{Core, Phase};
-use asked::Asked;
+use remote_commands::RemoteCommands;
 use forward::Forwards;
 use hearsay::Hearsay;
 use rumours::Rumours;
@@ -48,7 +48,7 @@ const ECHO_SHARE: u32 = 4;
 
 /// The state of a core that concerns leaders.
 #[derive(Debug)]
-pub(super) struct Leading {
+pub(super) struct LeaderTracker {
     /// The election machine; taken out while it is at work.
     election: Option<Election>,
     /// The time between a leader's renewals.
@@ -70,10 +70,10 @@ pub(super) struct Leading {
     told: Leadership,
     /// The news that was flooded last: the term, true if it was led, and the number of the view.
     flooded: (Term, bool, u64),
-    /// The term, renewal and view number that were told last in pulses, and the number of pulses.
-    pulsed: ((Term, u64, u64), u32),
+    /// The term, renewal and view number that were told last in renewals, and the number of renewals.
+    relayed: ((Term, u64, u64), u32),
     /// The recovered electorate that is followed, while the agreed view is still of the one before.
-    heir: Option<Descent>,
+    recovered: Option<Descent>,
     asked_at: Option<Time>,
     /// News that too few members have reported.
     rumours: Rumours,
@@ -84,7 +84,7 @@ pub(super) struct Leading {
     /// Commands of this node's operator that the leader was asked to carry out.
     forwards: Forwards,
     /// Commands that this node was asked to carry out by other members.
-    asked: Asked,
+    remote_commands: RemoteCommands,
     /// The number of the view's changes when the machine was told of them last.
     seen_changes: u64,
     was_up: bool,
@@ -108,7 +108,7 @@ impl Known {
     }
 }
 
-impl Leading {
+impl LeaderTracker {
     /// Notes that leadership in this term was given up.
     fn give_up(&mut self, term: Term, now: Time) {
         if self.given_up.is_none_or(|(given_up, _)| given_up < term) {
@@ -128,7 +128,7 @@ impl Leading {
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
         let is_of_it = |agreed: &&NumberedView| {
             agreed.term.generation() == term.generation()
-                && self.heir.is_none_or(|heir| heir.lineage == agreed.electorate.lineage)
+                && self.recovered.is_none_or(|recovered| recovered.lineage == agreed.electorate.lineage)
         };
         self.agreed.as_ref().filter(is_of_it)
     }
@@ -137,54 +137,54 @@ impl Leading {
 impl Core {
     /// Returns the leadership, as far as this node knows.
     pub fn leadership(&self) -> Leadership {
-        self.leading.as_ref().map_or(Leadership::DISABLED, |leading| leading.told.clone())
+        self.tracker.as_ref().map_or(Leadership::DISABLED, |tracker| tracker.told.clone())
     }
 
     /// Returns the newest view that is known to be agreed.
     pub fn agreed_view(&self) -> Option<&NumberedView> {
-        self.leading.as_ref()?.agreed.as_ref().filter(|view| !view.members.is_empty())
+        self.tracker.as_ref()?.agreed.as_ref().filter(|view| !view.members.is_empty())
     }
 
     /// Returns the voters, as far as this node knows.
     pub fn electorate(&self) -> Option<&Electorate> {
-        let leading = self.leading.as_ref()?;
-        let own = leading.election.as_ref().and_then(Election::electorate);
-        leading.agreed.as_ref().map(|view| &*view.electorate).or(own)
+        let tracker = self.tracker.as_ref()?;
+        let own = tracker.election.as_ref().and_then(Election::electorate);
+        tracker.agreed.as_ref().map(|view| &*view.electorate).or(own)
     }
 
     /// Returns the voter's machine, if leaders are elected here.
     pub fn election(&self) -> Option<&Election> {
-        self.leading.as_ref()?.election.as_ref()
+        self.tracker.as_ref()?.election.as_ref()
     }
 
     /// Returns the machine's state that must survive.
     pub(super) fn ballot(&self) -> Option<&Ballot> {
-        self.leading.as_ref()?.ballot()
+        self.tracker.as_ref()?.ballot()
     }
 
     /// Returns true if leaders are elected here.
     pub(super) fn is_led_by_quorum(&self) -> bool {
-        self.leading.is_some()
+        self.tracker.is_some()
     }
 
     /// Reports the leadership as this node knows it, and the events that lead there.
     fn publish_leadership(&mut self, why_lost: LossReason) {
-        let Some(leading) = &self.leading else { return };
-        let known = leading.known.as_ref();
-        let is_me = leading.claim_until.is_some();
+        let Some(tracker) = &self.tracker else { return };
+        let known = tracker.known.as_ref();
+        let is_me = tracker.claim_until.is_some();
         let state = match known {
             Some(_) => LeadershipState::Led,
             None if !self.may_be_led() => LeadershipState::Unavailable,
             None => LeadershipState::Vacant,
         };
-        let valid_until = if is_me { leading.claim_until } else { known.map(Known::until) };
+        let valid_until = if is_me { tracker.claim_until } else { known.map(Known::until) };
         let leader = known.map(|known| known.leader.clone());
-        let now = Leadership { state, leader, term: leading.term, is_me, valid_until };
-        let Some(leading) = &mut self.leading else { return };
-        if leading.told == now {
+        let now = Leadership { state, leader, term: tracker.term, is_me, valid_until };
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.told == now {
             return;
         }
-        let before = std::mem::replace(&mut leading.told, now.clone());
+        let before = std::mem::replace(&mut tracker.told, now.clone());
         self.outputs.push_back(Output::Leadership(now.clone()));
         let is_same = before.leader == now.leader && (before.leader.is_none() || before.term == now.term);
         if let Some(leader) = before.leader.filter(|_| !is_same) {
@@ -203,8 +203,8 @@ impl Core {
 
     /// Returns true if enough voters are there to elect a leader: as the machine found, or as the view has it.
     fn may_be_led(&self) -> bool {
-        let Some(leading) = &self.leading else { return false };
-        if let Some(election) = leading.election.as_ref().filter(|election| election.is_voter()) {
+        let Some(tracker) = &self.tracker else { return false };
+        if let Some(election) = tracker.election.as_ref().filter(|election| election.is_voter()) {
             return election.reaches_quorum();
         }
         self.electorate().is_none_or(|electorate| {
@@ -223,16 +223,16 @@ impl Core {
             return;
         }
         let is_up = matches!(self.phase, Phase::Up);
-        let Some(leading) = &self.leading else { return };
+        let Some(tracker) = &self.tracker else { return };
         let deadlines = [
-            leading.election.as_ref().and_then(|election| election.next_deadline(is_up)),
-            leading.known.as_ref().filter(|_| leading.claim_until.is_none()).map(Known::until),
+            tracker.election.as_ref().and_then(|election| election.next_deadline(is_up)),
+            tracker.known.as_ref().filter(|_| tracker.claim_until.is_none()).map(Known::until),
             self.ask_deadline(),
-            leading.fetch.as_ref().map(Fetch::deadline),
-            leading.leave_by,
-            leading.rumours.deadline(leading.asked_at),
-            leading.forwards.deadline(),
-            leading.hearsay.deadline(),
+            tracker.fetch.as_ref().map(Fetch::deadline),
+            tracker.leave_by,
+            tracker.rumours.deadline(tracker.asked_at),
+            tracker.forwards.deadline(),
+            tracker.hearsay.deadline(),
             self.ask_before_founding_at(),
         ];
         match deadlines.into_iter().flatten().min() {
@@ -252,7 +252,7 @@ impl Core {
         self.ask_before_founding();
         self.fetch_again();
         self.tend_forwards();
-        let leave_by = self.leading.as_ref().and_then(|leading| leading.leave_by);
+        let leave_by = self.tracker.as_ref().and_then(|tracker| tracker.leave_by);
         if leave_by.is_some_and(|by| self.now >= by) {
             self.leave_now();
         }

@@ -1,8 +1,8 @@
 //! News of the leader: how every member learns who leads, and for how long that holds.
 //!
-//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` with or
+//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `LeaderClaim` with or
 //!   without a leader.
-//! - Gossip packets carry that the leader still leads, as a `Pulse` of about sixteen bytes: the renewal that a majority
+//! - Gossip packets carry that the leader still leads, as a `LeaderRenewal` of about sixteen bytes: the renewal that a majority
 //!   acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a few
 //!   times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
 //! - A node that becomes Up asks somebody at once; if nobody leads, somebody may still have led before (see `founded`).
@@ -22,30 +22,30 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
-use crate::core::counters::Drop;
-use crate::core::election::{Delta, Descent, Founded, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, PULSES, WHO_LEADS_INTERVAL};
+use crate::core::counters::DropReason;
+use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
+use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{Led, Message, PacketBuilder, Pulse};
+use crate::core::wire::{LeaderClaim, Message, PacketBuilder, LeaderRenewal};
 
 impl Core {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
     pub(super) fn learn_claim(&mut self, claim: Known, own_until: Option<Time>) {
-        let Some(leading) = &mut self.leading else { return };
+        let Some(tracker) = &mut self.tracker else { return };
         let is_newer =
-            leading.known.as_ref().is_none_or(|known| (known.term, known.sequence) < (claim.term, claim.sequence));
-        if claim.term < leading.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
+            tracker.known.as_ref().is_none_or(|known| (known.term, known.sequence) < (claim.term, claim.sequence));
+        if claim.term < tracker.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
             return;
         }
-        if own_until.is_none() && (leading.claim_until.is_some() || leading.is_echo(&claim)) {
+        if own_until.is_none() && (tracker.claim_until.is_some() || tracker.is_echo(&claim)) {
             // A leader hears of its claim from nobody else: its own machine says when it is over. And a leader that
             // gave leadership up is not shown again in that term: others passed the news on before they heard of it.
             return;
         }
-        leading.term = claim.term;
-        leading.claim_until = own_until;
-        leading.known = Some(claim);
+        tracker.term = claim.term;
+        tracker.claim_until = own_until;
+        tracker.known = Some(claim);
         self.found_nothing_anew(View::ME);
         self.publish_leadership(LossReason::Expired);
         self.flood_leadership();
@@ -55,15 +55,15 @@ impl Core {
     /// Notes that the leader of this term has given leadership up.
     pub(super) fn learn_release(&mut self, term: Term) {
         let now = self.now;
-        let Some(leading) = &mut self.leading else { return };
-        if leading.claim_until.is_some() {
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.claim_until.is_some() {
             // A leader hears of its claim from nobody else.
             return;
         }
-        leading.give_up(term, now);
+        tracker.give_up(term, now);
         // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
-        leading.known.take_if(|known| known.term <= term);
-        leading.term = leading.term.max(term);
+        tracker.known.take_if(|known| known.term <= term);
+        tracker.term = tracker.term.max(term);
         self.publish_leadership(LossReason::Resigned);
         self.flood_leadership();
         self.schedule_leadership();
@@ -71,30 +71,30 @@ impl Core {
 
     /// Forgets the leader, if its last known renewal is a lease old.
     pub(super) fn expire_news(&mut self) {
-        let Some(leading) = &mut self.leading else { return };
-        let is_over = leading.known.as_ref().is_some_and(|known| self.now >= known.until());
-        if is_over && leading.claim_until.is_none() {
-            leading.known = None;
+        let Some(tracker) = &mut self.tracker else { return };
+        let is_over = tracker.known.as_ref().is_some_and(|known| self.now >= known.until());
+        if is_over && tracker.claim_until.is_none() {
+            tracker.known = None;
             self.publish_leadership(LossReason::Expired);
         }
     }
 
     /// Adds the pulse of the leader to a packet that is sent anyway.
-    pub(in crate::core) fn push_pulse(&mut self, packet: &mut PacketBuilder) {
-        if self.leading.as_ref().is_some_and(|leading| leading.known.is_none()) {
+    pub(in crate::core) fn push_leader_renewal(&mut self, packet: &mut PacketBuilder) {
+        if self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_none()) {
             return self.push_founded(packet);
         }
-        let Some(leading) = &mut self.leading else { return };
-        let Some(known) = &leading.known else { return };
-        let Some(agreed) = leading.agreed_of(known.term) else { return };
+        let Some(tracker) = &mut self.tracker else { return };
+        let Some(known) = &tracker.known else { return };
+        let Some(agreed) = tracker.agreed_of(known.term) else { return };
         let reference = agreed.reference();
         let news = (known.term, known.sequence, reference.number);
-        let (told, times) = leading.pulsed;
+        let (told, times) = tracker.relayed;
         let times = if told == news { times } else { 0 };
-        if times >= PULSES {
+        if times >= RENEWAL_RELAYS {
             return;
         }
-        let is_told = packet.push(&Message::Pulse(Pulse {
+        let is_told = packet.push(&Message::LeaderRenewal(LeaderRenewal {
             lineage: agreed.electorate.lineage.0 as u32,
             term: known.term,
             sequence: known.sequence,
@@ -102,21 +102,21 @@ impl Core {
             number: reference.number,
             digest: reference.digest.0 as u32,
         }));
-        leading.pulsed = (news, times + u32::from(is_told));
+        tracker.relayed = (news, times + u32::from(is_told));
     }
 
-    /// Takes a peer's pulse of the leader.
-    pub(in crate::core) fn hear_pulse(&mut self, from: Slot, pulse: &Pulse) {
-        let Some(leading) = &mut self.leading else { return };
-        let Some(agreed) = &leading.agreed else { return self.ask(from) };
-        if agreed.electorate.lineage.0 as u32 != pulse.lineage || pulse.term > leading.term {
+    /// Takes a peer's renewal of the leader.
+    pub(in crate::core) fn receive_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
+        let Some(tracker) = &mut self.tracker else { return };
+        let Some(agreed) = &tracker.agreed else { return self.ask(from) };
+        if agreed.electorate.lineage.0 as u32 != renewal.lineage || renewal.term > tracker.term {
             return self.ask(from);
         }
-        let is_behind = pulse.number > agreed.number;
-        if pulse.term == leading.term && leading.claim_until.is_none() {
-            match &leading.known {
-                Some(known) if known.sequence < pulse.sequence => {
-                    self.hear_renewal(from, pulse.sequence, Duration::from_millis(pulse.age_ms));
+        let is_behind = renewal.number > agreed.number;
+        if renewal.term == tracker.term && tracker.claim_until.is_none() {
+            match &tracker.known {
+                Some(known) if known.sequence < renewal.sequence => {
+                    self.hear_renewal(from, renewal.sequence, Duration::from_millis(renewal.age_ms));
                 }
                 None => return self.ask(from),
                 Some(_) => {}
@@ -132,23 +132,23 @@ impl Core {
         if !self.renew_known(from, sequence, age) {
             return;
         }
-        let Some(leading) = &mut self.leading else { return };
-        leading.told.valid_until = leading.known.as_ref().map(super::Known::until);
-        let told = leading.told.clone();
+        let Some(tracker) = &mut self.tracker else { return };
+        tracker.told.valid_until = tracker.known.as_ref().map(super::Known::until);
+        let told = tracker.told.clone();
         self.outputs.push_back(super::Output::Leadership(told));
         self.schedule_leadership();
     }
 
     /// Returns all that this node knows of the leader.
-    fn led(&self, with_delta: bool) -> Option<Led> {
-        let leading = self.leading.as_ref()?;
-        let agreed = leading.agreed_of(leading.term)?;
-        let known = leading.known.as_ref();
-        Some(Led {
+    fn led(&self, with_delta: bool) -> Option<LeaderClaim> {
+        let tracker = self.tracker.as_ref()?;
+        let agreed = tracker.agreed_of(tracker.term)?;
+        let known = tracker.known.as_ref();
+        Some(LeaderClaim {
             lineage: agreed.electorate.lineage,
             root: agreed.electorate.root,
             began: agreed.electorate.began,
-            term: leading.term,
+            term: tracker.term,
             leader: known.map(|known| known.leader.clone()),
             sequence: known.map_or(0, |known| known.sequence),
             age_ms: known.map_or(0, |known| age_ms(self.now, known.sent)),
@@ -161,40 +161,40 @@ impl Core {
     /// Returns the difference between the newest agreed view and the one before it, if this node has held both and it
     /// is short.
     fn last_delta(&self) -> Option<Delta> {
-        let delta = self.leading.as_ref()?.last_delta.clone()?;
+        let delta = self.tracker.as_ref()?.last_delta.clone()?;
         let bytes: usize = delta.added.iter().chain(&delta.removed).map(|id| id.as_str().len() + 1).sum();
         (bytes <= MAX_FLOODED_DELTA_BYTES).then_some(delta)
     }
 
     /// Takes a member's report of who leads, or that nobody does any more.
-    pub(in crate::core) fn hear_led(&mut self, from: Slot, led: Led) {
-        if self.leading.is_none() {
-            return self.counters.drop(Drop::WrongState);
+    pub(in crate::core) fn receive_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
+        if self.tracker.is_none() {
+            return self.counters.drop(DropReason::WrongState);
         }
         if !is_plausible(&led) {
-            return self.counters.drop(Drop::Malformed);
+            return self.counters.drop(DropReason::Malformed);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
         let counts = self.counts_in_leadership(from);
         if counts && descent.is_well_formed() {
-            self.hear_founded(self.view.record(from).run, Founded { descent, is_sure: true });
+            self.receive_electorate_report(self.view.record(from).run, ElectorateReport { descent, is_sure: true });
         }
         if counts && led.leader.is_some() {
             self.found_nothing_anew(from);
         }
         self.meet_leader_of_other_electorate(&led);
-        if !self.believes_led(from, &led) {
+        if !self.believes_leader_claim(from, &led) {
             return;
         }
-        let Some(leading) = &self.leading else { return };
+        let Some(tracker) = &self.tracker else { return };
         let generation = led.term.generation();
-        if let Some(agreed) = &leading.agreed
+        if let Some(agreed) = &tracker.agreed
             && agreed.electorate.lineage != led.lineage
         {
-            let own = leading.election.as_ref().and_then(Election::lineage);
+            let own = tracker.election.as_ref().and_then(Election::lineage);
             // Its leader may be known already while its first view is still on its way.
-            let is_known = own == Some(led.lineage) || leading.heir.is_some_and(|heir| heir.lineage == led.lineage);
-            let is_earlier = led.began <= agreed.electorate.began || led.term < leading.term;
+            let is_known = own == Some(led.lineage) || tracker.recovered.is_some_and(|recovered| recovered.lineage == led.lineage);
+            let is_earlier = led.began <= agreed.electorate.began || led.term < tracker.term;
             if led.root != agreed.electorate.root {
                 let id = self.view.record(from).id.clone();
                 return self.raise_alarm(Alarm::OtherElectorate { id });
@@ -204,14 +204,14 @@ impl Core {
                 return;
             }
             self.follow_heir(descent);
-        } else if generation < leading.term.generation() {
+        } else if generation < tracker.term.generation() {
             return;
         }
         if self.believes_view(from, led.view, led.lineage) {
             self.take_news_of_view(from, led.view, led.began, led.delta.as_ref());
         }
-        let Some(leading) = &mut self.leading else { return };
-        let known = leading.known.as_ref().map(|known| (known.term, &known.leader));
+        let Some(tracker) = &mut self.tracker else { return };
+        let known = tracker.known.as_ref().map(|known| (known.term, &known.leader));
         match led.leader {
             Some(leader) if known == Some((led.term, &leader)) => {
                 self.hear_renewal(from, led.sequence, Duration::from_millis(led.age_ms));
@@ -221,24 +221,24 @@ impl Core {
                 let lease = Duration::from_millis(led.lease_ms);
                 self.learn_claim(Known { term: led.term, leader, sequence: led.sequence, sent, lease }, None);
             }
-            None if led.term >= leading.term => self.learn_release(led.term),
+            None if led.term >= tracker.term => self.learn_release(led.term),
             None => {}
         }
     }
 
     /// Tells this node's election of a leader of another electorate: if two operators recovered on two sides, the
     /// voters of both sort it out.
-    fn meet_leader_of_other_electorate(&mut self, led: &Led) {
+    fn meet_leader_of_other_electorate(&mut self, led: &LeaderClaim) {
         let own = self.election().and_then(Election::electorate);
         let is_other = own.is_some_and(|own| own.root == led.root && own.lineage != led.lineage);
         if let Some(leader) = led.leader.clone().filter(|_| is_other) {
-            self.with_election(|election, around| election.meet_leader(around, &leader));
+            self.with_election(|election, context| election.contact_other_leader(context, &leader));
         }
     }
 
     fn follow_heir(&mut self, descent: Descent) {
-        if let Some(leading) = &mut self.leading {
-            leading.heir = Some(descent);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.recovered = Some(descent);
         }
     }
 
@@ -246,7 +246,7 @@ impl Core {
     pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
         // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
         // still be there.
-        let is_led = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
+        let is_led = self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_some());
         let Some(mut led) = self.led(true) else { return self.tell_founded(to) };
         let mut packet = self.packet_to(to);
         packet.push(&Message::Reply);
@@ -254,33 +254,33 @@ impl Core {
             led.leader = None;
             led.term = led.began;
         }
-        if !packet.push(&Message::Led(Box::new(led.clone()))) {
+        if !packet.push(&Message::LeaderClaim(Box::new(led.clone()))) {
             led.delta = None;
-            packet.push(&Message::Led(Box::new(led)));
+            packet.push(&Message::LeaderClaim(Box::new(led)));
         }
         self.send_to(to, packet);
     }
 
     /// Floods news of the leader or of a view at once, like a change of a record.
     pub(super) fn flood_leadership(&mut self) {
-        let Some(leading) = &mut self.leading else { return };
-        let Some(agreed) = &leading.agreed else { return };
-        let news = (leading.term, leading.known.is_some(), agreed.number);
-        let (term, was_led, number) = leading.flooded;
-        let is_news = leading.term > term || number < agreed.number || (was_led && leading.known.is_none());
-        let is_lost = leading.known.is_none() && !was_led;
+        let Some(tracker) = &mut self.tracker else { return };
+        let Some(agreed) = &tracker.agreed else { return };
+        let news = (tracker.term, tracker.known.is_some(), agreed.number);
+        let (term, was_led, number) = tracker.flooded;
+        let is_news = tracker.term > term || number < agreed.number || (was_led && tracker.known.is_none());
+        let is_lost = tracker.known.is_none() && !was_led;
         if !is_news || is_lost && number == agreed.number {
-            leading.flooded = news;
+            tracker.flooded = news;
             return;
         }
-        leading.flooded = news;
-        let is_own = leading.claim_until.is_some() || leading.leave_by.is_some();
+        tracker.flooded = news;
+        let is_own = tracker.claim_until.is_some() || tracker.leave_by.is_some();
         let Some(mut led) = self.led(true) else { return };
         for target in self.flood_targets(is_own) {
             let mut packet = self.packet_to(target);
-            if !packet.push(&Message::Led(Box::new(led.clone()))) {
+            if !packet.push(&Message::LeaderClaim(Box::new(led.clone()))) {
                 let delta = led.delta.take();
-                packet.push(&Message::Led(Box::new(led.clone())));
+                packet.push(&Message::LeaderClaim(Box::new(led.clone())));
                 led.delta = delta;
             }
             self.send_to(target, packet);
@@ -289,10 +289,10 @@ impl Core {
 
     /// Returns the time at which news of the leader is so old that it is asked for.
     pub(super) fn ask_deadline(&self) -> Option<Time> {
-        let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
-        let known = leading.known.as_ref()?;
+        let tracker = self.tracker.as_ref().filter(|tracker| tracker.claim_until.is_none())?;
+        let known = tracker.known.as_ref()?;
         let old = known.sent + known.lease * 7 / 10;
-        let again = leading.asked_at.map_or(old, |asked| asked + (known.lease / 20).max(WHO_LEADS_INTERVAL));
+        let again = tracker.asked_at.map_or(old, |asked| asked + (known.lease / 20).max(WHO_LEADS_INTERVAL));
         Some(old.max(again))
     }
 
@@ -307,25 +307,25 @@ impl Core {
         let voters: Vec<Slot> = slots.filter(is_up).collect();
         if let Some(voter) = voters.choose(&mut self.rng).copied() {
             self.ask(voter);
-        } else if let Some(leading) = &mut self.leading {
-            leading.asked_at = Some(self.now);
+        } else if let Some(tracker) = &mut self.tracker {
+            tracker.asked_at = Some(self.now);
         }
     }
 
     /// Asks any member who leads, as a newcomer does.
     pub(super) fn ask_anybody(&mut self) {
-        let knows_one = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
+        let knows_one = self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_some());
         if let Some(peer) = self.view.live().choose(&mut self.rng).copied().filter(|_| !knows_one) {
             self.ask(peer);
         }
     }
 
     pub(super) fn ask(&mut self, whom: Slot) {
-        let Some(leading) = &mut self.leading else { return };
-        if leading.asked_at.is_some_and(|asked| self.now.since(asked) < WHO_LEADS_INTERVAL) {
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.asked_at.is_some_and(|asked| self.now.since(asked) < WHO_LEADS_INTERVAL) {
             return;
         }
-        leading.asked_at = Some(self.now);
+        tracker.asked_at = Some(self.now);
         let mut packet = self.packet_to(whom);
         packet.push(&Message::WhoLeads);
         self.send_to(whom, packet);
@@ -333,7 +333,7 @@ impl Core {
 }
 
 /// Returns true if a claim's figures are within their bounds.
-fn is_plausible(led: &Led) -> bool {
+fn is_plausible(led: &LeaderClaim) -> bool {
     let lease = Duration::from_millis(led.lease_ms);
     let is_led = led.leader.is_some();
     let is_term_in_bounds = led.term.is_usable() || (!is_led && led.term == led.began);

@@ -29,13 +29,13 @@ use rand::seq::IndexedRandom;
 
 use super::hearsay::Weight;
 use super::{Core, Election, Known, NodeId, Status, Term, View};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::election::{Lineage, ViewRef};
 use crate::core::limits::{LONE_WORD, MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
 use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::Led;
+use crate::core::wire::LeaderClaim;
 
 /// The number of voters whose reports are enough.
 const VOTERS: usize = 2;
@@ -129,7 +129,7 @@ impl Core {
 
     /// Returns true if a member's report of leaders is heard at all.
     fn is_listened_to(&self, slot: Slot) -> bool {
-        let knows_none = self.leading.as_ref().is_some_and(|leading| leading.agreed.is_none());
+        let knows_none = self.tracker.as_ref().is_some_and(|tracker| tracker.agreed.is_none());
         if knows_none && self.election().is_some_and(Election::is_forming) {
             // A leader that this node is to help elect does not exist yet; of others it hears from members whose
             // reports last.
@@ -139,15 +139,15 @@ impl Core {
     }
 
     /// Returns true if news of who leads is believed on this member's word, or because others said so before.
-    pub(super) fn believes_led(&mut self, from: Slot, led: &Led) -> bool {
-        let Some(leading) = &self.leading else { return false };
-        let agreed = leading.agreed.as_ref().map(|agreed| agreed.electorate.lineage);
-        let known = leading.known.as_ref();
+    pub(super) fn believes_leader_claim(&mut self, from: Slot, led: &LeaderClaim) -> bool {
+        let Some(tracker) = &self.tracker else { return false };
+        let agreed = tracker.agreed.as_ref().map(|agreed| agreed.electorate.lineage);
+        let known = tracker.known.as_ref();
         let is_same_line = agreed == Some(led.lineage);
-        let is_old = is_same_line && led.term < leading.term;
+        let is_old = is_same_line && led.term < tracker.term;
         let is_renewal = is_same_line
             && known.is_some_and(|known| known.term == led.term && led.leader.as_ref() == Some(&known.leader));
-        let own_election = leading.election.as_ref();
+        let own_election = tracker.election.as_ref();
         let own_lineage = own_election.and_then(Election::lineage);
         let is_elected_here = own_election.is_some_and(|election| {
             election.is_voter() && election.lineage() == Some(led.lineage) && led.term <= election.term()
@@ -167,7 +167,7 @@ impl Core {
             let electorate = self.electorate().map_or(0, |electorate| electorate.voters.len());
             (voters > 0 && voters >= electorate.min(VOTERS)) || counts && members >= MEMBERS.min(others)
         } else {
-            let rumours = self.leading.as_ref().map(|leading| &leading.rumours);
+            let rumours = self.tracker.as_ref().map(|tracker| &tracker.rumours);
             let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
             // A voter that an operator's recovery left out was told so by its own election, which counts as one report.
             let knows_of_recovery = agreed.is_some() && own_lineage == Some(led.lineage);
@@ -177,8 +177,8 @@ impl Core {
         };
         if !is_enough {
             self.ask_about_rumour();
-        } else if let Some(leading) = &mut self.leading {
-            leading.rumours.heard.retain(|rumour| matches!(rumour.saying, Saying::View(_)));
+        } else if let Some(tracker) = &mut self.tracker {
+            tracker.rumours.heard.retain(|rumour| matches!(rumour.saying, Saying::View(_)));
         }
         is_enough
     }
@@ -186,13 +186,13 @@ impl Core {
     /// Returns true if news of a numbered view is believed on this member's word, or because another member said so
     /// before.
     pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
-        let Some(agreed) = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref()) else { return true };
+        let Some(agreed) = self.tracker.as_ref().and_then(|tracker| tracker.agreed.as_ref()) else { return true };
         if lineage != agreed.electorate.lineage {
             // The sender's report of that electorate is believed already.
             return true;
         }
         if view.number > agreed.number.saturating_add(MAX_VIEWS_MISSED) {
-            self.counters.drop(Drop::Implausible);
+            self.counters.drop(DropReason::Implausible);
             return false;
         }
         if view.number <= agreed.number {
@@ -206,33 +206,33 @@ impl Core {
         let (by, is_voter) = (self.view.record(from).run, self.is_voter(from));
         let now = self.now;
         if !self.is_listened_to(from) {
-            self.counters.drop(Drop::Unproven);
+            self.counters.drop(DropReason::Unproven);
             return (0, 0);
         }
-        self.leading.as_mut().map_or((0, 0), |leading| leading.rumours.hear(now, saying, by, is_voter))
+        self.tracker.as_mut().map_or((0, 0), |tracker| tracker.rumours.hear(now, saying, by, is_voter))
     }
 
     /// Asks a voter that has not said so yet what it knows, or, if there is none, any member.
     pub(super) fn ask_about_rumour(&mut self) {
         let now = self.now;
-        let Some(leading) = &mut self.leading else { return };
-        let known = leading.known.as_ref().map(|known| (known.term, Some(&known.leader)));
-        let term = leading.term;
-        leading.rumours.heard.retain(|rumour| match &rumour.saying {
+        let Some(tracker) = &mut self.tracker else { return };
+        let known = tracker.known.as_ref().map(|known| (known.term, Some(&known.leader)));
+        let term = tracker.term;
+        tracker.rumours.heard.retain(|rumour| match &rumour.saying {
             // A rumour that was confirmed otherwise, or is over, is asked about no more.
             Saying::Leader { term: said, leader, .. } => {
                 now.since(rumour.since) < RUMOUR_MEMORY && *said >= term && known != Some((*said, leader.as_ref()))
             }
             Saying::View(_) => true,
         });
-        if leading.rumours.deadline(leading.asked_at).is_none_or(|at| self.now < at) {
+        if tracker.rumours.deadline(tracker.asked_at).is_none_or(|at| self.now < at) {
             return self.schedule_leadership();
         }
-        let Some(leading) = &self.leading else { return };
-        let asks_again = leading.agreed.is_none() && leading.rumours.is_lasting(now);
+        let Some(tracker) = &self.tracker else { return };
+        let asks_again = tracker.agreed.is_none() && tracker.rumours.is_lasting(now);
         let is_fresh = |slot: &Slot| {
             let entry = self.view.entry(*slot);
-            let is_fresh = asks_again || !leading.rumours.is_teller(entry.record.run);
+            let is_fresh = asks_again || !tracker.rumours.is_teller(entry.record.run);
             *slot != View::ME && entry.status == Status::Up && is_fresh
         };
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters);
@@ -242,8 +242,8 @@ impl Core {
         let asked = if voters.is_empty() { anybody() } else { voters };
         if let Some(slot) = asked.choose(&mut self.rng).copied() {
             self.ask(slot);
-        } else if let Some(leading) = &mut self.leading {
-            leading.asked_at = Some(now);
+        } else if let Some(tracker) = &mut self.tracker {
+            tracker.asked_at = Some(now);
         }
         self.schedule_leadership();
     }
@@ -251,14 +251,14 @@ impl Core {
     /// Takes a report of a renewal by the known leader; returns true if it is newer than the last.
     pub(super) fn renew_known(&mut self, from: Slot, sequence: u64, age: Duration) -> bool {
         let (now, is_voter) = (self.now, self.is_voter(from));
-        let Some(leading) = &mut self.leading else { return false };
-        let asked_at = leading.asked_at.filter(|asked| now.since(*asked) <= ANSWER_TIME && is_voter);
-        let Some(known) = &mut leading.known else { return false };
-        if leading.claim_until.is_some() {
+        let Some(tracker) = &mut self.tracker else { return false };
+        let asked_at = tracker.asked_at.filter(|asked| now.since(*asked) <= ANSWER_TIME && is_voter);
+        let Some(known) = &mut tracker.known else { return false };
+        if tracker.claim_until.is_some() {
             return false;
         }
         if is_far_ahead(known, sequence, now) {
-            self.counters.drop(Drop::Implausible);
+            self.counters.drop(DropReason::Implausible);
             return false;
         }
         if known.sequence < sequence {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Core, NodeId, NumberedView, Output, Term, View};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Digest, ViewRef};
 use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS};
 use crate::core::member::Run;
@@ -73,10 +73,10 @@ impl Core {
     /// Gets the machine the contents of a view that a leader proposed to it.
     pub(super) fn want_view(&mut self, view: ViewRef, from: &NodeId) {
         let Some(slot) = self.view.slot_of(from.as_str()) else { return };
-        let held = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref());
+        let held = self.tracker.as_ref().and_then(|tracker| tracker.agreed.as_ref());
         if let Some(held) = held.filter(|held| held.reference().digest == view.digest) {
             let contents = held.under(view.term);
-            self.with_election(|election, around| election.contents(around, &contents));
+            self.with_election(|election, context| election.contents(context, &contents));
             return;
         }
         self.fetch(view, slot, false);
@@ -84,8 +84,8 @@ impl Core {
 
     /// Takes news of an agreed view.
     pub(super) fn take_news_of_view(&mut self, from: Slot, view: ViewRef, began: Term, delta: Option<&Delta>) {
-        let Some(leading) = &self.leading else { return };
-        let held = leading.agreed.as_ref();
+        let Some(tracker) = &self.tracker else { return };
+        let held = tracker.agreed.as_ref();
         let is_newer = held.is_none_or(|held| (held.electorate.began, held.number) < (began, view.number));
         if !is_newer {
             return;
@@ -102,11 +102,11 @@ impl Core {
 
     /// Takes a view that is agreed.
     pub(super) fn learn_agreed(&mut self, view: NumberedView, delta: Option<Delta>) {
-        let Some(leading) = &mut self.leading else { return };
+        let Some(tracker) = &mut self.tracker else { return };
         let key = |view: &NumberedView| (view.electorate.began, view.number);
-        let is_newer = leading.agreed.as_ref().is_none_or(|held| key(held) < key(&view));
+        let is_newer = tracker.agreed.as_ref().is_none_or(|held| key(held) < key(&view));
         if !is_newer {
-            if let Some(held) = leading.agreed.as_mut().filter(|held| key(held) == key(&view) && held.term < view.term)
+            if let Some(held) = tracker.agreed.as_mut().filter(|held| key(held) == key(&view) && held.term < view.term)
             {
                 // The held view, now under its next leader.
                 debug_assert_eq!(held.reference().digest, view.reference().digest, "one number, one content");
@@ -114,27 +114,27 @@ impl Core {
             }
             return;
         }
-        let delta = delta.or_else(|| leading.agreed.as_ref().map(|held| view.since(held)));
-        leading.last_delta = delta;
-        leading.agreed = Some(view.clone());
+        let delta = delta.or_else(|| tracker.agreed.as_ref().map(|held| view.since(held)));
+        tracker.last_delta = delta;
+        tracker.agreed = Some(view.clone());
         let descent = view.electorate.descent();
-        leading.heir.take_if(|heir| heir.began <= descent.began);
-        leading.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
+        tracker.recovered.take_if(|recovered| recovered.began <= descent.began);
+        tracker.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
             self.outputs.push_back(Output::ViewAgreed(view));
         }
-        self.is_sure_of(descent);
+        self.make_sure_of(descent);
         self.flood_leadership();
     }
 
     fn fetch(&mut self, view: ViewRef, from: Slot, is_agreed: bool) {
         let run = self.view.record(from).run;
-        let Some(leading) = &mut self.leading else { return };
-        if leading.fetch.as_ref().is_some_and(|fetch| fetch.view == view || (fetch.view > view && is_agreed)) {
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.fetch.as_ref().is_some_and(|fetch| fetch.view == view || (fetch.view > view && is_agreed)) {
             return;
         }
-        leading.fetch = Some(Fetch {
+        tracker.fetch = Some(Fetch {
             view,
             from: run,
             asked: Vec::new(),
@@ -152,18 +152,18 @@ impl Core {
     /// Asks for the next parts, or gives up: the next news of the view begins anew.
     pub(super) fn fetch_again(&mut self) {
         let now = self.now;
-        let Some(leading) = &mut self.leading else { return };
-        let Some(fetch) = leading.fetch.as_mut().filter(|fetch| now >= fetch.retry_at) else { return };
+        let Some(tracker) = &mut self.tracker else { return };
+        let Some(fetch) = tracker.fetch.as_mut().filter(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
         let (from, tries) = (fetch.from, fetch.tries);
         let Some(slot) = self.whom_to_ask(from, tries) else {
-            if let Some(leading) = &mut self.leading {
-                leading.fetch = None;
+            if let Some(tracker) = &mut self.tracker {
+                tracker.fetch = None;
             }
             return;
         };
         let run = self.view.record(slot).run;
-        let Some(fetch) = self.leading.as_mut().and_then(|leading| leading.fetch.as_mut()) else { return };
+        let Some(fetch) = self.tracker.as_mut().and_then(|tracker| tracker.fetch.as_mut()) else { return };
         if !fetch.asked.contains(&run) {
             fetch.asked.truncate(usize::from(MAX_FETCH_TRIES));
             fetch.asked.insert(0, run);
@@ -201,9 +201,9 @@ impl Core {
 
     /// Sends a member the parts of a view that it wants.
     pub(in crate::core) fn send_view(&mut self, to: Slot, want: &WantView) {
-        let Some(view) = self.view_of(want.digest) else { return self.counters.drop(Drop::Unasked) };
+        let Some(view) = self.view_of(want.digest) else { return self.counters.drop(DropReason::Unasked) };
         if !self.view.entry(to).peer.proven {
-            return self.counters.drop(Drop::RateLimited);
+            return self.counters.drop(DropReason::RateLimited);
         }
         let mut after = want.after.clone();
         for _ in 0..VIEW_PARTS {
@@ -237,26 +237,26 @@ impl Core {
     }
 
     fn view_of(&self, digest: Digest) -> Option<NumberedView> {
-        let leading = self.leading.as_ref()?;
-        let agreed = leading.agreed.as_ref().filter(|view| view.reference().digest == digest);
-        agreed.or_else(|| leading.election.as_ref()?.view_of(digest)).cloned()
+        let tracker = self.tracker.as_ref()?;
+        let agreed = tracker.agreed.as_ref().filter(|view| view.reference().digest == digest);
+        agreed.or_else(|| tracker.election.as_ref()?.view_of(digest)).cloned()
     }
 
     /// Takes a part of the view that is being fetched.
     pub(in crate::core) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
         let run = self.view.record(from).run;
         let now = self.now;
-        let fetch = self.leading.as_mut().and_then(|leading| leading.fetch.as_mut());
+        let fetch = self.tracker.as_mut().and_then(|tracker| tracker.fetch.as_mut());
         let is_awaited = |fetch: &&mut Fetch| {
             fetch.asked.contains(&run)
                 && fetch.view.digest == part.digest
                 && fetch.members.last() <= part.after.as_ref()
         };
-        let Some(fetch) = fetch.filter(is_awaited) else { return self.counters.drop(Drop::Unasked) };
+        let Some(fetch) = fetch.filter(is_awaited) else { return self.counters.drop(DropReason::Unasked) };
         fetch.awaited = fetch.awaited.saturating_sub(1);
         let is_early = fetch.members.last() != part.after.as_ref();
         if is_early && (fetch.early.len() >= usize::from(VIEW_PARTS) || fetch.early.contains(&part)) {
-            return self.counters.drop(Drop::Unasked);
+            return self.counters.drop(DropReason::Unasked);
         }
         let is_whole = if is_early {
             fetch.early.push(part);
@@ -276,14 +276,14 @@ impl Core {
     }
 
     fn drop_fetch(&mut self) {
-        self.counters.drop(Drop::Malformed);
-        if let Some(leading) = &mut self.leading {
-            leading.fetch = None;
+        self.counters.drop(DropReason::Malformed);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.fetch = None;
         }
     }
 
     fn complete_fetch(&mut self) {
-        let Some(fetch) = self.leading.as_mut().and_then(|leading| leading.fetch.take()) else { return };
+        let Some(fetch) = self.tracker.as_mut().and_then(|tracker| tracker.fetch.take()) else { return };
         let Some((electorate, change)) = fetch.electorate else { return };
         let ViewRef { term, number, .. } = fetch.view;
         let view = NumberedView::new(term, number, fetch.members.into(), Arc::new(electorate), change.map(Arc::new));
@@ -293,7 +293,7 @@ impl Core {
         if fetch.is_agreed {
             self.learn_agreed(view, None);
         } else {
-            self.with_election(|election, around| election.contents(around, &view));
+            self.with_election(|election, context| election.contents(context, &view));
         }
     }
 }

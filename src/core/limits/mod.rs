@@ -15,11 +15,11 @@ pub const MAX_NAME_QUESTIONS: u8 = 60;
 /// The greatest number of members in a view; a record of a further one is dropped and counted.
 pub const MAX_MEMBERS: usize = 131_072;
 /// The greatest number of removed runs that still have to be told so.
-pub const MAX_EVICTED: usize = 1_024;
+pub const MAX_REMOVED: usize = 1_024;
 /// The time for which removed runs are told so after their last refutation: less than it takes until the word of a new
 /// node, which may think so wrongly, counts.
-pub const EVICTION_MEMORY: Duration = Duration::from_secs(30);
-const _: () = assert!(EVICTION_MEMORY.as_secs() < SETTLE.as_secs());
+pub const REMOVAL_MEMORY: Duration = Duration::from_secs(30);
+const _: () = assert!(REMOVAL_MEMORY.as_secs() < SETTLE.as_secs());
 /// The greatest number of joiners held of one IP address.
 pub const MAX_JOINERS_PER_HOST: usize = 128;
 /// The greatest number of joiners to which a member serves its view at one time; others are referred to other members.
@@ -37,14 +37,14 @@ pub const MAX_REFERRALS_KEPT: usize = 12;
 pub const MAX_INCARNATION_JUMP: u64 = 1 << 42;
 /// The least time between two raises by the word of others about an earlier run that are larger than the word about
 /// this run may cause ([`MAX_TOLD_JUMP`]).
-pub const WIDE_JUMP_INTERVAL: Duration = Duration::from_secs(3_600);
+pub const LARGE_JUMP_INTERVAL: Duration = Duration::from_secs(3_600);
 /// The greatest amount by which the word of others about a run may raise that run's own incarnation at once: twice the
 /// amount that others believe of it, and as much again for each second without a raise, so that everything that is
 /// believed can be refuted.
 pub const MAX_TOLD_JUMP: u64 = 2 * MAX_HEARSAY_JUMP;
 /// The greatest amount by which the word of others may raise a known run's incarnation without a rate limit: an owner
 /// raises it by one at a time, but not every member hears of every step.
-pub const FREE_JUMP: u64 = 1 << 10;
+pub const UNLIMITED_INCARNATION_JUMP: u64 = 1 << 10;
 /// The greatest amount by which the word of others may raise a known run's incarnation, once in
 /// [`HEARSAY_JUMP_INTERVAL`].
 pub const MAX_HEARSAY_JUMP: u64 = 1 << 20;
@@ -66,9 +66,9 @@ pub const MAX_CLAIMS: usize = 256;
 /// too few elders report that run and it is still being reported.
 pub const SUCCESSOR_PATIENCE: Duration = Duration::from_millis(300);
 /// The greatest number of members that are asked which run they hold under a name that two live processes have.
-pub const MAX_JURORS: usize = 9;
+pub const MAX_NAME_WITNESSES: usize = 9;
 /// The number of elders that must tell a live node that it was removed before it stops.
-pub const REMOVAL_VOICES: usize = 3;
+pub const REMOVAL_REPORTERS: usize = 3;
 /// The number of members that are elders of a node because they came to it first, however young they are.
 pub const MIN_ELDERS: usize = 2;
 /// The greatest time between two members becoming Up, while a cluster is founded, for which they are elders to each
@@ -99,7 +99,7 @@ pub const MAX_TOMBSTONES: usize = 65_536;
 /// The greatest number of recent updates kept for gossip.
 pub const MAX_RECENT_UPDATES: usize = 256;
 /// The greatest number of messages about leases that are remembered, so that none is passed on twice.
-pub const MAX_LEASE_WORDS: usize = 256;
+pub const MAX_LEASE_UPDATES: usize = 256;
 /// The greatest number of messages of others about leases that are accepted and passed on in one second.
 pub const LEASE_WORDS_PER_SECOND: u32 = 64;
 /// The greatest number of version texts that are shared by the records of members; a cluster has one, or two during an
@@ -140,7 +140,7 @@ pub const MIN_PROBE_BYTES: usize = 64;
 /// The largest payload pushed to a member whose address has not echoed a nonce of ours, in bytes.
 pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
 
-/// The least time between two `Told` to one member.
+/// The least time between two `HeldStatus` to one member.
 pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// The least time between two answers to one peer's differing fingerprints.
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
@@ -233,11 +233,11 @@ pub const MAX_ADMITTED_PREFIXES: usize = 4_096;
 /// one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);
 /// The time after which such a place may be given to another joiner however fast its holder makes progress.
-pub const LONGEST_PLACE: Duration = Duration::from_secs(2);
+pub const MAX_PLACE_TIME: Duration = Duration::from_secs(2);
 /// The time for which a joiner that was given a place and did not pull gets none of the last ones.
-pub const IDLERS_WAIT: Duration = Duration::from_secs(5);
+pub const UNUSED_PLACE_PENALTY: Duration = Duration::from_secs(5);
 /// The greatest number of such joiners that are remembered.
-pub const MAX_IDLERS: usize = 256;
+pub const MAX_UNUSED_PLACES: usize = 256;
 /// The greatest number of joiners that a sponsor cannot reach at their addresses and remembers; the oldest are dropped
 /// first.
 pub const MAX_UNREACHED: usize = 256;
@@ -276,7 +276,7 @@ pub const DEPARTURE_WITNESSES: usize = 3;
 /// The greatest number of members of which such reports are kept; of others the report has to come again.
 pub const MAX_DEPARTURES: usize = 128;
 /// The number of newcomers that must report it if neither the member nor a reliable observer of it is heard.
-pub const DEPARTURE_VOICES: usize = 3;
+pub const DEPARTURE_REPORTERS: usize = 3;
 /// The time that `leave` and `remove` wait for confirmations.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time for which a leaving node stays Leaving before it is Left.
@@ -478,7 +478,7 @@ pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 /// The number of times that one node passes on one renewal of the leader. Like a rumour passed on to so many, it misses
 /// five members in a hundred, and the next one misses others.
-pub const PULSES: u32 = 3;
+pub const RENEWAL_RELAYS: u32 = 3;
 /// The time for which reports about leaders and views are remembered that too few members have made.
 pub const RUMOUR_MEMORY: Duration = Duration::from_secs(2);
 /// The time after which a node that knows no electorate believes one member alone, if no other contradicts it.
@@ -488,9 +488,9 @@ const _: () = assert!(LONE_WORD.as_millis() + 5 * WHO_LEADS_INTERVAL.as_millis()
 pub const MAX_RUMOURS: usize = 16;
 /// The number of members that must report that the cluster has an electorate before a node is sure of it: it passes on
 /// what it is sure of, and never forgets it.
-pub const FOUNDED_VOICES: usize = 2;
+pub const FOUNDED_REPORTERS: usize = 2;
 /// The greatest number of members that are remembered to have reported it.
-pub const MAX_FOUNDED_VOICES: usize = 16;
+pub const MAX_FOUNDED_REPORTERS: usize = 16;
 /// The interval at which it is checked whether those members are still there; others are asked meanwhile.
 pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 /// The time for which the report of a member that is not sure itself keeps a node from forming an electorate: the

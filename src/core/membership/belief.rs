@@ -34,9 +34,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::departures::is_departure;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{
-    ANNOUNCEMENT_MEMORY, FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP,
+    ANNOUNCEMENT_MEMORY, UNLIMITED_INCARNATION_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP,
     MAX_RUN_JUMP, RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status};
@@ -46,32 +46,32 @@ use crate::core::wire::Note;
 use crate::core::{Core, Phase};
 
 /// The number of elders that must report that a name has passed to a run elsewhere, if its holder is not observed.
-const VOICES: usize = 2;
+const REPORTERS: usize = 2;
 
 /// Claims to names of live members, by the run that is reported to have taken the name: the reporting members. At most
 /// [`MAX_CLAIMS`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct Claims {
-    voices: BTreeMap<Run, (Time, BTreeSet<Run>)>,
+    reporters: BTreeMap<Run, (Time, BTreeSet<Run>)>,
 }
 
 impl Claims {
-    /// Notes one more report, which counts if `voice` is an elder; returns the number of those, and the time since the
+    /// Notes one more report, which counts if `reporter` is an elder; returns the number of those, and the time since the
     /// first report.
-    fn heard(&mut self, now: Time, claimed: Run, voice: Option<Run>) -> (usize, Duration) {
-        if self.voices.len() >= MAX_CLAIMS && !self.voices.contains_key(&claimed) {
-            self.voices.pop_first();
+    fn heard(&mut self, now: Time, claimed: Run, reporter: Option<Run>) -> (usize, Duration) {
+        if self.reporters.len() >= MAX_CLAIMS && !self.reporters.contains_key(&claimed) {
+            self.reporters.pop_first();
         }
-        let (since, voices) = self.voices.entry(claimed).or_insert_with(|| (now, BTreeSet::new()));
-        if voices.len() < VOICES {
-            voices.extend(voice);
+        let (since, reporters) = self.reporters.entry(claimed).or_insert_with(|| (now, BTreeSet::new()));
+        if reporters.len() < REPORTERS {
+            reporters.extend(reporter);
         }
-        (voices.len(), now.since(*since))
+        (reporters.len(), now.since(*since))
     }
 
     /// Forgets a claim that is settled.
     fn close(&mut self, claimed: Run) {
-        self.voices.remove(&claimed);
+        self.reporters.remove(&claimed);
     }
 }
 
@@ -90,14 +90,14 @@ impl Core {
     /// owner's own).
     pub(super) fn doubts(&mut self, slot: Slot, record: &Record, note: Option<Note>, from: Option<Slot>) -> bool {
         let Some(from) = from.filter(|_| matches!(self.phase, Phase::Up | Phase::Leaving)) else { return false };
-        let voice = self.view.record(from).run;
-        let is_own_word = voice == record.run || from == slot;
+        let reporter = self.view.record(from).run;
+        let is_own_word = reporter == record.run || from == slot;
         if is_own_word {
             let is_stray = self.homes.of(record.run).is_some();
             return (is_stray && self.doubts_incarnation(slot, record)) || self.doubts_own_move(slot, record);
         }
         if self.doubts_incarnation(slot, record) {
-            self.counters.drop(Drop::Implausible);
+            self.counters.drop(DropReason::Implausible);
             return true;
         }
         let held = self.view.record(slot);
@@ -114,9 +114,9 @@ impl Core {
             (true, _) if record.status == Status::Left(LeaveReason::Forced) => {
                 !self.believes_removal(slot, record, from)
             }
-            (true, true) if !is_same_address => self.doubts_move(slot, record, voice, from),
-            (false, true) => self.doubts_successor(slot, record, note, voice, from),
-            (false, false) => self.doubts_obituary(slot, record, note),
+            (true, true) if !is_same_address => self.doubts_move(slot, record, reporter, from),
+            (false, true) => self.doubts_successor(slot, record, note, reporter, from),
+            (false, false) => self.doubts_death_report(slot, record, note),
             _ => false,
         }
     }
@@ -126,14 +126,14 @@ impl Core {
         let held = self.view.record(slot);
         let is_same_run = held.run == record.run;
         let jump = record.incarnation.saturating_sub(held.incarnation);
-        if jump <= FREE_JUMP {
+        if jump <= UNLIMITED_INCARNATION_JUMP {
             return false;
         }
         let (most, interval) =
             if is_same_run { (MAX_HEARSAY_JUMP, HEARSAY_JUMP_INTERVAL) } else { (MAX_RUN_JUMP, RUN_JUMP_INTERVAL) };
-        let errands = self.view.entry(slot).peer.errands();
+        let rare = self.view.entry(slot).peer.rare();
         let is_rated = is_same_run || jump > MAX_HEARSAY_JUMP;
-        if jump > most || (is_rated && !is_due(self.now, errands.last_jump, interval)) {
+        if jump > most || (is_rated && !is_due(self.now, rare.last_jump, interval)) {
             let held = self.view.record(slot);
             if is_same_run {
                 let address = held.address;
@@ -146,14 +146,14 @@ impl Core {
             return true;
         }
         if is_rated {
-            self.view.peer_mut(slot).errands_mut().last_jump = Some(self.now);
+            self.view.peer_mut(slot).rare_mut().last_jump = Some(self.now);
         }
         false
     }
 
     /// Asks the run that is reported live, which can say so itself.
     fn ask_claimant(&mut self, record: &Record) {
-        self.counters.drop(Drop::Implausible);
+        self.counters.drop(DropReason::Implausible);
         self.ask_if_live(record);
     }
 
@@ -174,7 +174,7 @@ impl Core {
             return false;
         }
         if held.run == record.run {
-            self.view.peer_mut(slot).errands_mut().announced = Some((record.address, self.now));
+            self.view.peer_mut(slot).rare_mut().announced = Some((record.address, self.now));
         }
         self.ask_claimant(record);
         true
@@ -182,14 +182,14 @@ impl Core {
 
     /// Returns true if a member reported a short while ago, from its known address, that it is at this one.
     pub(in crate::core) fn has_announced(&self, slot: Slot, address: SocketAddr) -> bool {
-        let announced = self.view.entry(slot).peer.errands().announced;
+        let announced = self.view.entry(slot).peer.rare().announced;
         announced.is_some_and(|(at, since)| at == address && self.now.since(since) < ANNOUNCEMENT_MEMORY)
     }
 
     /// Doubts that a known run has moved. An observer asks the run at the new address, where it proves that, and tells
     /// the run at the old one: if it is still there, it refutes. A node that does not observe it has no part in such a
     /// proof, and needs two voices, as does a node to which nothing at the held address was proven.
-    fn doubts_move(&mut self, slot: Slot, record: &Record, voice: Run, from: Slot) -> bool {
+    fn doubts_move(&mut self, slot: Slot, record: &Record, reporter: Run, from: Slot) -> bool {
         if self.observes(slot) {
             if self.questions.allow(self.now, record.address, false) {
                 self.ask_who(record.address);
@@ -199,12 +199,12 @@ impl Core {
                 return true;
             }
         }
-        let voice = self.is_elder_beside_others(from).then_some(voice);
-        let (voices, _) = self.claims.heard(self.now, record.run, voice);
-        if voices >= VOICES {
+        let reporter = self.is_elder_beside_others(from).then_some(reporter);
+        let (reporters, _) = self.claims.heard(self.now, record.run, reporter);
+        if reporters >= REPORTERS {
             self.claims.close(record.run);
         }
-        voices < VOICES
+        reporters < REPORTERS
     }
 
     /// Doubts that a run that is held as gone is live. A newcomer may report that of any run: the run is asked at its
@@ -223,7 +223,7 @@ impl Core {
         if home != record.address && self.questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);
         }
-        self.counters.drop(Drop::Unproven);
+        self.counters.drop(DropReason::Unproven);
         true
     }
 
@@ -231,7 +231,7 @@ impl Core {
     /// observer that does not hear it believes the report; a node that does not observe it needs two voices. If the
     /// other run is reported at the holder's own address, as after a restart, the process there is asked for its
     /// record.
-    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, voice: Run, from: Slot) -> bool {
+    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, reporter: Run, from: Slot) -> bool {
         let is_same_address = self.view.record(slot).address == record.address;
         if self.observes(slot) {
             let is_heard = self.is_heard_lately(slot);
@@ -242,9 +242,9 @@ impl Core {
             }
             return is_heard;
         }
-        let voice = self.is_elder(from).then_some(voice);
-        let (voices, said_for) = self.claims.heard(self.now, record.run, voice);
-        let is_believed = voices >= VOICES;
+        let reporter = self.is_elder(from).then_some(reporter);
+        let (reporters, said_for) = self.claims.heard(self.now, record.run, reporter);
+        let is_believed = reporters >= REPORTERS;
         if is_believed {
             self.claims.close(record.run);
         } else if is_same_address && said_for >= SUCCESSOR_PATIENCE {
@@ -256,7 +256,7 @@ impl Core {
     /// Asks the process at the address where one run of a name lived, and where another one is reported live now, for
     /// its record. If it is still the holder, it raises its incarnation above the reported one.
     fn ask_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
-        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.tell_of_rival(slot, record, note);
             self.ask_who(record.address);
         }
@@ -264,7 +264,7 @@ impl Core {
 
     /// Doubts a report that another run of this name died, in a record that supersedes the holder's: the holder, if it
     /// is live, raises its incarnation above that.
-    fn doubts_obituary(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
+    fn doubts_death_report(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
         if self.observes(slot) {
             if !self.is_heard_lately(slot) {
                 return false;
@@ -273,7 +273,7 @@ impl Core {
         }
         let (now, patience) = (self.now, record.suspect_timeout());
         let peer = self.view.peer_mut(slot);
-        let since = peer.errands().contradicted_since.unwrap_or(now);
+        let since = peer.rare().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));
         now.since(since) < patience
     }
@@ -287,8 +287,8 @@ impl Core {
 
     /// Tells a member of a record that others report under its name.
     pub(in crate::core) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
-        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
             let mut packet = self.packet_to(slot);
             packet.push_update(note, record);
             self.send_to(slot, packet);
@@ -303,15 +303,15 @@ mod tests {
     #[test]
     fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
         let mut claims = Claims::default();
-        let mut voices = |claimed, voice| claims.heard(Time::ORIGIN, Run(claimed), Some(Run(voice))).0;
+        let mut reporters = |claimed, reporter| claims.heard(Time::ORIGIN, Run(claimed), Some(Run(reporter))).0;
         let most = MAX_CLAIMS as u64;
         for claimed in 1..=most {
-            assert_eq!(voices(claimed, 9_001), 1);
+            assert_eq!(reporters(claimed, 9_001), 1);
         }
-        assert_eq!(voices(1, 9_002), VOICES, "all of them are remembered");
-        assert_eq!(voices(most + 1, 9_001), 1);
-        assert_eq!(voices(1, 9_002), 1, "one gave way, and needs two voices again");
-        assert_eq!(voices(most + 1, 9_002), VOICES);
-        assert_eq!(claims.voices.len(), MAX_CLAIMS);
+        assert_eq!(reporters(1, 9_002), REPORTERS, "all of them are remembered");
+        assert_eq!(reporters(most + 1, 9_001), 1);
+        assert_eq!(reporters(1, 9_002), 1, "one gave way, and needs two voices again");
+        assert_eq!(reporters(most + 1, 9_002), REPORTERS);
+        assert_eq!(claims.reporters.len(), MAX_CLAIMS);
     }
 }

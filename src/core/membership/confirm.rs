@@ -152,7 +152,7 @@ impl Core {
         self.timers.cancel(Timer::Confirm(ticket));
         let Some(open) = self.confirmations.open.remove(&ticket) else { return };
         match open.purpose {
-            Purpose::Leaving => self.say_left(0),
+            Purpose::Leaving => self.announce_left(0),
             Purpose::Left => self.stop(StopReason::Left),
             Purpose::Removal(ticket) => {
                 let held_by = open.by.len();

@@ -19,7 +19,7 @@
 //!
 //! Invariants:
 //! - No member that answers, and none that this node or an elder observes, leaves on the word of newcomers; and any
-//!   other only on that of [`DEPARTURE_VOICES`] or more.
+//!   other only on that of [`DEPARTURE_REPORTERS`] or more.
 //! - At most [`MAX_DEPARTURES`] reports are kept, one for each member.
 //!
 //! Must not know: other reasons for doubt (see `belief`).
@@ -29,9 +29,9 @@ use std::sync::Arc;
 
 use rand::seq::IndexedRandom;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{
-    DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_VOICES, DEPARTURE_WITNESSES, MAX_DEPARTURES,
+    DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_REPORTERS, DEPARTURE_WITNESSES, MAX_DEPARTURES,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
@@ -50,7 +50,7 @@ pub(in crate::core) struct Departures {
 struct Said {
     record: Arc<Record>,
     note: Option<Note>,
-    /// The members that report it: at most [`DEPARTURE_VOICES`].
+    /// The members that report it: at most [`DEPARTURE_REPORTERS`].
     by: BTreeSet<Run>,
     since: Time,
 }
@@ -71,7 +71,7 @@ impl Departures {
             if kept.record.incarnation == said.record.incarnation && said.record.supersedes(&kept.record) {
                 (kept.record, kept.note) = (said.record, said.note);
             }
-            if kept.by.len() < DEPARTURE_VOICES {
+            if kept.by.len() < DEPARTURE_REPORTERS {
                 kept.by.extend(said.by);
             }
             return Some(false);
@@ -119,7 +119,7 @@ impl Core {
                 }
             }
             Some(false) => {}
-            None => self.counters.drop(Drop::TableFull),
+            None => self.counters.drop(DropReason::TableFull),
         }
         true
     }
@@ -128,7 +128,7 @@ impl Core {
     pub(in crate::core) fn review_departure(&mut self, run: Run) {
         let Some(said) = self.departures.said.get(&run) else { return };
         let (since, record) = (said.since, Arc::clone(&said.record));
-        let are_few = said.by.len() < DEPARTURE_VOICES;
+        let are_few = said.by.len() < DEPARTURE_REPORTERS;
         let is_open = |slot: &Slot| {
             let held = self.view.record(*slot);
             is_here_or_down(held.status) && record.supersedes(held)
@@ -143,10 +143,10 @@ impl Core {
             if record.status == Status::Leaving {
                 // A leaving member is live, and says so itself.
                 self.departures.said.remove(&run);
-                return self.counters.drop(Drop::Unproven);
+                return self.counters.drop(DropReason::Unproven);
             }
             // Every member has reported it as Down by then.
-            let accused_since = self.view.entry(subject).peer.errands().accused_since.unwrap_or(since);
+            let accused_since = self.view.entry(subject).peer.rare().accused_since.unwrap_or(since);
             let decide_at = accused_since.max(since) + DEPARTURE_PATIENCE;
             if self.now < decide_at {
                 return self.timers.set(Timer::Departure(run), decide_at);
@@ -174,7 +174,7 @@ impl Core {
         let is_known_better = self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard);
         if is_known_better || are_few || self.is_deaf() {
             self.departures.said.remove(&run);
-            return self.counters.drop(Drop::Unproven);
+            return self.counters.drop(DropReason::Unproven);
         }
         self.believe_departure(subject);
     }

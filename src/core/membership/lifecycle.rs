@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::confirm::Purpose;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Durable, Notice, Output, Reply, StopReason, Ticket};
 use crate::core::limits::{
-    CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, WIDE_JUMP_INTERVAL,
+    CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, LARGE_JUMP_INTERVAL,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status, Tags, is_reachable};
 use crate::core::time::Time;
@@ -67,8 +67,8 @@ impl Core {
     pub(in crate::core) fn exceed_earlier_run(&mut self, incarnation: u64) -> bool {
         if !self.is_plausible(incarnation) {
             let is_far = incarnation > self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP);
-            if is_far || !is_due(self.now, self.incarnation.jumped_at, WIDE_JUMP_INTERVAL) {
-                self.counters.drop(Drop::Implausible);
+            if is_far || !is_due(self.now, self.incarnation.jumped_at, LARGE_JUMP_INTERVAL) {
+                self.counters.drop(DropReason::Implausible);
                 return false;
             }
             self.incarnation.jumped_at = Some(self.now);
@@ -145,7 +145,7 @@ impl Core {
     ) -> bool {
         if run != self.run {
             // Meant for the process that had this address before.
-            self.counters.drop(Drop::Unasked);
+            self.counters.drop(DropReason::Unasked);
             return false;
         }
         if status == Status::Left(LeaveReason::Forced) {
@@ -157,7 +157,7 @@ impl Core {
             return true;
         }
         if !self.is_plausible(incarnation) {
-            self.counters.drop(Drop::Implausible);
+            self.counters.drop(DropReason::Implausible);
             return false;
         }
         match self.phase {
@@ -173,7 +173,7 @@ impl Core {
                 }
                 self.refute(incarnation);
             }
-            Phase::Leaving => self.say_left(incarnation),
+            Phase::Leaving => self.announce_left(incarnation),
             Phase::Stopped => return false,
         }
         true
@@ -274,12 +274,12 @@ impl Core {
     /// Carries out the command to leave. A leader hands over first.
     pub(in crate::core) fn leave(&mut self) {
         if !self.hand_over() {
-            self.say_goodbye();
+            self.begin_leaving();
         }
     }
 
     /// Leaves: Leaving, then Left, each confirmed by a few peers, each with an end.
-    pub(in crate::core) fn say_goodbye(&mut self) {
+    pub(in crate::core) fn begin_leaving(&mut self) {
         match self.phase {
             Phase::Joining(_) => self.stop(StopReason::Left),
             Phase::Up => {
@@ -294,7 +294,7 @@ impl Core {
     }
 
     /// Leaving → Left, at this incarnation at least.
-    pub(super) fn say_left(&mut self, incarnation: u64) {
+    pub(super) fn announce_left(&mut self, incarnation: u64) {
         if self.me().status != Status::Leaving {
             return;
         }

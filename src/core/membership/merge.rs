@@ -16,13 +16,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{MAX_DAMPING, MAX_MEMBERS, TOLD_INTERVAL};
 use crate::core::member::{DetectionMethod, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Peer, Slot, Tie, View, is_due};
+use crate::core::view::{Peer, Slot, AddressOrigin, View, is_due};
 use crate::core::wire::Note;
 
 /// The parts of a replaced record that are still needed.
@@ -54,8 +54,8 @@ impl Core {
             return None;
         }
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
-        if is_old || self.tombstones.cover(&record) {
-            self.counters.drop(Drop::Outdated);
+        if is_old || self.tombstones.covers(&record) {
+            self.counters.drop(DropReason::Outdated);
             if !is_old && from.is_some() {
                 // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
                 self.ask_if_live(&record);
@@ -67,8 +67,8 @@ impl Core {
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
-                if record.status == Status::Suspect && self.is_behind() {
-                    self.counters.drop(Drop::Outdated);
+                if record.status == Status::Suspect && self.may_be_delayed() {
+                    self.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
                     if self.doubts(slot, &record, note, from) {
                         return self.view.get(slot).map(|entry| entry.hash);
@@ -91,12 +91,12 @@ impl Core {
             return None;
         }
         if note.is_some_and(|note| note.age() >= self.settings.reap_after) {
-            self.counters.drop(Drop::Outdated);
+            self.counters.drop(DropReason::Outdated);
             return None;
         }
         if let Some(note) = note
             && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
-            && !self.is_behind()
+            && !self.may_be_delayed()
         {
             self.compare_notes(slot, note);
         }
@@ -107,21 +107,21 @@ impl Core {
     fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
         if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
             // One process has one name.
-            self.counters.drop(Drop::Malformed);
+            self.counters.drop(DropReason::Malformed);
             return None;
         }
         if self.joiners.is_ahead_of(&record) {
             // It is listed as joining at a higher incarnation, and incarnations never fall.
-            self.counters.drop(Drop::Outdated);
+            self.counters.drop(DropReason::Outdated);
             return None;
         }
         if self.view.len() >= MAX_MEMBERS {
-            self.counters.drop(Drop::TableFull);
+            self.counters.drop(DropReason::TableFull);
             return None;
         }
         self.counters.updates_merged += 1;
-        self.attention.heard(self.now);
-        self.tombstones.lift(&record.id);
+        self.local_health.heard(self.now);
+        self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
@@ -129,7 +129,7 @@ impl Core {
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
-        self.acquaintance.meet(self.now, slot);
+        self.arrivals.note_arrival(self.now, slot);
         self.date_accusation(slot, None);
         self.reobserve(slot);
         self.watch(slot);
@@ -153,11 +153,11 @@ impl Core {
         {
             return self.tell_accused(slot, &record);
         }
-        let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(held, slot, &record, note));
-        if is_hasty && held.status == Status::Suspect && held.incarnation == record.incarnation {
+        let skipped_suspicion = note.is_some_and(|note| !is_new_run && self.skipped_suspicion(held, slot, &record, note));
+        if skipped_suspicion && held.status == Status::Suspect && held.incarnation == record.incarnation {
             return;
         }
-        let (record, hash) = if is_hasty {
+        let (record, hash) = if skipped_suspicion {
             let record = Arc::new(record.with_status(Status::Suspect));
             let hash = record.hash();
             (record, hash)
@@ -165,7 +165,7 @@ impl Core {
             (record, hash)
         };
         if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
-            return self.counters.drop(Drop::Malformed);
+            return self.counters.drop(DropReason::Malformed);
         }
         self.counters.updates_merged += 1;
         let sign = self.now - note.map_or_else(Default::default, Note::age);
@@ -177,13 +177,13 @@ impl Core {
         let peer = if is_new_run {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
-            self.acquaintance.meet(self.now, slot);
+            self.arrivals.note_arrival(self.now, slot);
             self.keepsakes.forget(held.run);
             self.homes.forget(held.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
-            if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
-                peer.errands_mut().last_jump = Some(jump);
+            if let Some(jump) = self.view.entry(slot).peer.rare().last_jump {
+                peer.rare_mut().last_jump = Some(jump);
             }
             Some(peer)
         } else {
@@ -212,12 +212,12 @@ impl Core {
         let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
         let has_raised = self.view.record(slot).incarnation > held.incarnation;
-        let was_removed = was_forced || (has_raised && self.evicted.contains_key(&held.run));
-        if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(self.now, held.run) {
+        let was_removed = was_forced || (has_raised && self.removed_runs.contains_key(&held.run));
+        if was_removed && !is_new_run && !has_left && !self.removals.count_refutation(self.now, held.run) {
             // It refuted before it was told: the removal holds for the whole run, whatever is reported of it meanwhile.
-            self.remind_evicted(slot, held.incarnation);
+            self.remind_removed(slot, held.incarnation);
         } else if was_removed || is_new_run || has_left {
-            self.evicted.remove(&held.run);
+            self.removed_runs.remove(&held.run);
         }
     }
 
@@ -225,30 +225,30 @@ impl Core {
     /// may be any process: all state about it is dropped.
     fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
         let peer = self.view.peer_mut(slot);
-        let is_proven = std::mem::replace(&mut peer.tie, Tie::Told) == Tie::Reminded;
-        if peer.errands().announced.is_some() {
-            peer.errands_mut().announced = None;
+        let is_proven = std::mem::replace(&mut peer.address_origin, AddressOrigin::Hearsay) == AddressOrigin::JustProven;
+        if peer.rare().announced.is_some() {
+            peer.rare_mut().announced = None;
         }
         let is_home = self.homes.of(held.run) == Some(record.address);
         if is_proven || is_home {
             self.homes.forget(held.run);
         }
         if is_proven {
-            peer.tie = Tie::Plain;
+            peer.address_origin = AddressOrigin::Proven;
             self.keepsakes.moved(held.run, record.address);
             return is_home.then(|| Peer::new(sign));
         }
         self.keepsakes.forget(held.run);
-        self.acquaintance.meet(self.now, slot);
+        self.arrivals.note_arrival(self.now, slot);
         let was_gone = matches!(held.status, Status::Down | Status::Left(_));
         if was_gone && !is_home {
             self.homes.leave(held.run, held.address);
         }
         was_gone.then(|| {
             let mut peer = Peer::new(sign);
-            peer.tie = Tie::Stray;
-            if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
-                peer.errands_mut().last_jump = Some(jump);
+            peer.address_origin = AddressOrigin::Unproven;
+            if let Some(jump) = self.view.entry(slot).peer.rare().last_jump {
+                peer.rare_mut().last_jump = Some(jump);
             }
             peer
         })
@@ -280,7 +280,7 @@ impl Core {
         if !(is_contradicted && is_accusation && is_held_up) {
             return false;
         }
-        let since = peer.errands().contradicted_since.unwrap_or(now);
+        let since = peer.rare().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));
         now.since(since) < timing.suspect_timeout()
     }
@@ -291,22 +291,22 @@ impl Core {
     ///
     /// A node that heard nobody for a while, and is heard again, reports every member as dead; those that know better
     /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
-    fn is_hasty(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
+    fn skipped_suspicion(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
         let is_heard_out = held.incarnation == record.incarnation
-            && self.heard_out_at(slot).is_some_and(|heard_out_at| heard_out_at <= self.now);
+            && self.refutation_deadline(slot).is_some_and(|refutation_deadline| refutation_deadline <= self.now);
         is_about_silence && is_obituary && !is_heard_out
     }
 
     /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
     /// time between a suspicion and its confirmation that any accuser leaves (see `flapping`).
-    pub(in crate::core) fn heard_out_at(&self, slot: Slot) -> Option<Time> {
+    pub(in crate::core) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        Some(entry.peer.errands().accused_since? + spare / (1 << MAX_DAMPING))
+        Some(entry.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
     }
 
     /// Notes the time since which a member is held as accused, or gone, at its incarnation.
@@ -327,15 +327,15 @@ impl Core {
         if !self.observes(slot) {
             return;
         }
-        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
             // This node does not accuse it.
             self.object(slot, record.incarnation);
         }
     }
 
     /// Records this node's own verdict about a member.
-    pub(in crate::core) fn pronounce(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
+    pub(in crate::core) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
         let held = Arc::clone(self.view.record(slot));
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
@@ -402,7 +402,7 @@ impl Core {
     /// Spreads the update after any change of a member's record.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
-        if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_kept(slot) {
+        if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
             self.gossiping.recent.note(slot);
             self.flood_news(slot, from);
         }
@@ -431,16 +431,16 @@ impl Core {
         let now = self.now;
         let peer = self.view.peer_mut(slot);
         let ours = peer.last_sign;
-        let errands = peer.errands();
-        if errands.accused_since.is_none_or(|since| now.since(since) > tolerance) {
+        let rare = peer.rare();
+        if rare.accused_since.is_none_or(|since| now.since(since) > tolerance) {
             return;
         }
         if theirs > ours + tolerance {
             peer.last_sign = theirs;
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
-        if differs && status == Status::Suspect && is_due(now, errands.last_passed_on, heartbeat) {
-            peer.errands_mut().last_passed_on = Some(now);
+        if differs && status == Status::Suspect && is_due(now, rare.last_passed_on, heartbeat) {
+            peer.rare_mut().last_passed_on = Some(now);
             self.gossiping.recent.note(slot);
             self.flood_news(slot, None);
         }

@@ -29,4 +29,4 @@ pub(in crate::core) use confirm::Confirmations;
 pub(in crate::core) use departures::Departures;
 pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
-pub(in crate::core) use removal::{Acquaintance, Removals};
+pub(in crate::core) use removal::{Arrivals, Removals};

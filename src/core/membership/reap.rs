@@ -9,7 +9,7 @@ use crate::core::view::Slot;
 impl Core {
     /// Removes a member from the view for good.
     pub(in crate::core) fn reap(&mut self, slot: Slot) {
-        self.tombstones.bury(self.now, self.view.record(slot));
+        self.tombstones.insert(self.now, self.view.record(slot));
         self.drop_from_view(slot);
     }
 
@@ -26,7 +26,7 @@ impl Core {
         self.reobserve(slot);
         self.changed_at = self.now;
         let previous = Some(std::sync::Arc::clone(&record));
-        self.evicted.remove(&record.run);
+        self.removed_runs.remove(&record.run);
         self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }
 }

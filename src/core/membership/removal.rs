@@ -6,12 +6,12 @@
 //!
 //! - A removal of a live member is accepted from an *elder* alone. At most [`MAX_REMOVALS`] are accepted from one of
 //!   them in [`REMOVALS_INTERVAL`], and the operator can read who sent them.
-//! - A member that is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there
+//! - A member that is told that it was removed stops when [`REMOVAL_REPORTERS`] elders say so (more than half, if there
 //!   are fewer). It asks for their word: a member that holds it as removed tells it so with every answer. A member that
 //!   has just joined, and that has seeds among the members, also needs one of these to say so: it cannot tell elders
 //!   from others that have just joined.
 //! - A member that was told so by too few refutes it; a member that held it as removed and reads [`MAX_REMINDERS`]
-//!   refutations in a row takes the removal back, and believes no other one for [`EVICTION_MEMORY`]. A member that does
+//!   refutations in a row takes the removal back, and believes no other one for [`REMOVAL_MEMORY`]. A member that does
 //!   not believe a removal, and hears of it again, tells its subject.
 //!
 //! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or that is a seed and
@@ -33,11 +33,11 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
-    EVICTION_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
-    OBJECTION_INTERVAL, REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
+    REMOVAL_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_REMOVED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
+    OBJECTION_INTERVAL, REMOVAL_OBJECTION, REMOVAL_REPORTERS, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
@@ -52,7 +52,7 @@ const ROUNDS: u8 = 20;
 
 /// The times at which members came.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Acquaintance {
+pub(in crate::core) struct Arrivals {
     up_since: Option<Time>,
     /// True if this node was there before its cluster, or found it at the same moment as others.
     is_founder: bool,
@@ -77,14 +77,14 @@ impl Moment {
     }
 }
 
-impl Acquaintance {
+impl Arrivals {
     /// Notes that this node is Up: the members that are there now came before it.
     pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool) {
         *self = Self { up_since: Some(now), is_founder, young: Vec::new() };
     }
 
     /// Notes the time at which a new run came.
-    pub(super) fn meet(&mut self, now: Time, slot: Slot) {
+    pub(super) fn note_arrival(&mut self, now: Time, slot: Slot) {
         if let Some(up_since) = self.up_since {
             let place = slot as usize;
             if self.young.len() <= place {
@@ -137,37 +137,37 @@ impl Acquaintance {
 #[derive(Debug, Default)]
 pub(in crate::core) struct Removals {
     told: BTreeMap<Run, (Time, u32)>,
-    voices: BTreeMap<Run, u64>,
+    reporters: BTreeMap<Run, u64>,
     rounds: u8,
     /// The highest incarnation at which this node was told that it was removed, since it last refuted that.
     said: u64,
     /// Time at which to object to each removal that is not believed, if it is heard of again. At most [`MAX_CLAIMS`].
     doubted: BTreeMap<Run, Time>,
     /// The number of refutations since by each run that is held as removed, and the time of the last one. At most
-    /// [`MAX_EVICTED`].
+    /// [`MAX_REMOVED`].
     refuted: BTreeMap<Run, (u8, Time)>,
 }
 
 impl Removals {
     /// Notes a refutation, at a higher incarnation, by a run that is held as removed; returns true if there were so
     /// many that it is believed.
-    pub(super) fn is_refuted(&mut self, now: Time, run: Run) -> bool {
-        if self.refuted.len() >= MAX_EVICTED && !self.refuted.contains_key(&run) {
+    pub(super) fn count_refutation(&mut self, now: Time, run: Run) -> bool {
+        if self.refuted.len() >= MAX_REMOVED && !self.refuted.contains_key(&run) {
             self.refuted.pop_first();
         }
         let (times, last) = self.refuted.entry(run).or_insert((0, now));
-        if now.since(*last) >= EVICTION_MEMORY {
+        if now.since(*last) >= REMOVAL_MEMORY {
             *times = 0;
         }
         (*times, *last) = (times.saturating_add(1), now);
         *times > MAX_REMINDERS
     }
 
-    /// Returns true if a removal was taken back within [`EVICTION_MEMORY`], since its subject had refuted it so often.
+    /// Returns true if a removal was taken back within [`REMOVAL_MEMORY`], since its subject had refuted it so often.
     /// Otherwise two nodes that hold it as removed would go on to persuade each other in turn.
     fn was_refuted(&self, now: Time, run: Run) -> bool {
         let refuted = self.refuted.get(&run);
-        refuted.is_some_and(|(times, last)| *times > MAX_REMINDERS && now.since(*last) < EVICTION_MEMORY)
+        refuted.is_some_and(|(times, last)| *times > MAX_REMINDERS && now.since(*last) < REMOVAL_MEMORY)
     }
 
     pub(in crate::core) fn forget(&mut self, run: Run) {
@@ -180,12 +180,12 @@ impl Core {
     /// Returns true if a member has been known for a while, or is at an address where this node was told to look for
     /// members.
     pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
-        self.acquaintance.is_settled(self.now, slot) || self.is_contact(slot)
+        self.arrivals.is_settled(self.now, slot) || self.is_contact(slot)
     }
 
     /// Returns true if a member came before this node, or long ago.
     pub(in crate::core) fn is_known_for_long(&self, slot: Slot) -> bool {
-        self.acquaintance.came(self.now, slot).is_none()
+        self.arrivals.came(self.now, slot).is_none()
     }
 
     /// Returns true if a member is at an address where this node was told to look for members, and has proven that
@@ -201,7 +201,7 @@ impl Core {
 
     /// Returns true if this node has been Up for so short a while that no member is known for longer.
     pub(in crate::core) fn is_new_here(&self) -> bool {
-        self.acquaintance.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
+        self.arrivals.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
     }
 
     /// Returns true if a member's word counts about the life and death of others.
@@ -209,7 +209,7 @@ impl Core {
         if self.is_elder_beside_others(slot) {
             return true;
         }
-        let came = |slot: Slot| self.acquaintance.came(self.now, slot);
+        let came = |slot: Slot| self.arrivals.came(self.now, slot);
         let mine = came(slot);
         let is_before = |other: &Slot| *other != slot && (self.is_elder_beside_others(*other) || came(*other) < mine);
         self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
@@ -217,7 +217,7 @@ impl Core {
 
     /// Returns true if a member is an elder for another reason than being among the first [`MIN_ELDERS`].
     pub(super) fn is_elder_beside_others(&self, slot: Slot) -> bool {
-        self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot)
+        self.arrivals.is_elder(self.now, slot) || self.is_contact(slot)
     }
 
     fn elders(&self) -> Vec<Slot> {
@@ -233,12 +233,12 @@ impl Core {
             doubted.pop_first();
         }
         let due_at = *doubted.entry(record.run).or_insert(now + REMOVAL_OBJECTION);
-        let is_due = is_due(now, self.view.entry(subject).peer.errands().last_told, TOLD_INTERVAL);
+        let is_due = is_due(now, self.view.entry(subject).peer.rare().last_told, TOLD_INTERVAL);
         if now < due_at || !is_due {
             return;
         }
         self.removals.doubted.insert(record.run, now + OBJECTION_INTERVAL);
-        self.view.peer_mut(subject).errands_mut().last_told = Some(now);
+        self.view.peer_mut(subject).rare_mut().last_told = Some(now);
         self.object(subject, record.incarnation);
     }
 
@@ -247,7 +247,7 @@ impl Core {
     pub(super) fn object(&mut self, subject: Slot, incarnation: u64) {
         let (run, incarnation) = (self.view.record(subject).run, incarnation + 1);
         let mut packet = self.packet_to(subject);
-        packet.push(&Message::Told { run, incarnation, status: Status::Up, age_ms: 0 });
+        packet.push(&Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 });
         self.send_to(subject, packet);
     }
 
@@ -276,19 +276,19 @@ impl Core {
     /// Forgets old evictions: a member that was not heard after it refuted, and so was not told, is let off.
     pub(in crate::core) fn forget_old_evictions(&mut self) {
         let now = self.now;
-        self.evicted.retain(|_, (_, since)| now.since(*since) < EVICTION_MEMORY);
+        self.removed_runs.retain(|_, (_, since)| now.since(*since) < REMOVAL_MEMORY);
     }
 
     /// Removes a removed run again: it has refuted at a higher incarnation, was told, and is still here. It is removed
     /// at that incarnation, so that every member that it asks knows.
     pub(in crate::core) fn evict_again(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
-        let is_told = self.view.entry(slot).peer.errands().last_told.is_some_and(|last| self.now > last);
-        let is_due = is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL);
+        let is_told = self.view.entry(slot).peer.rare().last_told.is_some_and(|last| self.now > last);
+        let is_due = is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
-        let is_recent = |(_, since): (u64, Time)| self.now.since(since) < EVICTION_MEMORY;
-        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some_and(is_recent) {
-            self.pronounce(slot, Status::Left(LeaveReason::Forced), DetectionMethod::HeartbeatTimeout);
+        let is_recent = |(_, since): (u64, Time)| self.now.since(since) < REMOVAL_MEMORY;
+        if is_told && is_due && !has_left && self.removed_runs.remove(&run).is_some_and(is_recent) {
+            self.record_verdict(slot, Status::Left(LeaveReason::Forced), DetectionMethod::HeartbeatTimeout);
         }
     }
 
@@ -300,17 +300,17 @@ impl Core {
         }
         let Some(by) = by else { return };
         if !self.is_plausible(incarnation) {
-            return self.counters.drop(Drop::Implausible);
+            return self.counters.drop(DropReason::Implausible);
         }
         self.removals.said = self.removals.said.max(incarnation);
         if self.is_elder(by) {
             let by = self.view.record(by).run;
-            if self.removals.voices.len() >= REMOVAL_VOICES && !self.removals.voices.contains_key(&by) {
-                self.removals.voices.pop_first();
+            if self.removals.reporters.len() >= REMOVAL_REPORTERS && !self.removals.reporters.contains_key(&by) {
+                self.removals.reporters.pop_first();
             }
-            self.removals.voices.insert(by, incarnation);
+            self.removals.reporters.insert(by, incarnation);
             // An elder that never says so, dead or a liar, keeps this node no longer.
-            let are_enough = self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES);
+            let are_enough = self.removals.reporters.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_REPORTERS);
             if are_enough && self.is_vouched_for() {
                 return self.obey();
             }
@@ -324,7 +324,7 @@ impl Core {
     /// every member is an elder, even one that came a moment before it; but its seeds are those that its operator
     /// named.
     fn is_vouched_for(&self) -> bool {
-        let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
+        let says_so = |slot: &Slot| self.removals.reporters.contains_key(&self.view.record(*slot).run);
         let mut seeds = self.live_contacts().peekable();
         !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| self.is_contact(slot) && says_so(&slot))
     }
@@ -338,7 +338,7 @@ impl Core {
     pub(in crate::core) fn ask_about_removal(&mut self) {
         if self.removals.rounds >= ROUNDS {
             let said = std::mem::take(&mut self.removals.said);
-            self.removals.voices.clear();
+            self.removals.reporters.clear();
             self.removals.rounds = 0;
             if matches!(self.phase, Phase::Up) {
                 self.refute(said.max(self.me().incarnation));
@@ -347,11 +347,11 @@ impl Core {
         }
         self.removals.rounds += 1;
         let mut others = self.elders();
-        others.retain(|slot| !self.removals.voices.contains_key(&self.view.record(*slot).run));
-        let mut asked: BTreeSet<Slot> = others.sample(&mut self.rng, REMOVAL_VOICES).copied().collect();
+        others.retain(|slot| !self.removals.reporters.contains_key(&self.view.record(*slot).run));
+        let mut asked: BTreeSet<Slot> = others.sample(&mut self.rng, REMOVAL_REPORTERS).copied().collect();
         if self.is_new_here() {
-            let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
-            asked.extend(self.live_contacts().filter(|slot| !says_so(slot)).take(REMOVAL_VOICES));
+            let says_so = |slot: &Slot| self.removals.reporters.contains_key(&self.view.record(*slot).run);
+            asked.extend(self.live_contacts().filter(|slot| !says_so(slot)).take(REMOVAL_REPORTERS));
         }
         for slot in asked {
             let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
@@ -372,22 +372,22 @@ mod tests {
         let mut removals = Removals::default();
         let (run, mut now) = (Run(7), Time::ORIGIN);
         for _ in 0..MAX_REMINDERS {
-            assert!(!removals.is_refuted(now, run) && !removals.was_refuted(now, run));
+            assert!(!removals.count_refutation(now, run) && !removals.was_refuted(now, run));
             now = now + Duration::from_secs(2);
         }
-        assert!(removals.is_refuted(now, run), "it spoke up so often");
-        let later = now + EVICTION_MEMORY;
+        assert!(removals.count_refutation(now, run), "it spoke up so often");
+        let later = now + REMOVAL_MEMORY;
         assert!(removals.was_refuted(later - Duration::from_millis(1), run), "whoever says so");
         assert!(!removals.was_refuted(later, run));
-        assert!(!removals.is_refuted(later, run), "the next removal is another story");
+        assert!(!removals.count_refutation(later, run), "the next removal is another story");
     }
 
     #[test]
     fn so_many_refutations_are_counted_and_no_more() {
         let mut removals = Removals::default();
-        for run in 0..=MAX_EVICTED as u64 {
-            removals.is_refuted(Time::ORIGIN, Run(run));
+        for run in 0..=MAX_REMOVED as u64 {
+            removals.count_refutation(Time::ORIGIN, Run(run));
         }
-        assert_eq!(removals.refuted.len(), MAX_EVICTED);
+        assert_eq!(removals.refuted.len(), MAX_REMOVED);
     }
 }

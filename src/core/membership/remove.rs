@@ -5,7 +5,7 @@
 
 use super::confirm::Purpose;
 use crate::core::doors::{CommandError, Reply, Ticket};
-use crate::core::limits::{CONFIRM_TIMEOUT, MAX_EVICTED};
+use crate::core::limits::{CONFIRM_TIMEOUT, MAX_REMOVED};
 use crate::core::member::{DetectionMethod, LeaveReason, NodeId, Status};
 use crate::core::view::Slot;
 use crate::core::wire::Message;
@@ -18,7 +18,7 @@ impl Core {
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
                 if !matches!(self.view.record(slot).status, Status::Left(_)) {
-                    self.pronounce(slot, forced, DetectionMethod::HeartbeatTimeout);
+                    self.record_verdict(slot, forced, DetectionMethod::HeartbeatTimeout);
                     self.tell_evicted(slot);
                 }
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
@@ -53,12 +53,12 @@ impl Core {
 
     /// Reminds a removed member that is still there, and has raised its incarnation meanwhile: it is told until it
     /// obeys.
-    pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
-        if self.evicted.len() >= MAX_EVICTED {
-            self.evicted.pop_first();
+    pub(super) fn remind_removed(&mut self, slot: Slot, incarnation: u64) {
+        if self.removed_runs.len() >= MAX_REMOVED {
+            self.removed_runs.pop_first();
         }
-        self.evicted.insert(self.view.record(slot).run, (incarnation, self.now));
-        self.view.peer_mut(slot).errands_mut().last_told = None;
+        self.removed_runs.insert(self.view.record(slot).run, (incarnation, self.now));
+        self.view.peer_mut(slot).rare_mut().last_told = None;
         self.tell_evicted(slot);
     }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Numbers;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
@@ -307,22 +307,22 @@ impl Core {
         }
         if self.view.slot_of_run(message.run).is_none() {
             // Perhaps known in a moment: it is not marked, and is asked for when somebody holds it then.
-            return self.drop_message(Drop::UnknownRun);
+            return self.drop_message(DropReason::UnknownRun);
         }
         match self.messaging.broadcasts.judge(message.run, message.number) {
             Sight::Seen | Sight::Behind => return self.counters.messages.duplicate += 1,
             Sight::Far if from != message.run => {
                 if !self.messaging.broadcasts.is_far_for_two(from, message.run, message.number) {
-                    return self.drop_message(Drop::Jumped);
+                    return self.drop_message(DropReason::Jumped);
                 }
             }
             Sight::Far | Sight::New => {}
         }
         if !self.messaging.allowances.spend(now, from, message.payload.len()) {
-            return self.drop_message(Drop::RateLimited);
+            return self.drop_message(DropReason::RateLimited);
         }
         if !self.messaging.broadcasts.has_room_for(message.run, now) {
-            return self.drop_message(Drop::TableFull);
+            return self.drop_message(DropReason::TableFull);
         }
         if !self.messaging.broadcasts.mark(message.run, message.number, now) {
             return self.counters.messages.duplicate += 1;
@@ -330,7 +330,7 @@ impl Core {
         self.messaging.repair.came(id);
         if self.messaging.up_since.is_none_or(|since| age > now.since(since)) {
             // It was said before this node was there.
-            return self.drop_message(Drop::Outdated);
+            return self.drop_message(DropReason::Outdated);
         }
         let (topic, payload) = (message.topic.clone(), message.payload.clone());
         self.take(id, Kept { topic, payload, since: now, age, from: Some(from) });
@@ -342,7 +342,7 @@ impl Core {
         let from = self.view.record(slot).id.clone();
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         let is_large = kept.is_large();
-        self.counters.messages.evicted += self.messaging.broadcasts.keep(id, kept);
+        self.counters.messages.removed_runs += self.messaging.broadcasts.keep(id, kept);
         self.spread_soon(id, is_large);
         self.repair_later();
         if self.messaging.called.contains(id) {
@@ -359,7 +359,7 @@ impl Core {
     }
 
     /// A copy of a message is not taken, and is not counted as a duplicate.
-    pub(super) fn drop_message(&mut self, reason: Drop) {
+    pub(super) fn drop_message(&mut self, reason: DropReason) {
         self.counters.messages.dropped += 1;
         self.counters.drop(reason);
     }

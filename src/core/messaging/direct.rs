@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Delivery, DeliveryKind, Direct, Reply, Ticket};
 use crate::core::envelope::MessageId;
 use crate::core::limits::{BROADCAST_LIFE, DIRECT_MEMORY, DIRECT_SWEEP, MAX_DIRECT_BLOCKS};
@@ -114,14 +114,14 @@ impl Core {
         self.counters.messages.received += 1;
         let now = self.now;
         if matches!(self.phase, Phase::Leaving | Phase::Stopped) {
-            self.drop_message(Drop::WrongState);
+            self.drop_message(DropReason::WrongState);
             return Err(CommandError::Leaving);
         }
         if !id.is_broadcast() || !(1..=MessageId::MAX_NUMBER).contains(&id.number()) {
-            self.drop_message(Drop::Malformed);
+            self.drop_message(DropReason::Malformed);
             return Err(CommandError::NoBroadcast { id });
         }
-        let from = self.origin_of(id, from).inspect_err(|_| self.drop_message(Drop::Claimed))?;
+        let from = self.origin_of(id, from).inspect_err(|_| self.drop_message(DropReason::Claimed))?;
         let sight = self.messaging.broadcasts.judge(id.run, id.number());
         let was_seen = matches!(sight, Sight::Seen | Sight::Behind) || self.messaging.called.contains(id);
         if id.run == self.run || age > BROADCAST_LIFE || was_seen {
@@ -130,15 +130,15 @@ impl Core {
         }
         if age > now.since(self.messaging.born_at) {
             // It was said before this process was there.
-            self.drop_message(Drop::Outdated);
+            self.drop_message(DropReason::Outdated);
             return Ok(false);
         }
         if !self.messaging.allowances.spend(now, Run::NOBODY, payload.len()) {
-            self.drop_message(Drop::RateLimited);
+            self.drop_message(DropReason::RateLimited);
             return Err(CommandError::Busy);
         }
         if !self.messaging.called.insert(id, now) {
-            self.drop_message(Drop::TableFull);
+            self.drop_message(DropReason::TableFull);
             return Err(CommandError::Busy);
         }
         self.timers.set_by(Timer::RepairMessages, now + DIRECT_MEMORY);

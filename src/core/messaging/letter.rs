@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::Numbers;
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
@@ -292,12 +292,12 @@ impl Core {
         let (run, now) = (self.view.record(sender).run, self.now);
         if way == Way::Datagrams {
             // Not from a link: its sender would not get the receipt, and has no business here.
-            return self.drop_message(Drop::WrongState);
+            return self.drop_message(DropReason::WrongState);
         }
         let Some(sight) =
             self.messaging.letters.window(run, letter.number, now).map(|window| window.judge(letter.number))
         else {
-            return self.drop_message(Drop::TableFull);
+            return self.drop_message(DropReason::TableFull);
         };
         if !sight.is_new() {
             // Its receipt was lost.
@@ -305,10 +305,10 @@ impl Core {
             return self.send_receipt(sender, way, letter.number);
         }
         if !self.messaging.allowances.spend(now, run, letter.payload.len()) {
-            return self.drop_message(Drop::RateLimited);
+            return self.drop_message(DropReason::RateLimited);
         }
         if !self.open_letter(sender, letter.clone()) {
-            return self.drop_message(Drop::TableFull);
+            return self.drop_message(DropReason::TableFull);
         }
         if let Some(window) = self.messaging.letters.window(run, letter.number, now) {
             window.accept(letter.number);
@@ -349,7 +349,7 @@ impl Core {
     fn answered(&mut self, run: Run, to: u64, payload: Payload) {
         let is_awaited = |pending: &Pending| pending.to == run && matches!(pending.purpose, Purpose::Ask { .. });
         if !self.messaging.letters.pending.get(&to).is_some_and(is_awaited) {
-            return self.drop_message(Drop::Unasked);
+            return self.drop_message(DropReason::Unasked);
         }
         self.timers.cancel(Timer::Letter(to));
         let Some(pending) = self.messaging.letters.remove(to) else { return };

@@ -27,7 +27,7 @@
 //! - A message is delivered at most once: its number is marked in its origin's window first. What a window no longer tells
 //!   apart is a duplicate, and so is every broadcast older than [`BROADCAST_LIFE`]: a window may be forgotten when all that
 //!   it has seen is older than that.
-//! - Only members say anything here (see `standing`), and only of origins that are in the view. **Who relays a broadcast is
+//! - Only members say anything here (see `senders`), and only of origins that are in the view. **Who relays a broadcast is
 //!   known; who wrote it is not proven**: a member can say something in another's name, or hide it under a number that it
 //!   used first. What it can do is bounded by its allowance, by the numbers that one who relays is believed, and by the
 //!   windows' bounds. A letter comes over its sender's own link, and is the sender's.

@@ -19,7 +19,7 @@ use rand::seq::IndexedRandom;
 use super::broadcast::Kept;
 use super::spread::spans_of;
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::envelope::MessageId;
 use crate::core::limits::{
     BROADCAST_LIFE, MAX_CARRIED_SPANS, MAX_SPANS, MAX_WANTED, MAX_WANTS, MESSAGE_WINDOW, REPAIR_AFTER, REPAIR_PACKETS,
@@ -214,7 +214,7 @@ impl Core {
     /// A member lacks these.
     pub(in crate::core) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         if !self.view.entry(slot).peer.proven {
-            return self.counters.drop(Drop::Unproven);
+            return self.counters.drop(DropReason::Unproven);
         }
         let wanted: Vec<MessageId> =
             spans.iter().flat_map(|span| self.messaging.broadcasts.kept_in(*span)).take(MAX_WANTS).collect();
@@ -231,7 +231,7 @@ impl Core {
                 continue;
             }
             if !self.messaging.allowances.spend(self.now, run, message.payload.len()) {
-                self.counters.drop(Drop::RateLimited);
+                self.counters.drop(DropReason::RateLimited);
                 break;
             }
             let message = Message::Broadcast(Box::new(message));

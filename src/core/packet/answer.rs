@@ -9,11 +9,11 @@
 use std::net::SocketAddr;
 
 use super::receive::Sender;
-use super::standing::Standing;
+use super::senders::SenderKind;
 use super::stranger::Introduction;
 use super::way::Way;
-use crate::core::counters::Drop;
-use crate::core::election::Founded;
+use crate::core::counters::DropReason;
+use crate::core::election::ElectorateReport;
 use crate::core::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use crate::core::member::{NodeId, Record, Status};
 use crate::core::view::{Slot, View, is_due};
@@ -27,7 +27,7 @@ pub(super) struct Answer {
     /// The way of the packet.
     pub(super) way: Way,
     /// The sender's standing, now that the packet is read so far.
-    pub(super) standing: Standing,
+    pub(super) kind: SenderKind,
     pub(super) is_reply: bool,
     pub(super) acks: Vec<Nonce>,
     pub(super) introduce: Option<Nonce>,
@@ -60,7 +60,7 @@ pub(super) struct Answer {
     /// Word of a sender that looks for a cluster on who is to found it.
     pub(super) seeking: Option<Seeking>,
     /// Word of the sender on its cluster's electorate, before it welcomes us.
-    pub(super) founded: Option<Founded>,
+    pub(super) founded: Option<ElectorateReport>,
     /// The packet asked whom this node holds under a name: one packet is answered once.
     pub(super) has_asked_for_holder: bool,
     /// The packet asked for a change of the electorate: one packet asks once.
@@ -74,10 +74,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn new(standing: Standing, way: Way) -> Self {
+    pub(super) fn new(kind: SenderKind, way: Way) -> Self {
         Self {
             way,
-            standing,
+            kind,
             is_reply: false,
             acks: Vec::new(),
             introduce: None,
@@ -122,15 +122,15 @@ impl Core {
         let is_live = self.view.record(slot).status.is_live();
         let differs = is_live && self.compare(slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
-        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
+        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.rare().last_answer, ANSWER_INTERVAL);
         let mut confirmed: Vec<u64> =
             answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
         if !confirmed.is_empty() && !self.may_confirm() {
             confirmed.clear();
         }
         let is_proven = peer.proven;
-        if !is_proven && !is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL) {
-            return self.counters.drop(Drop::RateLimited);
+        if !is_proven && !is_due(self.now, peer.rare().last_answer, ANSWER_INTERVAL) {
+            return self.counters.drop(DropReason::RateLimited);
         }
         let is_needed = with_updates
             || answer.myself
@@ -139,7 +139,7 @@ impl Core {
             || !answer.acks.is_empty()
             || !answer.testimony.is_empty()
             || !confirmed.is_empty()
-            || self.owes_word_to(slot);
+            || self.must_be_told(slot);
         if !is_needed {
             return;
         }
@@ -170,7 +170,7 @@ impl Core {
             self.push_recent_updates(&mut packet, u32::MAX);
         }
         if with_updates || !is_proven {
-            self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
+            self.view.peer_mut(slot).rare_mut().last_answer = Some(self.now);
         }
         if packet.len() <= sender.bytes || is_proven {
             self.send_by(sender.way, slot, packet);
@@ -180,12 +180,12 @@ impl Core {
     /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
     pub(super) fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
         if answer.stranger {
-            self.counters.drop(Drop::UnknownRun);
+            self.counters.drop(DropReason::UnknownRun);
         }
         if self.answer_proven(sender, answer) {
             return;
         }
-        let is_of_nobody_known = !matches!(answer.standing, Standing::Claimed(_));
+        let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
         let is_ignored = answer.stranger && is_of_nobody_known && !matches!(self.phase, Phase::Joining(_));
         if answer.introduce.is_none() && !is_ignored {
             return;
@@ -198,7 +198,7 @@ impl Core {
         let may_know = is_introduction || is_expected;
         let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
         if !limit.allow(self.now, sender.from, is_expected) {
-            return self.counters.drop(Drop::RateLimited);
+            return self.counters.drop(DropReason::RateLimited);
         }
         let nonce = self.prover.nonce(sender.from, self.now);
         let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
@@ -211,10 +211,10 @@ impl Core {
     /// Somebody calls in the name of a member that is held as gone: if it is that member, it may refute this. It believes
     /// it, since it called this node's own address.
     fn push_word_by_call(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
-        let Standing::Claimed(slot) = answer.standing else { return };
+        let SenderKind::ClaimsMember(slot) = answer.kind else { return };
         let record = self.view.record(slot);
         if matches!(sender.way, Way::Link(_)) && matches!(record.status, Status::Suspect | Status::Down) {
-            packet.push(&Message::Told {
+            packet.push(&Message::HeldStatus {
                 run: record.run,
                 incarnation: record.incarnation,
                 status: record.status,
@@ -232,13 +232,13 @@ impl Core {
             self.push_reminder(&mut packet, sender.from);
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
-            self.push_unreachable(&mut packet, sender, answer.standing, answer.advertised, nonce);
+            self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
         }
         match answer.introduction {
-            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from, false) => {
+            Some(Introduction::Tombstoned { incarnation }) if self.burials.allow(self.now, sender.from, false) => {
                 let nonce = self.prover.nonce(sender.from, self.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
-                packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
+                packet.push(&Message::HeldStatus { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
                 if self.burials.allow(self.now, sender.from, false) {
@@ -249,7 +249,7 @@ impl Core {
                 let Record { run, incarnation, status, .. } = **self.view.record(newer);
                 if run == sender.run {
                     // It may hold this node at another address, too, and then takes no news from here.
-                    packet.push(&Message::Told { run, incarnation, status, age_ms: 0 });
+                    packet.push(&Message::HeldStatus { run, incarnation, status, age_ms: 0 });
                 } else {
                     self.push_update(&mut packet, newer);
                 }

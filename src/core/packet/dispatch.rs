@@ -12,11 +12,11 @@ use super::answer::Answer;
 use super::inbox::News;
 use super::receive::Sender;
 use super::stranger::Introduction;
-use crate::core::counters::Drop;
-use crate::core::election::Word;
+use crate::core::counters::DropReason;
+use crate::core::election::ElectionMessage;
 use crate::core::member::{LeaveReason, Status};
 use crate::core::view::Slot;
-use crate::core::wire::{Confirmation, Heartbeat, Led, Message, Nonce, ViewPart};
+use crate::core::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
 use crate::core::{Core, Phase};
 
 impl Core {
@@ -37,7 +37,7 @@ impl Core {
             _ => true,
         };
         if !is_first {
-            return self.counters.drop(Drop::RateLimited);
+            return self.counters.drop(DropReason::RateLimited);
         }
         match message {
             Message::Reply => answer.is_reply = true,
@@ -60,7 +60,7 @@ impl Core {
             Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
             Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
-            Message::Founded(founded) if matches!(self.phase, Phase::Joining(_)) => answer.founded = Some(founded),
+            Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => answer.founded = Some(founded),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => {
                 self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
@@ -74,12 +74,12 @@ impl Core {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
-                self.counters.drop(Drop::RateLimited);
+                self.counters.drop(DropReason::RateLimited);
             }
             Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
-            Message::Told { run, incarnation, status, age_ms }
+            Message::HeldStatus { run, incarnation, status, age_ms }
                 if answer.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
             {
@@ -154,14 +154,14 @@ impl Core {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
             Message::Keepsake { keepsake } => self.given_keepsake(slot, keepsake),
-            Message::Told { run, incarnation, status, age_ms } => {
+            Message::HeldStatus { run, incarnation, status, age_ms } => {
                 let age = Duration::from_millis(age_ms);
                 answer.myself |= self.told(Some(slot), run, (incarnation, status), age);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
             Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
-            Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
-            Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
+            Message::LastHeard { run } => answer.testimony.extend(self.answer_last_heard(run)),
+            Message::HeardAt { run, age_ms } => self.last_heard_answered(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
@@ -169,28 +169,28 @@ impl Core {
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
             Message::Unheard => self.told_unheard(slot),
-            Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
-            Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
-            Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
+            Message::Election(ref word) => self.hear_voter(slot, ElectionMessage::clone(word)),
+            Message::LeaderClaim(ref led) => self.receive_leader_claim(slot, LeaderClaim::clone(led)),
+            Message::LeaderRenewal(ref renewal) => self.receive_leader_renewal(slot, renewal),
             Message::WhoLeads => self.tell_who_leads(slot),
-            Message::Founded(founded) if self.counts_in_leadership(slot) => self.hear_founded(sender.run, founded),
-            Message::Founded(_) => self.counters.drop(Drop::Unproven),
+            Message::ElectorateReport(founded) if self.counts_in_leadership(slot) => self.receive_electorate_report(sender.run, founded),
+            Message::ElectorateReport(_) => self.counters.drop(DropReason::Unproven),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
             Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {
-                self.counters.drop(Drop::RateLimited);
+                self.counters.drop(DropReason::RateLimited);
             }
             Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
             Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
-            Message::LeaseWord(ref word) => self.hear_lease_word(slot, word),
+            Message::LeaseUpdate(ref word) => self.hear_lease_update(slot, word),
             Message::Broadcast(ref broadcast) => self.heard_broadcast(slot, broadcast),
             Message::HaveBroadcasts(ref spans) => self.told_of_broadcasts(slot, spans),
             Message::WantBroadcasts(ref spans) => self.asked_for_broadcasts(slot, spans),
             Message::Letter(ref letter) => self.heard_letter(slot, answer.way, letter),
             Message::Receipt { number } => self.heard_receipt(slot, number),
-            Message::Page { .. } => self.counters.drop(Drop::Unasked),
+            Message::Page { .. } => self.counters.drop(DropReason::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
-            _ => self.counters.drop(Drop::WrongState),
+            _ => self.counters.drop(DropReason::WrongState),
         }
     }
 
@@ -200,7 +200,7 @@ impl Core {
             self.view.peer_mut(slot).proven = true;
             self.is_in_contact(slot, self.now);
         } else {
-            self.counters.drop(Drop::Unasked);
+            self.counters.drop(DropReason::Unasked);
         }
     }
 }

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{MAX_SHARED_VERSIONS, MAX_STRANGER_MESSAGES};
 use crate::core::member::Record;
 use crate::core::view::Slot;
@@ -122,7 +122,7 @@ impl Core {
     ) -> Result<(), PacketError> {
         self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
         if !messages.is_over() {
-            self.counters.drop(Drop::Unread);
+            self.counters.drop(DropReason::Unread);
         }
         Ok(())
     }

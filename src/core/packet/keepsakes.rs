@@ -1,6 +1,6 @@
 //! Keepsakes: the proof of a member that it is at another address by now.
 //!
-//! A run is a name that every member knows (see `standing`), and silence proves nothing: a member that stands still for
+//! A run is a name that every member knows (see `senders`), and silence proves nothing: a member that stands still for
 //! a moment answers no question. So each member gives each of its observers a secret to return, once, at its proven
 //! address:
 //!
@@ -33,7 +33,7 @@ use crate::core::Core;
 use crate::core::limits::{KEEPSAKE_INTERVAL, MAX_KEEPSAKE_QUESTIONS, MAX_KEEPSAKES};
 use crate::core::member::Run;
 use crate::core::time::Time;
-use crate::core::view::{Slot, Tie, is_due};
+use crate::core::view::{Slot, AddressOrigin, is_due};
 use crate::core::wire::{Message, Nonce, PacketBuilder};
 
 /// The keepsakes that others gave to this node, by their runs.
@@ -166,7 +166,7 @@ impl Core {
     pub(super) fn is_reminded(&self, run: Run, from: SocketAddr, keepsake: Nonce) -> bool {
         let Some(slot) = self.view.slot_of_run(run) else { return false };
         let entry = self.view.entry(slot);
-        let may_return = entry.peer.tie == Tie::Stray || self.is_unproven_here(slot);
+        let may_return = entry.peer.address_origin == AddressOrigin::Unproven || self.is_unproven_here(slot);
         let is_for = |address| self.prover.keepsake(run, address) == keepsake;
         let is_for_home = self.homes.of(run).is_some_and(is_for);
         is_for(entry.record.address) || is_for_home || (may_return && is_for(from))
@@ -174,13 +174,13 @@ impl Core {
 
     /// Returns true if a member came to its address a short while ago, and did not prove to this node that it did.
     pub(in crate::core) fn is_unproven_here(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.tie != Tie::Plain && !self.is_known_for_long(slot)
+        self.view.entry(slot).peer.address_origin != AddressOrigin::Proven && !self.is_known_for_long(slot)
     }
 
     /// Returns true if a member was gone at its old address, and appeared at another one a short while ago without a
     /// proof.
     pub(in crate::core) fn is_stray(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.tie == Tie::Stray && !self.is_known_for_long(slot)
+        self.view.entry(slot).peer.address_origin == AddressOrigin::Unproven && !self.is_known_for_long(slot)
     }
 }
 

@@ -10,7 +10,7 @@
 //! | one packet: judged, read, acted on | `receive` |
 //! | its messages, handed to the rooms | `dispatch` |
 //! | what goes back to its sender | `answer` |
-//! | a sender's standing: a member, or a stranger that perhaps claims to be one | `standing` |
+//! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders` |
 //! | the messages of the packet at hand | `inbox` |
 //! | the contents of every packet to a member, and its greatest size | `send` |
 //! | addresses that proved to be their owner's | `proof` |
@@ -29,15 +29,15 @@ mod proof;
 mod rates;
 mod receive;
 mod send;
-mod standing;
+mod senders;
 mod stranger;
 mod way;
 
 pub(in crate::core) use inbox::{Inbox, News, Versions};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{Expected, NoticeRate, Questions, Turns};
+pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, Questions, PerKeyRate};
 pub(in crate::core) use receive::Sender;
-pub(in crate::core) use standing::{Standing, Standings};
+pub(in crate::core) use senders::{SenderKind, Senders};
 pub(in crate::core) use stranger::{Introduction, Newcomer};
 pub(in crate::core) use way::Way;

@@ -16,7 +16,7 @@ use crate::core::time::Time;
 
 /// Limits each key to one turn in an interval, and all keys to so many.
 #[derive(Debug)]
-pub(in crate::core) struct Turns<K> {
+pub(in crate::core) struct PerKeyRate<K> {
     interval: Duration,
     most: usize,
     began: Option<Time>,
@@ -24,7 +24,7 @@ pub(in crate::core) struct Turns<K> {
     before: BTreeMap<K, Time>,
 }
 
-impl<K: Ord> Turns<K> {
+impl<K: Ord> PerKeyRate<K> {
     pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
         Self { interval, most, began: None, taken: BTreeMap::new(), before: BTreeMap::new() }
     }
@@ -68,14 +68,14 @@ impl Host {
 /// A share of turns: a whole interval's at once, and then one by one, so that no host takes them all in its first
 /// moment (the generic cell rate algorithm: ITU-T I.371).
 #[derive(Debug, Clone, Copy, Default)]
-struct Share {
+struct CellRate {
     spent_until: Option<Time>,
 }
 
-impl Share {
-    fn after_one(self, now: Time, most: usize) -> Option<Share> {
+impl CellRate {
+    fn after_one(self, now: Time, most: usize) -> Option<CellRate> {
         let next = self.spent_until.unwrap_or(now).max(now) + QUESTION_INTERVAL / most as u32;
-        (next.since(now) <= QUESTION_INTERVAL).then_some(Share { spent_until: Some(next) })
+        (next.since(now) <= QUESTION_INTERVAL).then_some(CellRate { spent_until: Some(next) })
     }
 
     fn is_whole(self, now: Time) -> bool {
@@ -88,9 +88,9 @@ impl Share {
 pub(in crate::core) struct Questions {
     per_host: usize,
     in_all: usize,
-    places: Turns<SocketAddr>,
-    hosts: BTreeMap<Host, Share>,
-    all: Share,
+    places: PerKeyRate<SocketAddr>,
+    hosts: BTreeMap<Host, CellRate>,
+    all: CellRate,
 }
 
 impl Questions {
@@ -112,8 +112,8 @@ impl Questions {
     fn new(per_host: usize, in_all: usize) -> Self {
         // Addresses that this node contacted come on top; and a whole share may be used just before an interval's
         // turns.
-        let places = Turns::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
-        Self { per_host, in_all, places, hosts: BTreeMap::new(), all: Share::default() }
+        let places = PerKeyRate::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
+        Self { per_host, in_all, places, hosts: BTreeMap::new(), all: CellRate::default() }
     }
 
     /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
@@ -143,13 +143,13 @@ impl Questions {
 /// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member
 /// named.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Expected {
+pub(in crate::core) struct ContactedAddresses {
     began: Option<Time>,
     lately: BTreeMap<SocketAddr, Time>,
     before: BTreeMap<SocketAddr, Time>,
 }
 
-impl Expected {
+impl ContactedAddresses {
     pub(in crate::core) fn note(&mut self, now: Time, address: SocketAddr) {
         let is_full = self.lately.len() >= MAX_CONTACTED && !self.lately.contains_key(&address);
         if is_full || self.began.is_none_or(|began| now.since(began) >= CONTACT_MEMORY) {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn contacts_are_remembered_for_a_while_and_are_few() {
-        let mut contacted = Expected::default();
+        let mut contacted = ContactedAddresses::default();
         contacted.note(at(0), address(1));
         assert!(contacted.contains(at(1), address(1)));
         assert!(!contacted.contains(Time::ORIGIN + CONTACT_MEMORY, address(1)));

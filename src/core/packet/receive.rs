@@ -1,7 +1,7 @@
 //! Packets in: whom they are from, whether that is believed, and who handles what they say.
 //!
 //! Invariants:
-//! - A packet of a member (see `standing`) with a fresh sequence number is a sign of life, whatever it says, unless the
+//! - A packet of a member (see `senders`) with a fresh sequence number is a sign of life, whatever it says, unless the
 //!   member has not heard this node for long (see `echo`); it never changes a status.
 //! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
 //!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
@@ -19,9 +19,9 @@ use std::net::SocketAddr;
 
 use super::answer::Answer;
 use super::inbox::{Inbox, Received};
-use super::standing::Standing;
+use super::senders::SenderKind;
 use super::way::Way;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output};
 use crate::core::member::{ProtocolRange, Run, Status};
 use crate::core::time::Time;
@@ -35,7 +35,7 @@ pub(in crate::core) struct Sender {
     pub(in crate::core) from: SocketAddr,
     pub(in crate::core) run: Run,
     /// Its standing with this node when the packet came.
-    pub(in crate::core) standing: Standing,
+    pub(in crate::core) kind: SenderKind,
     /// The way it came; answers go the same way.
     pub(in crate::core) way: Way,
     /// Size of the packet: no answer to an unproven address is larger.
@@ -48,8 +48,8 @@ impl Core {
         self.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
             let way = Way::Datagrams;
-            let standing = self.standing_of(header.run, from, way);
-            let sender = Sender { from, run: header.run, standing, way, bytes: bytes.len() };
+            let kind = self.sender_kind(header.run, from, way);
+            let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
             self.receive_packet(sender, header, messages)
         });
         if let Err(error) = taken {
@@ -88,24 +88,24 @@ impl Core {
             return Ok(false);
         }
         if sender.run == self.run {
-            self.counters.drop(Drop::Own);
+            self.counters.drop(DropReason::Own);
             self.read_few(messages, inbox)?;
             self.met_myself(sender.from, inbox);
             return Ok(false);
         }
-        if let Standing::Claimed(slot) = sender.standing
+        if let SenderKind::ClaimsMember(slot) = sender.kind
             && matches!(sender.way, Way::Datagrams)
         {
             self.read_few(messages.clone(), inbox)?;
             if self.brings_proof(slot, inbox) {
                 self.add_alias(slot, sender.from);
-                sender.standing = Standing::Member(slot);
+                sender.kind = SenderKind::Member(slot);
             } else if !self.is_awaited(sender) {
                 return Ok(true);
             }
         }
-        match sender.standing {
-            Standing::Member(slot) => {
+        match sender.kind {
+            SenderKind::Member(slot) => {
                 let arrived = self.arrived_at();
                 if sender.way == Way::Datagrams {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
@@ -160,8 +160,8 @@ impl Core {
         }
         match freshness {
             Freshness::Fresh => return true,
-            Freshness::Jumped => self.counters.drop(Drop::Jumped),
-            Freshness::Seen | Freshness::Old => self.counters.drop(Drop::Replayed),
+            Freshness::Jumped => self.counters.drop(DropReason::Jumped),
+            Freshness::Seen | Freshness::Old => self.counters.drop(DropReason::Replayed),
         }
         if freshness != Freshness::Seen {
             self.ask_for_restart(slot, sender.bytes);
@@ -172,11 +172,11 @@ impl Core {
     /// Does what a packet says, as far as its sender may say it, and answers.
     fn act_on(&mut self, sender: &Sender, header: Header, inbox: &mut Inbox) {
         for _ in 0..inbox.unknown {
-            self.counters.drop(Drop::UnknownMessage);
+            self.counters.drop(DropReason::UnknownMessage);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
-        let (standing, way) = (sender.standing, sender.way);
-        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::new(standing, way) };
+        let (kind, way) = (sender.kind, sender.way);
+        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::new(kind, way) };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -186,15 +186,15 @@ impl Core {
             if matches!(self.phase, Phase::Stopped) {
                 return;
             }
-            if !matches!(answer.standing, Standing::Member(_)) {
+            if !matches!(answer.kind, SenderKind::Member(_)) {
                 // It may have introduced itself, or said that it is Up.
-                answer.standing = self.standing_of(sender.run, sender.from, way);
+                answer.kind = self.sender_kind(sender.run, sender.from, way);
             }
         }
-        match (self.member(sender, &answer), answer.standing) {
+        match (self.member(sender, &answer), answer.kind) {
             (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
-            (None, Standing::Claimed(slot)) => {
-                self.claimed(slot, *sender, answer.probed);
+            (None, SenderKind::ClaimsMember(slot)) => {
+                self.handle_claim(slot, *sender, answer.probed);
                 self.answer_stranger(*sender, &answer);
             }
             (None, _) => self.answer_stranger(*sender, &answer),
@@ -203,23 +203,23 @@ impl Core {
 
     /// The member whose packet is at hand, if it is a member's and that is still held.
     pub(super) fn member(&self, sender: &Sender, answer: &Answer) -> Option<Slot> {
-        match answer.standing {
-            Standing::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
-            Standing::Claimed(_) | Standing::Stranger => None,
+        match answer.kind {
+            SenderKind::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
+            SenderKind::ClaimsMember(_) | SenderKind::Stranger => None,
         }
     }
 
     fn reject(&mut self, from: SocketAddr, error: PacketError) {
         match error {
-            PacketError::Malformed => self.counters.drop(Drop::Malformed),
-            PacketError::UnknownKey { .. } => self.counters.drop(Drop::UnknownKey),
+            PacketError::Malformed => self.counters.drop(DropReason::Malformed),
+            PacketError::UnknownKey { .. } => self.counters.drop(DropReason::UnknownKey),
             PacketError::Refused { speaks } => {
-                self.counters.drop(Drop::UnknownVersion);
+                self.counters.drop(DropReason::UnknownVersion);
                 // Of another kind than what seeds say: neither hides the other.
                 self.notice("refused version", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
             }
             PacketError::UnknownVersion { found } => {
-                self.counters.drop(Drop::UnknownVersion);
+                self.counters.drop(DropReason::UnknownVersion);
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
                 if self.refusals.allow(self.now, from, false) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
@@ -231,7 +231,7 @@ impl Core {
 
     /// Another cluster's packet is only ever answered by a refusal, and only read for one.
     fn receive_from_other_cluster(&mut self, sender: Sender, inbox: &Inbox) {
-        self.counters.drop(Drop::OtherCluster);
+        self.counters.drop(DropReason::OtherCluster);
         for message in inbox.messages() {
             match message {
                 Message::Refused { nonce, refusal } => return self.refused(sender, *nonce, refusal.clone()),
@@ -273,7 +273,7 @@ impl Core {
         if let Some(session) = &mut self.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);
         }
-        if !self.evicted.is_empty() {
+        if !self.removed_runs.is_empty() {
             self.evict_again(slot);
         }
         self.heard_directly(slot);

@@ -49,7 +49,7 @@ impl Core {
             self.push_probe(&mut packet, slot);
             packet.pad_to(MIN_PROBE_BYTES);
         }
-        self.push_word(&mut packet, slot);
+        self.push_told(&mut packet, slot);
         if self.detours.is_any() && self.detours.is_unheard(self.view.record(slot).run) {
             packet.push(&Message::Unheard);
         }
@@ -81,45 +81,45 @@ impl Core {
         if !proven {
             self.push_probe(&mut packet, slot);
         }
-        self.push_word(&mut packet, slot);
+        self.push_told(&mut packet, slot);
         packet
     }
 
     /// Tells the receiver the status that it is held as, if it must know.
-    fn push_word(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
-        if self.owes_word_to(slot) {
+        if self.must_be_told(slot) {
             let age_ms = self.age_ms(entry);
             let run = entry.record.run;
-            let (incarnation, status) = match self.evicted.get(&run) {
+            let (incarnation, status) = match self.removed_runs.get(&run) {
                 Some((incarnation, _)) => (*incarnation, Status::Left(LeaveReason::Forced)),
                 None => (entry.record.incarnation, entry.record.status),
             };
-            if packet.push(&Message::Told { run, incarnation, status, age_ms }) {
-                self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            if packet.push(&Message::HeldStatus { run, incarnation, status, age_ms }) {
+                self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
             }
         }
     }
 
     /// Returns true if a member should be told now that it is held as suspect or gone.
-    pub(in crate::core) fn owes_word_to(&self, slot: Slot) -> bool {
+    pub(in crate::core) fn must_be_told(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
         let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
         slot != View::ME
-            && (is_held_as_gone || self.evicted.contains_key(&record.run))
-            && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
+            && (is_held_as_gone || self.removed_runs.contains_key(&record.run))
+            && is_due(self.now, peer.rare().last_told, TOLD_INTERVAL)
     }
 
     /// Adds the record of a member, if it fits; adds nothing while this node's verdict about it is withheld: a node
     /// that does not know the member should learn of it only when it is known whether it is live.
     pub(in crate::core) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
-        self.is_kept(slot) || self.push_update(packet, slot)
+        self.is_withheld(slot) || self.push_update(packet, slot)
     }
 
     /// Adds the record of a member, if it fits; the member's own last record in place of a verdict that is withheld.
     pub(in crate::core) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
-        let fits = if self.is_kept(slot) {
+        let fits = if self.is_withheld(slot) {
             packet.push_update(None, &self.own_word_of(slot))
         } else {
             packet.push_update(self.note_on(entry), &entry.record)

@@ -29,7 +29,7 @@ pub(in crate::core) enum Introduction {
     /// The introduced node is in the view.
     Member,
     /// The introduced node is live, but has a tombstone here: it must be told, and refute.
-    Buried {
+    Tombstoned {
         /// The incarnation of the tombstone.
         incarnation: u64,
     },
@@ -48,6 +48,6 @@ impl Introduction {
 
     /// Returns true if its sender proved its address, and is not a member.
     pub(in crate::core) fn is_unlisted(self) -> bool {
-        matches!(self, Introduction::Buried { .. } | Introduction::Outdated { .. })
+        matches!(self, Introduction::Tombstoned { .. } | Introduction::Outdated { .. })
     }
 }

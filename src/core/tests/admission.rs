@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Birth, Input};
+use crate::core::doors::{CoreInit, Input};
 use crate::core::limits::{INCARNATION_STEP, MAX_ADMISSIONS_PER_HOST, MIN_QUESTION_BYTES};
 use crate::core::member::tests::record;
 use crate::core::member::{Run, Status, Tags};
@@ -139,7 +139,7 @@ fn a_crowd_of_one_host_joins_within_seconds() {
     let mut net = Net::new(Profile::Lan);
     let host = |port: u16| SocketAddr::from(([10, 0, 0, 1], 7_000 + port));
     for port in 0..300_u16 {
-        let birth = Birth {
+        let init = CoreInit {
             leadership: None,
             id: id(&format!("n{port}")),
             run: Run(0xff_0000 + u64::from(port)),
@@ -155,7 +155,7 @@ fn a_crowd_of_one_host_joins_within_seconds() {
             remembered: Vec::new(),
             random_seed: u64::from(port),
         };
-        net.add_birth(birth, vec![host(0)]);
+        net.add_birth(init, vec![host(0)]);
     }
     net.run_until(Duration::from_secs(4), "all agree", Net::all_agree);
 }

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
     GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS,
-    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
+    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS, MAX_PENDING_COMMANDS,
     MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, OBJECTION_INTERVAL,
     REMOVAL_OBJECTION, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
@@ -25,7 +25,7 @@ impl Alone {
     }
 
     fn drops(&self) -> u64 {
-        self.core.counters().dropped(Drop::TableFull)
+        self.core.counters().dropped(DropReason::TableFull)
     }
 
     fn status(&self, host: usize) -> Option<Status> {
@@ -70,7 +70,7 @@ fn is_objected_to(alone: &mut Alone, newcomer: &Record, host: usize) -> bool {
         assert!(packet.push_update(Some(note), &subject));
     });
     let (run, incarnation) = (subject.run, subject.incarnation + 1);
-    sent.contains(&(subject.address, Message::Told { run, incarnation, status: Status::Up, age_ms: 0 }))
+    sent.contains(&(subject.address, Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 }))
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn so_many_doubted_removals_are_remembered_and_one_more_takes_a_place() {
 
 #[test]
 fn so_many_members_are_asked_who_has_a_name() {
-    for (others, asked) in [(MAX_JURORS - 1, MAX_JURORS - 1), (MAX_JURORS, MAX_JURORS), (MAX_JURORS + 1, MAX_JURORS)] {
+    for (others, asked) in [(MAX_NAME_WITNESSES - 1, MAX_NAME_WITNESSES - 1), (MAX_NAME_WITNESSES, MAX_NAME_WITNESSES), (MAX_NAME_WITNESSES + 1, MAX_NAME_WITNESSES)] {
         let mut alone = Alone::with_teller();
         alone.told_of(0..others - 1, Status::Up);
         alone.outputs();

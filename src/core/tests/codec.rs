@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::merging::any_status;
 use super::net::{Net, address, id};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::Input;
 use crate::core::election::{
-    Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, Founded, Identity, Lineage, Renewal, Roster, Term,
-    Unchanged, ViewRef, Voter, VoterChange, Word,
+    Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, ElectorateReport, Identity, Lineage, Renewal, Roster, Term,
+    Unchanged, ViewRef, Voter, VoterChange, ElectionMessage,
 };
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
@@ -16,9 +16,9 @@ use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{
-    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseWord, Led, Letter,
-    Message, Nonce, Note, Packet, PacketBuilder, PacketError, Pulse, Purpose, Refusal, Seeking, Span, Update, ViewPart,
-    VoterWish, VotersChanged, WantView,
+    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseUpdate, LeaderClaim, Letter,
+    Message, Nonce, Note, Packet, PacketBuilder, PacketError, LeaderRenewal, Purpose, Refusal, Seeking, Span, Update, ViewPart,
+    VoterRequest, VotersChanged, WantView,
 };
 
 fn header() -> Header {
@@ -37,8 +37,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn word(body: Body) -> Word {
-    Word { from: Identity(1), lineage: Lineage(7), body }
+fn word(body: Body) -> ElectionMessage {
+    ElectionMessage { from: Identity(1), lineage: Lineage(7), body }
 }
 
 fn voter() -> Voter {
@@ -54,9 +54,9 @@ fn delta() -> Delta {
     Delta { base: Digest(1), added: names("new"), removed: names("old"), change: Some(VoterChange::Removed(voter())) }
 }
 
-fn founded() -> Founded {
+fn founded() -> ElectorateReport {
     let descent = Descent { lineage: Lineage(7), root: Lineage(8), began: Term::beginning_of(1, 300) };
-    Founded { descent, is_sure: true }
+    ElectorateReport { descent, is_sure: true }
 }
 
 fn topic(name: &str) -> Topic {
@@ -89,7 +89,7 @@ fn one_of_each() -> Vec<Message> {
         }),
         Message::Probe { nonce, doubted: true },
         Message::Ack { nonce },
-        Message::Told { run: Run(9), incarnation: 300, status: Status::Down, age_ms: 15_000 },
+        Message::HeldStatus { run: Run(9), incarnation: 300, status: Status::Down, age_ms: 15_000 },
         Message::WhoAreYou { nonce, echo: Some(nonce) },
         Message::IAm { nonce, record: up.clone() },
         Message::Join { nonce, record: joiner, cookie: Some(nonce) },
@@ -135,7 +135,7 @@ fn one_of_each() -> Vec<Message> {
             delta: Some(delta()),
             agreed: Some(reference()),
         })))),
-        Message::Led(Box::new(Led {
+        Message::LeaderClaim(Box::new(LeaderClaim {
             lineage: Lineage(7),
             root: Lineage(7),
             began: Term(0),
@@ -147,7 +147,7 @@ fn one_of_each() -> Vec<Message> {
             view: reference(),
             delta: Some(delta()),
         })),
-        Message::Pulse(Pulse {
+        Message::LeaderRenewal(LeaderRenewal {
             lineage: 0x0102_0304,
             term: Term(3),
             sequence: 9,
@@ -165,11 +165,11 @@ fn one_of_each() -> Vec<Message> {
             electorate: Some(Electorate::founded_by(vec![voter()])),
             change: Some(VoterChange::Added(voter())),
         })),
-        Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Add(id("d")) })),
-        Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Remove(id("a")) })),
+        Message::ChangeVoters(Box::new(ChangeVoters { nonce, request: VoterRequest::Add(id("d")) })),
+        Message::ChangeVoters(Box::new(ChangeVoters { nonce, request: VoterRequest::Remove(id("a")) })),
         Message::ChangeVoters(Box::new(ChangeVoters {
             nonce,
-            wish: VoterWish::Resign { term: Term(3), to: Some(id("b")) },
+            request: VoterRequest::Resign { term: Term(3), to: Some(id("b")) },
         })),
         changed(Ok(Electorate::founded_by(vec![voter()]))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
@@ -187,14 +187,14 @@ fn one_of_each() -> Vec<Message> {
         Message::WhoHolds { nonce, id: id("d") },
         Message::Holds { nonce, run: Some(Run(1)) },
         Message::Holds { nonce, run: None },
-        Message::Founded(founded()),
+        Message::ElectorateReport(founded()),
         Message::Keepsake { keepsake: nonce },
         Message::Reminder { keepsake: nonce },
-        Message::LeaseWord(Box::new(LeaseWord {
+        Message::LeaseUpdate(Box::new(LeaseUpdate {
             lease: id("l"),
             node: id("a"),
             term: 300,
-            kind: LeaseWord::RESIGN,
+            kind: LeaseUpdate::RESIGN,
             nonce: 7,
         })),
         Message::Broadcast(Box::new(Broadcast {
@@ -310,9 +310,9 @@ fn records_out_of_bounds_are_malformed() {
     let nobody = Electorate { lineage: Lineage(1), root: Lineage(1), began: Term(0), voters: Vec::new() };
     reject(changed(Ok(nobody.clone())));
     let descent = Descent { root: Lineage(7), ..founded().descent };
-    reject(Message::Founded(Founded { descent, is_sure: true }));
+    reject(Message::ElectorateReport(ElectorateReport { descent, is_sure: true }));
     reject(changed(Ok(Electorate { voters: vec![voter(), voter()], ..nobody })));
-    reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
+    reject(Message::HeldStatus { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
 }
 
 #[test]
@@ -420,10 +420,10 @@ fn ten_thousand_random_mutated_and_replayed_datagrams_of_strangers_change_nothin
     let core = &net.nodes[0].core;
     assert_eq!((core.fingerprint(), core.records().count()), before);
     let dropped = |reason| core.counters().dropped(reason) - counted.dropped(reason);
-    assert!(Drop::ALL.into_iter().map(dropped).sum::<u64>() >= 9_000, "nearly every one of them is counted");
+    assert!(DropReason::ALL.into_iter().map(dropped).sum::<u64>() >= 9_000, "nearly every one of them is counted");
     // The header is right, and so what they say is looked at.
-    let (read, strangers) = (dropped(Drop::Malformed), dropped(Drop::UnknownRun));
-    assert!(dropped(Drop::OtherCluster) < 500 && strangers > 2_000, "{read} malformed, {strangers} of strangers");
+    let (read, strangers) = (dropped(DropReason::Malformed), dropped(DropReason::UnknownRun));
+    assert!(dropped(DropReason::OtherCluster) < 500 && strangers > 2_000, "{read} malformed, {strangers} of strangers");
     net.run(std::time::Duration::from_secs(30));
     net.assert_all_up();
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Direct, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{BROADCAST_LIFE, DIRECT_MEMORY, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BLOCKS, MESSAGE_WINDOW};
@@ -107,7 +107,7 @@ fn nobody_is_called_as_another_member_is_or_as_the_node_itself() {
     let strange = MessageId::broadcast(STRANGER, 1);
     let forged = bring(&mut net, 1, direct(strange, Some(id("n1")), Duration::ZERO));
     assert_eq!(forged, Reply::Refused(CommandError::OtherOrigin { id: strange, node: id("n1") }));
-    assert_eq!(net.nodes[1].core.counters().dropped(Drop::Claimed), 2);
+    assert_eq!(net.nodes[1].core.counters().dropped(DropReason::Claimed), 2);
     let mine = net.nodes[1].core.me().run;
     assert_eq!(bring_number(&mut net, 1, mine, 1), KNOWN, "what it said itself");
     assert!(heard(&net, 1).is_empty());
@@ -163,7 +163,7 @@ fn what_is_too_old_is_a_duplicate_and_what_was_said_before_this_process_is_not_f
     let newcomer = net.add("late", 9, &[0]);
     net.run(ms(100));
     assert_eq!(bring(&mut net, newcomer, direct(number(3), None, ms(101))), KNOWN);
-    assert_eq!(net.nodes[newcomer].core.counters().dropped(Drop::Outdated), 1);
+    assert_eq!(net.nodes[newcomer].core.counters().dropped(DropReason::Outdated), 1);
     assert_eq!(bring(&mut net, newcomer, direct(number(4), None, ms(100))), NEW);
     assert_sums(&net);
 }
@@ -189,7 +189,7 @@ fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of() {
     }
     let before = net.nodes[0].messages.len();
     assert_eq!(bring_number(&mut net, 0, Run(1), 1), Reply::Refused(CommandError::Busy));
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::TableFull), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), 1);
     assert_eq!(net.nodes[0].messages.len(), before, "nothing was delivered that would not be recognised again");
     net.run(DIRECT_MEMORY - ms(10));
     assert_eq!(bring_number(&mut net, 0, STRANGER, 1), KNOWN, "still");
@@ -210,7 +210,7 @@ fn all_calls_together_have_the_allowance_of_one_member() {
         assert_eq!(bring(&mut net, 1, Direct { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
     }
     assert_eq!(bring_number(&mut net, 1, STRANGER, 5_000), Reply::Refused(CommandError::Busy));
-    assert_eq!(net.nodes[1].core.counters().dropped(Drop::RateLimited), 1);
+    assert_eq!(net.nodes[1].core.counters().dropped(DropReason::RateLimited), 1);
     say(&mut net, 0);
     net.run(ms(200));
     assert_eq!(heard(&net, 1).len(), most + 1, "and members have theirs");

@@ -6,10 +6,10 @@ use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
 use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
-use crate::core::election::{Alarm, ChangeError, Descent, Digest, Election, Founded, Lineage, Term, ViewRef};
+use crate::core::election::{Alarm, ChangeError, Descent, Digest, Election, ElectorateReport, Lineage, Term, ViewRef};
 use crate::core::limits::NEWCOMERS_HOLD_UP;
 use crate::core::settings::Profile;
-use crate::core::wire::{Led, Message};
+use crate::core::wire::{LeaderClaim, Message};
 
 /// Nodes that lead, as they say themselves.
 fn claims(net: &Net) -> Vec<usize> {
@@ -96,7 +96,7 @@ fn a_blank_voter_learns_of_the_electorate_before_it_is_up() {
     // Alone it would be an electorate at once.
     let new = net.add("n5", 5, &[0]);
     net.run_until(SECOND * 2, "up", |net| net.nodes[new].core.is_up());
-    assert!(net.nodes[new].core.election().expect("takes part").word_of_founded().is_some());
+    assert!(net.nodes[new].core.election().expect("takes part").electorate_report().is_some());
     assert_eq!(net.nodes[new].core.electorate(), None);
     run_with_one_leader(&mut net, SECOND * 20);
     leader(&net);
@@ -253,7 +253,7 @@ fn one_members_word_keeps_a_new_cluster_from_forming_only_until_it_is_removed() 
     let liar = Liar::new(2);
     let lineage = Lineage(0xbad);
     let (root, began) = (lineage, Term(0));
-    let founded = Message::Founded(Founded { descent: Descent { lineage, root, began }, is_sure: true });
+    let founded = Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began }, is_sure: true });
     liar.says(&mut net, 0, std::slice::from_ref(&founded));
     net.add("n2", 4, &[1]);
     for _ in 0..20 {
@@ -303,7 +303,7 @@ fn found_anew_after(lineage: u64) -> u64 {
     }
     net.run(SECOND * 10);
     let descent = Descent { lineage: Lineage(lineage), root, began: Term::beginning_of(1, 5) };
-    Liar::new(4).says(&mut net, 3, &[Message::Founded(Founded { descent, is_sure: true })]);
+    Liar::new(4).says(&mut net, 3, &[Message::ElectorateReport(ElectorateReport { descent, is_sure: true })]);
     net.command(3, Command::FoundAnew { ticket: 1, voters: Vec::new() });
     net.run(SECOND * 10);
     match &net.nodes[3].replies[..] {
@@ -329,7 +329,7 @@ fn a_joiner_that_takes_long_does_not_forget_the_electorate() {
         let new = net.add("n5", 5, &[0]);
         net.run_until(SECOND * 30, "up", |net| net.nodes[new].core.is_up());
         assert_eq!(net.nodes[new].core.electorate(), None, "latency {latency}");
-        assert!(net.nodes[new].core.election().expect("takes part").word_of_founded().is_some(), "latency {latency}");
+        assert!(net.nodes[new].core.election().expect("takes part").electorate_report().is_some(), "latency {latency}");
     }
 }
 
@@ -373,10 +373,10 @@ fn newcomers_that_know_of_another_electorate_keep_voters_from_forming_theirs_for
     let descent = Descent { lineage, root: lineage, began: Term(0) };
     for joined_after in [SECOND, SECOND * 10] {
         for is_sure in [true, false] {
-            let lie = Message::Founded(Founded { descent, is_sure });
+            let lie = Message::ElectorateReport(ElectorateReport { descent, is_sure });
             newcomers_keep_nobody_from_forming(joined_after, NEWCOMERS_HOLD_UP + SECOND * 5, &lie);
         }
-        let lie = Message::Led(Box::new(Led {
+        let lie = Message::LeaderClaim(Box::new(LeaderClaim {
             lineage,
             root: lineage,
             began: Term(0),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::leadership::{SECOND, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
-use crate::core::election::{Descent, Founded, Lineage, Term};
+use crate::core::election::{Descent, ElectorateReport, Lineage, Term};
 use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
@@ -23,13 +23,13 @@ fn configured(voters: usize) -> Net {
 
 fn word() -> Message {
     let lineage = Lineage(0xbad);
-    Message::Founded(Founded { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true })
+    Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true })
 }
 
 /// What a node tells others of an electorate.
-fn told_by(net: &Net, node: usize) -> Option<Founded> {
+fn told_by(net: &Net, node: usize) -> Option<ElectorateReport> {
     let core = &net.nodes[node].core;
-    core.election().expect("takes part").word_of_founded()
+    core.election().expect("takes part").electorate_report()
 }
 
 fn say_for(net: &mut Net, liars: &[usize], duration: Duration) {

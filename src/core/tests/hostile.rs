@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Drop;
-use crate::core::doors::{Birth, Command, CommandError, Contacted, Input, Notice, Reply, StopReason};
+use crate::core::counters::DropReason;
+use crate::core::doors::{CoreInit, Command, CommandError, Contacted, Input, Notice, Reply, StopReason};
 use crate::core::limits::{INCARNATION_STEP, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
 use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};
@@ -96,7 +96,7 @@ fn a_stranger_that_is_no_member_stops_no_node() {
     let outdated = evil("n1", 1, Status::Up);
     // Every packet that n0 sends carries its run, the question that came back included.
     let told_run = net.nodes[0].core.me().run;
-    let told = Message::Told { run: told_run, incarnation: 0, status: FORCED, age_ms: 0 };
+    let told = Message::HeldStatus { run: told_run, incarnation: 0, status: FORCED, age_ms: 0 };
     send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record: outdated }, told]));
     assert_eq!(net.nodes[0].stopped, None, "two datagrams of a stranger that was never listed");
 }
@@ -192,7 +192,7 @@ fn no_word_of_others_drives_a_node_out_of_the_incarnations() {
     record.status = Status::Suspect;
     let note = Some(Note { age_ms: 1, method: DetectionMethod::HeartbeatTimeout });
     let run = net.nodes[1].core.me().run;
-    let implausible = |net: &Net| net.nodes[0].core.counters().dropped(Drop::Implausible);
+    let implausible = |net: &Net| net.nodes[0].core.counters().dropped(DropReason::Implausible);
     let dropped = implausible(&net);
     // A member's own packet: what it says is read.
     send(&mut net, 0, 1, &packet(run, 900, &[Message::Update(Update { note, record })]));
@@ -212,7 +212,7 @@ fn no_word_of_others_makes_the_stored_state_unusable() {
     net.add_born("n1", 1, &[0], 5);
     net.run_until(Duration::from_secs(3), "both are up", Net::all_agree);
     let (run, told_run) = (net.nodes[1].core.me().run, net.nodes[0].core.me().run);
-    let told = Message::Told { run: told_run, incarnation, status: Status::Suspect, age_ms: 0 };
+    let told = Message::HeldStatus { run: told_run, incarnation, status: Status::Suspect, age_ms: 0 };
     let bytes = packet(run, 900, &[told]);
     let (now, core) = (net.now, &mut net.nodes[0].core);
     core.handle(now, Input::Packet { from: address(1), bytes: &bytes });
@@ -267,7 +267,7 @@ fn the_join_command_helps_a_node_whose_seeds_are_dead() {
 #[test]
 fn a_seed_whose_rival_died_starts_although_a_foreign_seed_refuses() {
     let mut net = Net::new(Profile::Local);
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id("foreign"),
         run: Run(99),
@@ -283,7 +283,7 @@ fn a_seed_whose_rival_died_starts_although_a_foreign_seed_refuses() {
         remembered: Vec::new(),
         random_seed: 9,
     };
-    net.add_birth(birth, Vec::new());
+    net.add_birth(init, Vec::new());
     let smallest = net.add("n0", 0, &[0, 1, 2]);
     let other = net.add("n1", 1, &[0, 1, 2]);
     net.run(ms(300));
@@ -314,7 +314,7 @@ fn what_one_has_reaped_and_another_has_not_provokes_no_sync() {
 #[test]
 fn a_node_born_at_its_stored_bound_asks_for_more() {
     let mut net = Net::new(Profile::Local);
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id("a"),
         run: Run(1),
@@ -330,7 +330,7 @@ fn a_node_born_at_its_stored_bound_asks_for_more() {
         remembered: Vec::new(),
         random_seed: 9,
     };
-    let node = net.add_birth(birth, Vec::new());
+    let node = net.add_birth(init, Vec::new());
     let tags = Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
     for _ in 0..3 {
         net.command(node, Command::SetTags { ticket: 1, tags: tags.clone() });
@@ -489,7 +489,7 @@ fn a_removal_is_not_undone_by_one_lost_reminder() {
 
 pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
     let tags = Tags::new([("k".to_owned(), "v".repeat(bytes))].into()).expect("good");
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id(name),
         run: Run(0xff_0000 + host as u64),
@@ -505,7 +505,7 @@ pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usi
         remembered: Vec::new(),
         random_seed: host as u64,
     };
-    net.add_birth(birth, vec![address(0)])
+    net.add_birth(init, vec![address(0)])
 }
 
 // Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its seeds.

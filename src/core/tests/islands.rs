@@ -80,7 +80,7 @@ impl Impostor {
             let answer = match message {
                 Message::Probe { nonce, .. } => Message::Ack { nonce },
                 Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
-                Message::Told { incarnation, .. } if climbs && incarnation >= self.record.incarnation => {
+                Message::HeldStatus { incarnation, .. } if climbs && incarnation >= self.record.incarnation => {
                     self.record.incarnation = incarnation + 1;
                     continue;
                 }

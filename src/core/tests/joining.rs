@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Drop;
-use crate::core::doors::{Birth, Input, Notice, StopReason};
+use crate::core::counters::DropReason;
+use crate::core::doors::{CoreInit, Input, Notice, StopReason};
 use crate::core::limits::{
     INCARNATION_STEP, MAX_HOPS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
@@ -122,7 +122,7 @@ fn a_node_behind_its_own_past_raises_its_incarnation() {
 #[test]
 fn another_cluster_refuses_and_both_sides_hear_of_it() {
     let mut net = Net::cluster(Profile::Local, 2);
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id("stranger"),
         run: Run(99),
@@ -138,7 +138,7 @@ fn another_cluster_refuses_and_both_sides_hear_of_it() {
         remembered: Vec::new(),
         random_seed: 9,
     };
-    let stranger = net.add_birth(birth, vec![address(0)]);
+    let stranger = net.add_birth(init, vec![address(0)]);
     net.run(Duration::from_secs(6));
     let (by, refusal) = (address(0), Refusal::OtherCluster);
     assert_eq!(net.nodes[stranger].stopped, Some(StopReason::Refused { by, refusal }));
@@ -151,7 +151,7 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
     let mut net = Net::cluster(Profile::Local, 2);
     let tags = Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(480))])).expect("within bounds");
     for i in 0..200 {
-        let birth = Birth {
+        let init = CoreInit {
             leadership: None,
             id: id(&format!("{}-{i:04}", "long".repeat(14))),
             run: Run(0xff_0000 + i),
@@ -167,7 +167,7 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
             remembered: Vec::new(),
             random_seed: i,
         };
-        net.add_birth(birth, vec![address(0)]);
+        net.add_birth(init, vec![address(0)]);
     }
     net.run_until(Duration::from_secs(20), "two hundred agree", Net::all_agree);
     net.assert_all_up();
@@ -179,7 +179,7 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
 #[test]
 fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
     let mut net = Net::cluster(Profile::Local, 2);
-    let birth = |random_seed, remembered| Birth {
+    let init = |random_seed, remembered| CoreInit {
         leadership: None,
         id: id("back"),
         run: Run(500 + random_seed),
@@ -195,10 +195,10 @@ fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
         remembered,
         random_seed,
     };
-    let back = net.add_birth(birth(1, vec![address(77), address(1)]), Vec::new());
+    let back = net.add_birth(init(1, vec![address(77), address(1)]), Vec::new());
     net.run_until(ms(500), "found its cluster again", Net::all_agree);
     net.kill(back);
-    let alone = net.add_birth(birth(2, vec![address(77)]), Vec::new());
+    let alone = net.add_birth(init(2, vec![address(77)]), Vec::new());
     net.run(net.settings.retry_interval * 3 + ms(100));
     assert!(net.nodes[alone].core.is_up(), "nobody answers: it starts");
 }
@@ -373,10 +373,10 @@ fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_neve
         net.run(ms(1) / 4);
         let core = &mut net.nodes[joiner].core;
         if core.transfer.is_some() {
-            let before = core.counters().dropped(Drop::Malformed);
+            let before = core.counters().dropped(DropReason::Malformed);
             core.page(Some(&id("n5")), Some(id("n3")));
             core.page(Some(&id("n5")), Some(id("n5")));
-            assert_eq!(core.counters().dropped(Drop::Malformed), before + 2);
+            assert_eq!(core.counters().dropped(DropReason::Malformed), before + 2);
             came += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::limits::{Alone, TELLER, member};
 use crate::core::limits::{
-    FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
+    UNLIMITED_INCARNATION_JUMP, HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
 };
 use crate::core::member::{Record, Run, Status};
 
@@ -22,14 +22,14 @@ fn a_small_step_is_believed_at_any_time_and_a_larger_one_once_in_a_while() {
     alone.told_of(0..1, Status::Up);
     let mut at = 5;
     for _ in 0..3 {
-        at += FREE_JUMP;
+        at += UNLIMITED_INCARNATION_JUMP;
         assert_eq!(told(&mut alone, 0, at), Some(at), "so far at any time");
     }
-    let farther = at + FREE_JUMP + 1;
+    let farther = at + UNLIMITED_INCARNATION_JUMP + 1;
     assert_eq!(told(&mut alone, 0, farther), Some(farther), "one more once");
-    assert_eq!(told(&mut alone, 0, farther + FREE_JUMP + 1), Some(farther), "and not again at once");
+    assert_eq!(told(&mut alone, 0, farther + UNLIMITED_INCARNATION_JUMP + 1), Some(farther), "and not again at once");
     alone.now = alone.now + HEARSAY_JUMP_INTERVAL;
-    assert_eq!(told(&mut alone, 0, farther + FREE_JUMP + 1), Some(farther + FREE_JUMP + 1));
+    assert_eq!(told(&mut alone, 0, farther + UNLIMITED_INCARNATION_JUMP + 1), Some(farther + UNLIMITED_INCARNATION_JUMP + 1));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::core::doors::{Command, Input, Notice, Output, Reply};
 use crate::core::election::{Alarm, LossReason, Term};
 use crate::core::member::Tags;
 use crate::core::settings::Profile;
-use crate::core::wire::Led;
+use crate::core::wire::LeaderClaim;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -307,7 +307,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
     let core = &mut net.nodes[node].core;
     let agreed = core.agreed_view().expect("a view").clone();
     let electorate = &agreed.electorate;
-    let release = Led {
+    let release = LeaderClaim {
         lineage: electorate.lineage,
         root: electorate.root,
         began: electorate.began,
@@ -321,7 +321,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
     };
     for voter in (0..3).filter(|voter| ![leader, node].contains(voter)) {
         let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
-        core.hear_led(from, release.clone());
+        core.receive_leader_claim(from, release.clone());
     }
     while core.poll().is_some() {}
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, Notice, StopReason};
 use crate::core::limits::{MAX_HEARSAY_JUMP, MAX_REMOVALS, MAX_TOLD_JUMP, MIN_QUESTION_BYTES, SETTLE};
 use crate::core::member::tests::record;
@@ -124,7 +124,7 @@ fn many_small_steps_do_not_lead_where_one_large_one_does_not() {
     }
     let held = net.nodes[0].core.record(&id("n1")).expect("listed").incarnation;
     assert!(held <= before + MAX_HEARSAY_JUMP + 1_000, "{before} → {held} within no time");
-    assert!(net.nodes[0].core.counters().dropped(Drop::Implausible) >= 99);
+    assert!(net.nodes[0].core.counters().dropped(DropReason::Implausible) >= 99);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn nobody_is_told_beyond_what_others_believe() {
     let before = net.nodes[1].core.me().incarnation;
     for _ in 0..1_000 {
         let incarnation = net.nodes[1].core.me().incarnation + (1 << 42);
-        let told = Message::Told { run, incarnation, status: Status::Suspect, age_ms: 1 };
+        let told = Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 };
         let earlier = Record { run: Run(77), ..about(&net, 1, incarnation, Status::Down) };
         liar.says(&mut net, 1, &[told, update(earlier)]);
     }
@@ -163,7 +163,7 @@ fn one_member_does_not_talk_another_into_stopping() {
     let run = net.nodes[1].core.me().run;
     for _ in 0..100 {
         let incarnation = net.nodes[1].core.me().incarnation;
-        liar.says(&mut net, 1, &[Message::Told { run, incarnation, status: FORCED, age_ms: 0 }]);
+        liar.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: FORCED, age_ms: 0 }]);
         let lie = update(about(&net, 1, incarnation, FORCED));
         liar.says(&mut net, 1, &[lie]);
         net.run(ms(100));
@@ -256,7 +256,7 @@ fn a_refutation_that_waits_for_the_disk_is_one_refutation() {
     let incarnation = net.nodes[1].core.me().incarnation + 100_000;
     net.forget_reports();
     for _ in 0..10 {
-        liar.says(&mut net, 1, &[Message::Told { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
+        liar.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
     }
     assert_eq!(net.nodes[1].core.counters().refutations - before, 1);
     assert!(net.nodes[1].core.health_score() <= 1);
@@ -317,7 +317,7 @@ fn members_that_say_so_one_after_the_other_stop_nobody() {
     let run = net.nodes[3].core.me().run;
     for teller in [4, 5, 6, 7, 0] {
         let incarnation = net.nodes[3].core.me().incarnation;
-        Liar::new(teller).says(&mut net, 3, &[Message::Told { run, incarnation, status: FORCED, age_ms: 0 }]);
+        Liar::new(teller).says(&mut net, 3, &[Message::HeldStatus { run, incarnation, status: FORCED, age_ms: 0 }]);
         net.run(Duration::from_secs(10));
         assert!(net.nodes[3].core.me().incarnation > incarnation, "it said otherwise");
         assert_eq!(net.nodes[3].stopped, None, "after {teller}");

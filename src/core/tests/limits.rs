@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use super::net::{address, id, ms};
 use crate::core::Core;
-use crate::core::counters::Drop;
-use crate::core::doors::{Birth, Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{INCARNATION_STEP, MAX_EVICTED, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
+use crate::core::counters::DropReason;
+use crate::core::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
+use crate::core::limits::{INCARNATION_STEP, MAX_REMOVED, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
 use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status, Tags};
 use crate::core::settings::Profile;
@@ -25,7 +25,7 @@ pub(super) const TELLER: Run = Run(0x7e11);
 
 impl Alone {
     pub(super) fn new(seeds: usize) -> Self {
-        let birth = Birth {
+        let init = CoreInit {
             leadership: None,
             id: id("sponsor"),
             run: Run(1),
@@ -41,7 +41,7 @@ impl Alone {
             remembered: Vec::new(),
             random_seed: 1,
         };
-        let mut core = Core::new(birth, Time::ORIGIN);
+        let mut core = Core::new(init, Time::ORIGIN);
         while core.poll().is_some() {}
         Self { core, now: Time::ORIGIN, sequence: 0 }
     }
@@ -135,10 +135,10 @@ fn a_view_holds_so_many_members_and_goes_on_learning_of_them() {
     let others = MAX_MEMBERS - 2;
     alone.told_of(100_000..100_000 + others, Status::Up);
     assert_eq!(alone.core.counts()[Status::Up.index()], MAX_MEMBERS);
-    assert_eq!(alone.core.counters().dropped(Drop::TableFull), 0);
+    assert_eq!(alone.core.counters().dropped(DropReason::TableFull), 0);
     let (one_more, known) = (member(1, Status::Up), Record { incarnation: 6, ..member(100_000, Status::Up) });
     alone.told_by(TELLER, &[(None, one_more.clone()), (None, known.clone())]);
-    assert_eq!(alone.core.counters().dropped(Drop::TableFull), 1);
+    assert_eq!(alone.core.counters().dropped(DropReason::TableFull), 1);
     assert_eq!(alone.core.record(&one_more.id), None);
     assert_eq!(alone.core.record(&known.id).map(|record| record.incarnation), Some(6));
     assert_eq!(alone.core.counts()[Status::Up.index()], MAX_MEMBERS);
@@ -190,14 +190,14 @@ fn so_many_names_are_asked_for_at_one_time() {
 fn so_many_of_the_evicted_are_remembered() {
     let mut alone = Alone::with_teller();
     let note = Some(Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout });
-    for host in 0..=MAX_EVICTED {
-        let evicted = member(host, Status::Left(LeaveReason::Forced));
+    for host in 0..=MAX_REMOVED {
+        let removed_runs = member(host, Status::Left(LeaveReason::Forced));
         let back = Record { incarnation: 6, ..member(host, Status::Up) };
-        alone.told_by(TELLER, &[(note, evicted)]);
+        alone.told_by(TELLER, &[(note, removed_runs)]);
         alone.told_by(TELLER, &[(None, back)]);
-        assert_eq!(alone.core.evicted.len(), (host + 1).min(MAX_EVICTED));
+        assert_eq!(alone.core.removed_runs.len(), (host + 1).min(MAX_REMOVED));
     }
-    assert!(alone.core.evicted.contains_key(&member(MAX_EVICTED, Status::Up).run), "the latest is among them");
+    assert!(alone.core.removed_runs.contains_key(&member(MAX_REMOVED, Status::Up).run), "the latest is among them");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn so_many_links_are_held_and_one_that_ends_makes_room() {
         while let Some(output) = alone.core.poll() {
             is_closed |= output == Output::CloseLink { link };
         }
-        (is_closed, alone.core.open_links(), alone.core.counters().dropped(Drop::TableFull))
+        (is_closed, alone.core.open_links(), alone.core.counters().dropped(DropReason::TableFull))
     };
     for host in 0..MAX_LINKS {
         assert_eq!(greet(&mut alone, host), (false, host + 1, 0));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::liars::mail;
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Birth, Input, StopReason};
+use crate::core::doors::{CoreInit, Input, StopReason};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Run, Tags};
 use crate::core::settings::Profile;
@@ -31,7 +31,7 @@ fn questions_that_are_lost_give_nobodys_name_away() {
 
 /// A node that comes back, and remembers these addresses.
 fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id("back"),
         run: Run(500),
@@ -47,7 +47,7 @@ fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
         remembered: remembered.into_iter().map(address).collect(),
         random_seed: 1,
     };
-    net.add_birth(birth, Vec::new())
+    net.add_birth(init, Vec::new())
 }
 
 /// The liar answers what it was asked last: the name is in use.

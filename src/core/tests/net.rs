@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::doors::{Birth, Command, Delivery, Durable, Input, Notice, Output, QuorumBirth, Reply, StopReason};
+use crate::core::doors::{CoreInit, Command, Delivery, Durable, Input, Notice, Output, QuorumInit, Reply, StopReason};
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
 use crate::core::settings::{Profile, Settings};
 use crate::core::time::Time;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 
 use links::{Parked, Wires};
 
@@ -30,7 +30,7 @@ pub(super) struct Node {
     pub(super) partitions: Vec<(Time, Partition)>,
     /// What it gave out about leaders.
     pub(super) leadership: Vec<(Time, Output)>,
-    pub(super) lease_words: Vec<LeaseWord>,
+    pub(super) lease_updates: Vec<LeaseUpdate>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -177,19 +177,19 @@ impl Net {
 
     /// The same, but its configuration names no voters: it learns who votes.
     pub(super) fn add_unconfigured(&mut self, name: &str, host: usize, seeds: &[usize]) -> usize {
-        let mut birth = self.birth(name, host, seeds, 1_000_000 + self.now.since(Time::ORIGIN).as_millis() as u64);
-        birth.leadership.iter_mut().for_each(|quorum| quorum.voters.clear());
-        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+        let mut init = self.init(name, host, seeds, 1_000_000 + self.now.since(Time::ORIGIN).as_millis() as u64);
+        init.leadership.iter_mut().for_each(|quorum| quorum.voters.clear());
+        self.add_birth(init, seeds.iter().map(|host| address(*host)).collect())
     }
 
     pub(super) fn add_born(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> usize {
-        let birth = self.birth(name, host, seeds, incarnation);
-        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+        let init = self.init(name, host, seeds, incarnation);
+        self.add_birth(init, seeds.iter().map(|host| address(*host)).collect())
     }
 
-    fn birth(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> Birth {
+    fn init(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> CoreInit {
         self.counter += 1;
-        Birth {
+        CoreInit {
             leadership: (!self.voters.is_empty()).then(|| self.quorum(name)),
             id: id(name),
             run: Run(0x1000 + self.counter),
@@ -207,10 +207,10 @@ impl Net {
         }
     }
 
-    pub(super) fn add_birth(&mut self, birth: Birth, seeds: Vec<SocketAddr>) -> usize {
-        let (address, now) = (birth.address, self.now);
+    pub(super) fn add_birth(&mut self, init: CoreInit, seeds: Vec<SocketAddr>) -> usize {
+        let (address, now) = (init.address, self.now);
         let node = Node {
-            core: Core::new(birth, now),
+            core: Core::new(init, now),
             address,
             changes: Vec::new(),
             notices: Vec::new(),
@@ -218,7 +218,7 @@ impl Net {
             replies: Vec::new(),
             partitions: Vec::new(),
             leadership: Vec::new(),
-            lease_words: Vec::new(),
+            lease_updates: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -234,9 +234,9 @@ impl Net {
     }
 
     /// What a node is born with where leaders are elected: what its last process left on its disk, or a fresh identity.
-    fn quorum(&mut self, name: &str) -> QuorumBirth {
+    fn quorum(&mut self, name: &str) -> QuorumInit {
         let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
-        QuorumBirth {
+        QuorumInit {
             timing: self.lease,
             policy: LeaderPolicy::default(),
             voters: self.voters.clone(),
@@ -326,7 +326,7 @@ impl Net {
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
-                Output::LeaseWord { word, .. } => node.lease_words.push(word),
+                Output::LeaseUpdate { word, .. } => node.lease_updates.push(word),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {
                     self.opened.push(to);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Birth, Command, Input, Notice};
+use crate::core::doors::{CoreInit, Command, Input, Notice};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{ChangeKind, Run, Status, Tags};
 use crate::core::settings::Profile;
@@ -13,7 +13,7 @@ use crate::core::wire::{Message, Nonce, Refusal};
 
 /// A node that advertises one address and speaks from another one.
 fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
-    let birth = Birth {
+    let init = CoreInit {
         leadership: None,
         id: id(name),
         run: Run(0xff_0000 + net.nodes.len() as u64),
@@ -30,7 +30,7 @@ fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, s
         random_seed: net.nodes.len() as u64,
     };
     net.lookups_hang = true;
-    let node = net.add_birth(birth, vec![seed]);
+    let node = net.add_birth(init, vec![seed]);
     net.nodes[node].address = real;
     net.lookups_hang = false;
     net.input(node, Input::SeedAddresses(vec![vec![seed]]));

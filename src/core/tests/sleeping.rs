@@ -99,7 +99,7 @@ fn who_joins_anew_sends_nothing_malformed() {
     net.run(Duration::from_secs(5));
     net.assert_all_up();
     let malformed = |net: &Net| -> u64 {
-        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::Drop::Malformed)).sum()
+        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::DropReason::Malformed)).sum()
     };
     let before = malformed(&net);
     sleep(&mut net, sleeper);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, FORCED, evil, mail, packet, send};
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES, SEQUENCE_BURST,
@@ -27,7 +27,7 @@ fn bare(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
     packet.finish()
 }
 
-fn dropped(net: &Net, node: usize, reason: Drop) -> u64 {
+fn dropped(net: &Net, node: usize, reason: DropReason) -> u64 {
     net.nodes[node].core.counters().dropped(reason)
 }
 
@@ -47,7 +47,7 @@ fn a_stolen_run_says_nothing_from_elsewhere() {
     let down = Record { status: Status::Suspect, ..Record::clone(net.nodes[0].core.me()) };
     let note = Some(Note { age_ms: 60_000, method: DetectionMethod::HeartbeatTimeout });
     let words = [
-        Message::Told { run: victim, incarnation: 1, status: FORCED, age_ms: 0 },
+        Message::HeldStatus { run: victim, incarnation: 1, status: FORCED, age_ms: 0 },
         Message::Update(Update { note: None, record: twin }),
         Message::Update(Update { note, record: left }),
         Message::Update(Update { note, record: down }),
@@ -59,7 +59,7 @@ fn a_stolen_run_says_nothing_from_elsewhere() {
         send(&mut net, 2, EVIL, &packet(stolen, 900 + i as u64, std::slice::from_ref(word)));
         net.run(ms(50));
     }
-    assert_eq!(dropped(&net, 2, Drop::Claimed), words.len() as u64);
+    assert_eq!(dropped(&net, 2, DropReason::Claimed), words.len() as u64);
     net.run(Duration::from_secs(5));
     assert!(net.nodes.iter().all(|node| node.stopped.is_none()), "{}", net.describe());
     assert!(!["n0", "n1", "n2"].iter().any(|name| is_ever_down(&net, name)), "{}", net.describe());
@@ -92,7 +92,7 @@ fn a_window_is_not_pushed_from_elsewhere() {
     }
     net.run(Duration::from_secs(60));
     assert!(!is_ever_down(&net, "n1"), "{}", net.describe());
-    assert_eq!(dropped(&net, 0, Drop::Replayed), 0, "none of its real packets looked old");
+    assert_eq!(dropped(&net, 0, DropReason::Replayed), 0, "none of its real packets looked old");
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn a_window_that_is_pushed_from_a_forged_right_address_heals() {
         }
         net.run(Duration::from_secs(60));
         assert!(!is_ever_down(&net, "n1"), "pushed by {by}: {}", net.describe());
-        let refused = dropped(&net, 0, Drop::Replayed);
+        let refused = dropped(&net, 0, DropReason::Replayed);
         assert!(refused < 40, "pushed by {by}, {refused} of its real packets were refused");
-        assert_eq!(dropped(&net, 0, Drop::Jumped) > 0, by > 2 * SEQUENCE_BURST, "pushed by {by}");
+        assert_eq!(dropped(&net, 0, DropReason::Jumped) > 0, by > 2 * SEQUENCE_BURST, "pushed by {by}");
     }
 }
 
@@ -122,7 +122,7 @@ fn an_answer_to_no_question_restarts_no_window() {
     send(&mut net, 0, 1, &bare(forged, 60_000, &[]));
     send(&mut net, 0, 1, &bare(forged, 100, &[Message::Ack { nonce: Nonce(1) }]));
     send(&mut net, 0, 1, &bare(forged, 100, &[Message::Ack { nonce: Nonce(2) }]));
-    assert_eq!(dropped(&net, 0, Drop::Replayed), 2);
+    assert_eq!(dropped(&net, 0, DropReason::Replayed), 2);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn link(net: &mut Net, node: usize, link: LinkId, event: LinkEvent<'_>) -> Vec<O
 fn a_connection_in_a_members_name_is_nobodys_until_it_is_proven() {
     let mut net = Net::cluster(Profile::Local, 3);
     let (stolen, victim) = (run_of(&net, 1), run_of(&net, 0));
-    let told = packet(stolen, 900, &[Message::Told { run: victim, incarnation: 1, status: FORCED, age_ms: 0 }]);
+    let told = packet(stolen, 900, &[Message::HeldStatus { run: victim, incarnation: 1, status: FORCED, age_ms: 0 }]);
     let from = SocketAddr::new(address(EVIL).ip(), 50_000);
     let guest = LinkId::Accepted(1);
     let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
@@ -234,7 +234,7 @@ fn a_members_record_is_not_introduced_from_elsewhere() {
         send(&mut net, 0, EVIL, &packet(own.run, 900, &[Message::IAm { nonce, record }]));
         assert_eq!(**net.nodes[0].core.record(&id("n1")).expect("listed"), own);
         // And the attacker's address has not become another one of n1's.
-        let told = Message::Told { run: run_of(&net, 0), incarnation: 1, status: FORCED, age_ms: 0 };
+        let told = Message::HeldStatus { run: run_of(&net, 0), incarnation: 1, status: FORCED, age_ms: 0 };
         send(&mut net, 0, EVIL, &packet(own.run, 901, &[told]));
         assert_eq!(net.nodes[0].stopped, None);
         assert!(
@@ -317,18 +317,18 @@ fn little_is_read_of_strangers_packets() {
         bytes
     };
     for (run, from) in [(EVIL_RUN, EVIL), (stolen, EVIL)] {
-        let before = dropped(&net, 0, Drop::UnknownMessage);
-        let unread = dropped(&net, 0, Drop::Unread);
+        let before = dropped(&net, 0, DropReason::UnknownMessage);
+        let unread = dropped(&net, 0, DropReason::Unread);
         for sequence in 1_000..1_100 {
             send(&mut net, 0, from, &tiny(run, sequence));
         }
-        let read = dropped(&net, 0, Drop::UnknownMessage) - before;
+        let read = dropped(&net, 0, DropReason::UnknownMessage) - before;
         assert!(read <= 100 * MAX_STRANGER_MESSAGES as u64, "{read} messages looked at");
-        assert_eq!(dropped(&net, 0, Drop::Unread) - unread, 100);
+        assert_eq!(dropped(&net, 0, DropReason::Unread) - unread, 100);
     }
-    let before = dropped(&net, 0, Drop::UnknownMessage);
+    let before = dropped(&net, 0, DropReason::UnknownMessage);
     send(&mut net, 0, 1, &tiny(stolen, 1_500));
-    assert_eq!(dropped(&net, 0, Drop::UnknownMessage) - before, 250, "a member's packet is read to its end");
+    assert_eq!(dropped(&net, 0, DropReason::UnknownMessage) - before, 250, "a member's packet is read to its end");
 }
 
 /// Floods nodes with first questions, 300 a second, from ever new ports of one host, and runs.

@@ -6,18 +6,18 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
-use crate::core::election::{Body, Electorate, Founded, Identity, Lineage, Term, Voter, Word};
+use crate::core::election::{Body, Electorate, ElectorateReport, Identity, Lineage, Term, Voter, ElectionMessage};
 use crate::core::limits::SETTLE;
-use crate::core::wire::{ChangeVoters, Led, Message, Nonce, Pulse, VoterWish};
+use crate::core::wire::{ChangeVoters, LeaderClaim, Message, Nonce, LeaderRenewal, VoterRequest};
 
 /// The largest term that is usable in the first generation.
 const FAR: Term = Term((1 << 40) - (1 << 20) - 1);
 
 /// What the liar would say, were it true: who leads.
-pub(super) fn truth(net: &Net, leader: usize) -> Led {
+pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {
     let core = &net.nodes[leader].core;
     let agreed = core.agreed_view().expect("a view");
-    Led {
+    LeaderClaim {
         lineage: agreed.electorate.lineage,
         root: agreed.electorate.root,
         began: agreed.electorate.began,
@@ -52,8 +52,8 @@ fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) {
 #[test]
 fn one_members_word_of_a_far_term_blinds_nobody() {
     for n in [5, 30] {
-        survives(n, |net, first| Message::Led(Box::new(Led { term: FAR, ..truth(net, first) })));
-        survives(n, |net, first| Message::Led(Box::new(Led { term: FAR, leader: None, ..truth(net, first) })));
+        survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, ..truth(net, first) })));
+        survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, leader: None, ..truth(net, first) })));
     }
 }
 
@@ -61,13 +61,13 @@ fn one_members_word_of_a_far_term_blinds_nobody() {
 fn one_members_word_of_the_next_term_blinds_nobody() {
     survives(5, |net, first| {
         let led = truth(net, first);
-        Message::Led(Box::new(Led { term: Term(led.term.0 + 1), leader: Some(id("n4")), ..led }))
+        Message::LeaderClaim(Box::new(LeaderClaim { term: Term(led.term.0 + 1), leader: Some(id("n4")), ..led }))
     });
     survives(5, |net, first| {
         let led = truth(net, first);
-        Message::Led(Box::new(Led { term: Term(led.term.0 + 1), leader: None, ..led }))
+        Message::LeaderClaim(Box::new(LeaderClaim { term: Term(led.term.0 + 1), leader: None, ..led }))
     });
-    survives(5, |net, first| Message::Led(Box::new(Led { leader: None, ..truth(net, first) })));
+    survives(5, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { leader: None, ..truth(net, first) })));
 }
 
 #[test]
@@ -75,21 +75,21 @@ fn one_members_word_of_an_heir_or_another_generation_blinds_nobody() {
     survives(5, |net, first| {
         let led = truth(net, first);
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(7, 9));
-        Message::Led(Box::new(Led { lineage, began, term: Term(began.0 + 1), ..led }))
+        Message::LeaderClaim(Box::new(LeaderClaim { lineage, began, term: Term(began.0 + 1), ..led }))
     });
     survives(5, |net, first| {
         let term = Term::beginning_of(9, 1);
-        Message::Led(Box::new(Led { term, began: term, leader: None, ..truth(net, first) }))
+        Message::LeaderClaim(Box::new(LeaderClaim { term, began: term, leader: None, ..truth(net, first) }))
     });
 }
 
 #[test]
 fn invented_renewals_are_corrected_by_true_ones() {
     for sequence in [1 << 50, 20] {
-        survives(5, |net, first| Message::Led(Box::new(Led { sequence, lease_ms: 60_000, ..truth(net, first) })));
+        survives(5, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { sequence, lease_ms: 60_000, ..truth(net, first) })));
         survives(5, |net, first| {
             let led = truth(net, first);
-            Message::Pulse(Pulse {
+            Message::LeaderRenewal(LeaderRenewal {
                 lineage: led.lineage.0 as u32,
                 term: led.term,
                 sequence,
@@ -111,7 +111,7 @@ fn invented_views_do_not_hide_the_true_ones() {
         let mut lie = truth(&net, first);
         lie.view.number += ahead;
         lie.view.digest.0 ^= 1;
-        liar.says_to_all(&mut net, &[Message::Led(Box::new(lie))]);
+        liar.says_to_all(&mut net, &[Message::LeaderClaim(Box::new(lie))]);
         net.add("late", 50, &[0]);
         net.run(SECOND * 5);
         for node in &net.nodes {
@@ -125,12 +125,12 @@ fn invented_views_do_not_hide_the_true_ones() {
 fn a_newcomer_does_not_learn_its_leader_from_one_member() {
     let mut net = cluster(5, 3);
     let (first, term) = leader(&net);
-    let lie = Led { lineage: Lineage(0xbad), term: FAR, leader: Some(id("n4")), ..truth(&net, first) };
+    let lie = LeaderClaim { lineage: Lineage(0xbad), term: FAR, leader: Some(id("n4")), ..truth(&net, first) };
     let late = net.add("late", 50, &[0]);
     net.run_until(SECOND * 2, "up", |net| net.nodes[late].core.is_up());
     let liar = Liar::new(4);
     for _ in 0..20 {
-        liar.says(&mut net, late, &[Message::Led(Box::new(lie.clone()))]);
+        liar.says(&mut net, late, &[Message::LeaderClaim(Box::new(lie.clone()))]);
         net.run(ms(50));
     }
     net.run(SECOND * 2);
@@ -179,17 +179,17 @@ fn voter_of(net: &Net, node: usize) -> Voter {
 fn newcomers_name_no_leader_and_no_heir() {
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let led = truth(net, first);
-        vec![Message::Led(Box::new(Led { term: Term(led.term.0 + 3), leader: Some(id("evil")), ..led }))]
+        vec![Message::LeaderClaim(Box::new(LeaderClaim { term: Term(led.term.0 + 3), leader: Some(id("evil")), ..led }))]
     });
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
-        let led = Led { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
-        vec![Message::Led(Box::new(led))]
+        let led = LeaderClaim { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
+        vec![Message::LeaderClaim(Box::new(led))]
     });
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let mut descent = net.nodes[first].core.agreed_view().expect("a view").electorate.descent();
         (descent.lineage, descent.began) = (Lineage(0xbad), Term::beginning_of(1, 9));
-        vec![Message::Founded(Founded { descent, is_sure: true })]
+        vec![Message::ElectorateReport(ElectorateReport { descent, is_sure: true })]
     });
 }
 
@@ -199,7 +199,7 @@ fn newcomers_release_no_voters_and_speak_for_none() {
         let (leader, other) = (voter_of(net, first), voter_of(net, (first + 1) % 3));
         let led = truth(net, first);
         let body = Body::Release { term: led.term, successor: other.identity };
-        vec![Message::Election(Box::new(Word { from: leader.identity, lineage: led.lineage, body }))]
+        vec![Message::Election(Box::new(ElectionMessage { from: leader.identity, lineage: led.lineage, body }))]
     });
 }
 
@@ -211,7 +211,7 @@ fn newcomers_begin_no_generation() {
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
         let electorate = Electorate { lineage, root: led.root, began, voters };
         let body = Body::Recovered { electorate, number: 9 };
-        vec![Message::Election(Box::new(Word { from: Identity(0xbad), lineage, body }))]
+        vec![Message::Election(Box::new(ElectionMessage { from: Identity(0xbad), lineage, body }))]
     });
 }
 
@@ -219,10 +219,10 @@ fn newcomers_begin_no_generation() {
 fn newcomers_command_no_leader() {
     newcomers_change_nothing(SETTLE, |net, first, liar| {
         let term = truth(net, first).term;
-        let wishes = [VoterWish::Resign { term, to: None }, VoterWish::Remove(id("n1")), VoterWish::Remove(id("n2"))];
+        let requests = [VoterRequest::Resign { term, to: None }, VoterRequest::Remove(id("n1")), VoterRequest::Remove(id("n2"))];
         let nonce = |nth: usize| Nonce(net.now.as_nanos() + (liar * 10 + nth) as u64);
-        let ask = |(nth, wish)| Message::ChangeVoters(Box::new(ChangeVoters { nonce: nonce(nth), wish }));
-        wishes.into_iter().enumerate().map(ask).collect()
+        let ask = |(nth, request)| Message::ChangeVoters(Box::new(ChangeVoters { nonce: nonce(nth), request }));
+        requests.into_iter().enumerate().map(ask).collect()
     });
 }
 
@@ -238,7 +238,7 @@ fn one_member_names_no_leader_to_who_knows_that_nobody_leads() {
     }
     net.run_until(SECOND * 30, "nobody leads", |net| net.nodes[3].core.leadership().leader.is_none());
     let began = Term::beginning_of(7, 9);
-    let lie = Led {
+    let lie = LeaderClaim {
         lineage: Lineage(0xbad),
         root: agreed.electorate.root,
         began,
@@ -252,7 +252,7 @@ fn one_member_names_no_leader_to_who_knows_that_nobody_leads() {
     };
     let liar = Liar::new(4);
     for _ in 0..20 {
-        liar.says(&mut net, 3, &[Message::Led(Box::new(lie.clone()))]);
+        liar.says(&mut net, 3, &[Message::LeaderClaim(Box::new(lie.clone()))]);
         net.run(ms(100));
         assert_eq!(net.nodes[3].core.leadership().leader, None, "{}", net.describe());
     }

@@ -11,7 +11,7 @@ use crate::core::time::Time;
 const NODES: usize = 40;
 
 #[derive(Debug, Clone, Copy)]
-enum Ailment {
+enum Disturbance {
     HeldUp,
     Paused,
     CutOff,
@@ -24,23 +24,23 @@ fn cluster(profile: Profile) -> Net {
     net
 }
 
-fn ail(net: &mut Net, nodes: &[usize], ailment: Ailment, ails: bool) {
+fn disturb_process(net: &mut Net, nodes: &[usize], disturbance: Disturbance, ails: bool) {
     for node in nodes.iter().copied() {
-        match ailment {
-            Ailment::HeldUp => net.hold_up(node, ails),
-            Ailment::Paused => net.pause(node, ails),
-            Ailment::CutOff => (0..NODES).filter(|other| *other != node).for_each(|other| net.cut(node, other, ails)),
+        match disturbance {
+            Disturbance::HeldUp => net.hold_up(node, ails),
+            Disturbance::Paused => net.pause(node, ails),
+            Disturbance::CutOff => (0..NODES).filter(|other| *other != node).for_each(|other| net.cut(node, other, ails)),
         }
     }
 }
 
 /// All of these ail in the same rhythm, for so long altogether.
-fn ail_in_rhythm(net: &mut Net, nodes: &[usize], ailment: Ailment, rhythm: (Duration, Duration), lasting: Duration) {
+fn ail_in_rhythm(net: &mut Net, nodes: &[usize], disturbance: Disturbance, rhythm: (Duration, Duration), lasting: Duration) {
     let until = net.now + lasting;
     while net.now < until {
-        ail(net, nodes, ailment, true);
+        disturb_process(net, nodes, disturbance, true);
         net.run(rhythm.0);
-        ail(net, nodes, ailment, false);
+        disturb_process(net, nodes, disturbance, false);
         net.run(rhythm.1);
     }
 }
@@ -57,17 +57,17 @@ fn victims(net: &Net, ill: &[usize]) -> BTreeSet<String> {
 #[test]
 fn a_crash_is_down_in_time_while_others_stand_still_or_their_datagrams_wait() {
     let ill: Vec<usize> = (0..8).map(|i| i * 5 + 2).collect();
-    for (ailment, held_ms) in [(Ailment::HeldUp, 2_048), (Ailment::Paused, 8_192), (Ailment::Paused, 2_048)] {
+    for (disturbance, held_ms) in [(Disturbance::HeldUp, 2_048), (Disturbance::Paused, 8_192), (Disturbance::Paused, 2_048)] {
         for phase in [0, 700, 1_400] {
             let mut net = cluster(Profile::Lan);
             let rhythm = (ms(held_ms), ms(256));
-            ail_in_rhythm(&mut net, &ill, ailment, rhythm, ms(10_000 + phase));
+            ail_in_rhythm(&mut net, &ill, disturbance, rhythm, ms(10_000 + phase));
             let healthy: Vec<usize> = (0..NODES).filter(|node| !ill.contains(node) && *node != 0).collect();
             net.run(ms(phase));
             net.kill(0);
             let dead_since = net.now;
             net.forget_reports();
-            ail_in_rhythm(&mut net, &ill, ailment, rhythm, Duration::from_secs(40));
+            ail_in_rhythm(&mut net, &ill, disturbance, rhythm, Duration::from_secs(40));
             let within = net.settings.down_timeout + ms(500);
             for node in healthy {
                 let is_down =
@@ -76,7 +76,7 @@ fn a_crash_is_down_in_time_while_others_stand_still_or_their_datagrams_wait() {
                 let took = down.map(|(at, _)| at.since(dead_since));
                 assert!(
                     took.is_some_and(|took| took <= within),
-                    "{ailment:?} {held_ms} ms, {phase}: {took:?} at n{node}"
+                    "{disturbance:?} {held_ms} ms, {phase}: {took:?} at n{node}"
                 );
             }
         }
@@ -85,20 +85,20 @@ fn a_crash_is_down_in_time_while_others_stand_still_or_their_datagrams_wait() {
 
 #[test]
 fn who_heard_nobody_for_long_does_not_bury_the_living_in_the_views_of_others() {
-    for (ailment, held_ms, open_ms) in [
-        (Ailment::HeldUp, 32_768, 256),
-        (Ailment::HeldUp, 32_768, 4_096),
-        (Ailment::CutOff, 32_768, 4_096),
-        (Ailment::CutOff, 8_192, 256),
-        (Ailment::CutOff, 128, 4),
+    for (disturbance, held_ms, open_ms) in [
+        (Disturbance::HeldUp, 32_768, 256),
+        (Disturbance::HeldUp, 32_768, 4_096),
+        (Disturbance::CutOff, 32_768, 4_096),
+        (Disturbance::CutOff, 8_192, 256),
+        (Disturbance::CutOff, 128, 4),
     ] {
         for ill in [&[7][..], &[7, 13, 20, 33]] {
             let mut net = cluster(Profile::Lan);
-            ail_in_rhythm(&mut net, ill, ailment, (ms(held_ms), ms(open_ms)), Duration::from_secs(120));
+            ail_in_rhythm(&mut net, ill, disturbance, (ms(held_ms), ms(open_ms)), Duration::from_secs(120));
             let victims = victims(&net, ill);
             assert!(
                 victims.is_empty(),
-                "{ailment:?} {held_ms} ms, {} ill: {} buried: {victims:?}",
+                "{disturbance:?} {held_ms} ms, {} ill: {} buried: {victims:?}",
                 ill.len(),
                 victims.len()
             );

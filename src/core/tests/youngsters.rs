@@ -199,7 +199,7 @@ fn whoever_has_just_come_is_not_turned_away_by_others_that_have() {
         for _ in 0..30 {
             let (run, incarnation) = (net.nodes[late].core.me().run, net.nodes[late].core.me().incarnation);
             let lies = [
-                Message::Told { run, incarnation, status: FORCED, age_ms: 0 },
+                Message::HeldStatus { run, incarnation, status: FORCED, age_ms: 0 },
                 update(about(&net, late, incarnation, FORCED)),
             ];
             for liar in &liars {

@@ -12,7 +12,7 @@
 //!
 //! Must not know: the origin of a record, the observers of a member, or the meaning of a silence.
 
-mod hearing;
+mod echo_state;
 mod members;
 mod order;
 mod peer;
@@ -22,9 +22,9 @@ mod runs;
 mod table;
 mod tombstones;
 
-pub(in crate::core) use hearing::Hearing;
+pub(in crate::core) use echo_state::EchoState;
 pub(in crate::core) use members::{BUCKETS, Entry, Slot, View};
-pub(in crate::core) use peer::{Errands, Freshness, Peer, Tie, is_due};
+pub(in crate::core) use peer::{RareState, Freshness, Peer, AddressOrigin, is_due};
 pub use pool::RecordPool;
 pub(in crate::core) use table::{Key, Table};
 pub(in crate::core) use tombstones::Tombstones;

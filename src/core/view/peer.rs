@@ -2,7 +2,7 @@
 //!
 //! Nothing here is in a record, and nothing here is ever hashed.
 
-use super::Hearing;
+use super::EchoState;
 use super::refutations::Refutations;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) last_sign: Time,
     /// The state learnt from its packets; empty until the first one.
     pub(in crate::core) session: Option<Box<Session>>,
-    errands: Option<Box<Errands>>,
+    rare: Option<Box<RareState>>,
     /// The way in which its silence or death was detected, as first learnt.
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
@@ -30,23 +30,23 @@ pub(in crate::core) struct Peer {
     /// True if it has been live for long (see `settled`).
     pub(in crate::core) settled: bool,
     /// The way in which it got its present address.
-    pub(in crate::core) tie: Tie,
+    pub(in crate::core) address_origin: AddressOrigin,
     /// Time at which it became live, in whole seconds, if it is not settled.
     pub(in crate::core) live_since: u32,
 }
 
 /// The way in which a member got its present address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Tie {
+pub(in crate::core) enum AddressOrigin {
     /// It joined with this address, or proved that it moved there.
-    Plain,
+    Proven,
     /// It has just proven that it is at another address, most often by its keepsake: its own report of its address is
     /// now believed.
-    Reminded,
+    JustProven,
     /// It moved according to others, who were believed.
-    Told,
+    Hearsay,
     /// It was gone, and came back at another address without a keepsake.
-    Stray,
+    Unproven,
 }
 
 /// State of members that have sent us packets.
@@ -57,7 +57,7 @@ pub(in crate::core) struct Session {
     /// Time of the last packet that counts as a sign of life (see `echo`).
     pub(in crate::core) sign: Time,
     /// Evidence that it hears this node.
-    pub(in crate::core) hearing: Hearing,
+    pub(in crate::core) echo_state: EchoState,
     /// Time of the last packet that came as a datagram.
     pub(in crate::core) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
@@ -72,13 +72,13 @@ pub(in crate::core) struct Session {
 
 /// Rarely needed state; mostly the last time of rate-limited actions.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::core) struct Errands {
+pub(in crate::core) struct RareState {
     /// Time of the last packet to it, if it is an observer of this node: only those have to hear from this node
     /// regularly.
     pub(in crate::core) last_sent: Option<Time>,
     /// Time of the last answer to its differing fingerprint.
     pub(in crate::core) last_answer: Option<Time>,
-    /// Time of the last `Told` sent to it.
+    /// Time of the last `HeldStatus` sent to it.
     pub(in crate::core) last_told: Option<Time>,
     /// Time at which a fresher note about it was last passed on.
     pub(in crate::core) last_passed_on: Option<Time>,
@@ -106,21 +106,21 @@ impl Peer {
         Self {
             last_sign,
             session: None,
-            errands: None,
+            rare: None,
             method: None,
             proven: false,
             settled: false,
-            tie: Tie::Plain,
+            address_origin: AddressOrigin::Proven,
             live_since: 0,
         }
     }
 
-    pub(in crate::core) fn errands(&self) -> Errands {
-        self.errands.as_deref().copied().unwrap_or_default()
+    pub(in crate::core) fn rare(&self) -> RareState {
+        self.rare.as_deref().copied().unwrap_or_default()
     }
 
-    pub(in crate::core) fn errands_mut(&mut self) -> &mut Errands {
-        self.errands.get_or_insert_default()
+    pub(in crate::core) fn rare_mut(&mut self) -> &mut RareState {
+        self.rare.get_or_insert_default()
     }
 
     /// Reads the state that is kept apart (see `ahead`).
@@ -129,42 +129,42 @@ impl Peer {
             .session
             .as_ref()
             .map_or(0, |session| session.fingerprint ^ session.heard.as_nanos() ^ session.replay.touch());
-        session ^ self.errands.as_ref().and_then(|errands| errands.last_sent).map_or(0, Time::as_nanos)
+        session ^ self.rare.as_ref().and_then(|rare| rare.last_sent).map_or(0, Time::as_nanos)
     }
 
     /// Postpones forgetting its refutations, if there are any: it was silent for long.
     pub(in crate::core) fn renew_refutations(&mut self, now: Time, timing: Timing) {
-        if let Some(errands) = &mut self.errands {
-            errands.refutations.renew(now, timing);
+        if let Some(rare) = &mut self.rare {
+            rare.refutations.renew(now, timing);
         }
     }
 
     /// Sets the time since which others accuse it wrongly; `None` if nobody does.
     pub(in crate::core) fn contradicted(&mut self, since: Option<Time>) {
-        if since.is_some() || self.errands.is_some() {
-            self.errands_mut().contradicted_since = since;
+        if since.is_some() || self.rare.is_some() {
+            self.rare_mut().contradicted_since = since;
         }
     }
 
     /// Sets whether its accusation is this node's own, made while this node heard nobody.
     pub(in crate::core) fn judged_unheard(&mut self, is_unheard: bool) {
-        if is_unheard || self.errands.is_some() {
-            self.errands_mut().is_judged_unheard = is_unheard;
+        if is_unheard || self.rare.is_some() {
+            self.rare_mut().is_judged_unheard = is_unheard;
         }
     }
 
     /// Notes that a packet is sent to it; a gap of `pause` since the last one counts as a pause.
     pub(in crate::core) fn sent(&mut self, now: Time, pause: Duration) {
-        let before = self.errands_mut().last_sent.replace(now);
+        let before = self.rare_mut().last_sent.replace(now);
         if let Some(session) = &mut self.session {
-            session.hearing.sent(now, is_due(now, before, pause));
+            session.echo_state.sent(now, is_due(now, before, pause));
         }
     }
 
     /// Sets the time since which it is held as accused; `None` if it is not.
     pub(in crate::core) fn accused(&mut self, since: Option<Time>) {
-        if since.is_some() || self.errands.is_some() {
-            self.errands_mut().accused_since = since;
+        if since.is_some() || self.rare.is_some() {
+            self.rare_mut().accused_since = since;
         }
     }
 
@@ -210,7 +210,7 @@ impl Peer {
             Box::new(Session {
                 heard: now,
                 sign: now,
-                hearing: Hearing::default(),
+                echo_state: EchoState::default(),
                 datagram: None,
                 fingerprint,
                 stamped_at: None,
@@ -251,7 +251,7 @@ impl Peer {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
             session.rtt.learn(if tenths > MAX_TICKS { 0 } else { tenths });
         }
-        session.hearing.echoed(stamp)
+        session.echo_state.echoed(stamp)
     }
 
     /// Returns the heartbeat to put into a packet to this member.

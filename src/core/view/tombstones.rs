@@ -24,8 +24,8 @@ impl Tombstones {
     }
 
     /// Adds a tombstone for a record that was reaped.
-    pub(in crate::core) fn bury(&mut self, now: Time, record: &Record) {
-        self.lift(&record.id);
+    pub(in crate::core) fn insert(&mut self, now: Time, record: &Record) {
+        self.remove(&record.id);
         self.by_id.insert(record.id.clone(), (record.incarnation, now));
         self.by_age.insert((now, record.id.clone()));
         if self.by_id.len() > MAX_TOMBSTONES
@@ -41,12 +41,12 @@ impl Tombstones {
     }
 
     /// Returns true if a record is covered by a tombstone.
-    pub(in crate::core) fn cover(&self, record: &Record) -> bool {
+    pub(in crate::core) fn covers(&self, record: &Record) -> bool {
         self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
     }
 
     /// Removes the tombstone of a name that is live again at a higher incarnation.
-    pub(in crate::core) fn lift(&mut self, id: &NodeId) {
+    pub(in crate::core) fn remove(&mut self, id: &NodeId) {
         if let Some((_, since)) = self.by_id.remove(id) {
             self.by_age.remove(&(since, id.clone()));
         }
@@ -72,24 +72,24 @@ mod tests {
     #[test]
     fn the_buried_stay_buried_until_a_higher_incarnation_or_the_end_of_their_time() {
         let mut tombstones = Tombstones::default();
-        tombstones.bury(Time::ORIGIN, &record("a", 5, Status::Down));
-        assert!(tombstones.cover(&record("a", 5, Status::Up)));
-        assert!(!tombstones.cover(&record("a", 6, Status::Up)));
+        tombstones.insert(Time::ORIGIN, &record("a", 5, Status::Down));
+        assert!(tombstones.covers(&record("a", 5, Status::Up)));
+        assert!(!tombstones.covers(&record("a", 6, Status::Up)));
         let hour = Duration::from_secs(3600);
         tombstones.expire(Time::ORIGIN + hour - Duration::from_nanos(1), hour);
-        assert!(tombstones.cover(&record("a", 5, Status::Up)));
+        assert!(tombstones.covers(&record("a", 5, Status::Up)));
         tombstones.expire(Time::ORIGIN + hour, hour);
-        assert!(!tombstones.cover(&record("a", 5, Status::Up)));
+        assert!(!tombstones.covers(&record("a", 5, Status::Up)));
     }
 
     #[test]
     fn the_oldest_give_way_at_the_bound() {
         let mut tombstones = Tombstones::default();
         for i in 0..=MAX_TOMBSTONES as u64 {
-            tombstones.bury(Time::ORIGIN + Duration::from_nanos(i), &record(&format!("n{i}"), 1, Status::Down));
+            tombstones.insert(Time::ORIGIN + Duration::from_nanos(i), &record(&format!("n{i}"), 1, Status::Down));
         }
         assert_eq!(tombstones.by_id.len(), MAX_TOMBSTONES);
         assert_eq!(tombstones.by_age.len(), MAX_TOMBSTONES);
-        assert!(!tombstones.cover(&record("n0", 1, Status::Up)));
+        assert!(!tombstones.covers(&record("n0", 1, Status::Up)));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::election::{
-    ChangeError, Delta, Digest, Electorate, Founded, Lineage, Term, ViewRef, VoterChange, Word,
+    ChangeError, Delta, Digest, Electorate, ElectorateReport, Lineage, Term, ViewRef, VoterChange, ElectionMessage,
 };
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status};
@@ -152,7 +152,7 @@ pub enum Message {
     /// tombstone. The receiver refutes, or obeys. Another run ignores it: addresses outlive processes. With the status
     /// Up, at an incarnation that the receiver never had, it reports that others claim this incarnation and that the
     /// sender does not believe them; the receiver raises its incarnation above it.
-    Told {
+    HeldStatus {
         /// The run of the held record.
         run: Run,
         /// The incarnation of the held record or tombstone.
@@ -306,12 +306,12 @@ pub enum Message {
         sequence: u64,
     },
     /// A message of the election between voters, see [`election`](crate::core::election).
-    Election(Box<Word>),
+    Election(Box<ElectionMessage>),
     /// The leader, as far as the sender knows.
-    Led(Box<Led>),
+    LeaderClaim(Box<LeaderClaim>),
     /// The leader that both know has renewed its lease.
-    Pulse(Pulse),
-    /// Asks for the leader. Answered with [`Message::Led`].
+    LeaderRenewal(LeaderRenewal),
+    /// Asks for the leader. Answered with [`Message::LeaderClaim`].
     WhoLeads,
     /// Asks for a numbered view. Answered with packets that each hold one [`Message::ViewPart`].
     WantView(WantView),
@@ -359,8 +359,8 @@ pub enum Message {
     },
     /// Reports that this cluster has an electorate: stands before a [`Message::Welcome`], so that a joiner knows it
     /// before it is Up; travels in gossip packets while there is no leader; and answers [`Message::WhoLeads`] if there
-    /// is no [`Message::Led`] to send.
-    Founded(Founded),
+    /// is no [`Message::LeaderClaim`] to send.
+    ElectorateReport(ElectorateReport),
     /// A keepsake, which the receiver returns when it sends from another address: travels beside an [`Message::Ack`] to
     /// an observer, at its proven address.
     Keepsake {
@@ -374,7 +374,7 @@ pub enum Message {
         keepsake: Nonce,
     },
     /// News about a lease in a database. Passed on by every member that receives it for the first time.
-    LeaseWord(Box<LeaseWord>),
+    LeaseUpdate(Box<LeaseUpdate>),
     /// A message of some member's program to all: delivered once, kept for a while, and sent on.
     Broadcast(Box<Broadcast>),
     /// Lists the broadcasts that the sender holds. Answered with [`Message::WantBroadcasts`] by a receiver that lacks
@@ -391,10 +391,10 @@ pub enum Message {
     },
 }
 
-/// News about a lease in a database, see [`Message::LeaseWord`]. Kinds that a build does not know are passed on all the
+/// News about a lease in a database, see [`Message::LeaseUpdate`]. Kinds that a build does not know are passed on all the
 /// same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseWord {
+pub struct LeaseUpdate {
     /// The lease's name.
     pub lease: NodeId,
     /// The node that the news is of: it leads, has given the lease up, or asks for that.
@@ -407,7 +407,7 @@ pub struct LeaseWord {
     pub nonce: u64,
 }
 
-impl LeaseWord {
+impl LeaseUpdate {
     /// A leader has taken the lease in this term, or has renewed it.
     pub const LED: u8 = 0;
     /// The leader of this term has given the lease up: it is free.
@@ -447,9 +447,9 @@ pub struct Candidate {
     pub address: SocketAddr,
 }
 
-/// A leader and its claim, see [`Message::Led`].
+/// A leader and its claim, see [`Message::LeaderClaim`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Led {
+pub struct LeaderClaim {
     /// The lineage of the electorate.
     pub lineage: Lineage,
     /// The lineage of the first electorate, from which it descends.
@@ -472,9 +472,9 @@ pub struct Led {
     pub delta: Option<Delta>,
 }
 
-/// A renewal of a leader that sender and receiver both know, see [`Message::Pulse`].
+/// A renewal of a leader that sender and receiver both know, see [`Message::LeaderRenewal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pulse {
+pub struct LeaderRenewal {
     /// The low half of the electorate's lineage.
     #[serde(with = "postcard::fixint::le")]
     pub lineage: u32,
@@ -523,12 +523,12 @@ pub struct ChangeVoters {
     /// The nonce of the request: the same in every repetition, and different in every other request.
     pub nonce: Nonce,
     /// The change requested.
-    pub wish: VoterWish,
+    pub request: VoterRequest,
 }
 
 /// A change of the electorate, or of the leader, that is requested of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VoterWish {
+pub enum VoterRequest {
     /// Add this voter.
     Add(NodeId),
     /// Remove this voter.

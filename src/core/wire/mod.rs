@@ -27,8 +27,8 @@ mod read;
 
 pub(in crate::core) use families::{Families, family};
 pub use message::{
-    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, LeaseWord, Led, Message, Nonce, Note, Pulse,
-    Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
+    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, LeaseUpdate, LeaderClaim, Message, Nonce, Note, LeaderRenewal,
+    Refusal, Seeking, Update, ViewPart, VoterRequest, VotersChanged, WantView,
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub use parcel::{Broadcast, Letter, Purpose, Span};

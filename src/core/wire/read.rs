@@ -218,10 +218,10 @@ fn is_well_formed(message: &Message) -> bool {
         Message::ReachMe { address, .. } => is_reachable(*address),
         Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
         Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
-        Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
+        Message::HeldStatus { incarnation, .. } | Message::Behind { incarnation, .. } => {
             *incarnation < Record::INCARNATION_LIMIT - 1
         }
-        Message::Founded(founded) => founded.descent.is_well_formed(),
+        Message::ElectorateReport(founded) => founded.descent.is_well_formed(),
         Message::Broadcast(broadcast) => broadcast.is_well_formed(),
         Message::HaveBroadcasts(spans) | Message::WantBroadcasts(spans) => are_spans(spans),
         Message::Letter(letter) => letter.is_well_formed(),

@@ -11,12 +11,12 @@
 //! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
 //! - The lock is held to look through the table once, never across an await.
 //!
-//! `line` owns the state of one connection, `limits` the figures.
+//! `connection_state` owns the state of one connection, `limits` the figures.
 //!
 //! This module must not know HTTP: a connection is what it waits for and when it last got on.
 
 mod limits;
-mod line;
+mod connection_state;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use limits::Limits;
 pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
-pub(super) use line::{Kind, Line, MIN_READ_TIME, Phase};
+pub(super) use connection_state::{Kind, ConnectionState, MIN_READ_TIME, Phase};
 
 /// The time that a newcomer waits for a place in a table full of connections that are all being answered.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ pub(super) struct Table {
 
 #[derive(Debug, Default)]
 struct Lines {
-    open: BTreeMap<u64, Arc<Line>>,
+    open: BTreeMap<u64, Arc<ConnectionState>>,
     last: u64,
 }
 
@@ -70,13 +70,13 @@ pub(super) struct Figures {
 
 impl Lines {
     /// Returns the one without progress for the longest among those that may go.
-    fn longest_without_progress(&self, may_go: impl Fn(&Line) -> bool) -> Option<Arc<Line>> {
+    fn longest_without_progress(&self, may_go: impl Fn(&ConnectionState) -> bool) -> Option<Arc<ConnectionState>> {
         let candidates = self.open.values().filter(|line| may_go(line));
         candidates.min_by_key(|line| line.progress.load(Ordering::Relaxed)).cloned()
     }
 
     /// Returns the one that has been of this kind for the longest.
-    fn oldest(&self, kind: Kind) -> Option<Arc<Line>> {
+    fn oldest(&self, kind: Kind) -> Option<Arc<ConnectionState>> {
         let candidates = self.open.values().filter(|line| line.is(kind));
         candidates.min_by_key(|line| line.since.load(Ordering::Relaxed)).cloned()
     }
@@ -134,18 +134,18 @@ impl Table {
         let mut lines = self.lines();
         if lines.open.len() >= self.limits.connections {
             let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading));
-            let stalled = || lines.longest_without_progress(Line::is_stalled);
+            let stalled = || lines.longest_without_progress(ConnectionState::is_stalled);
             let slow = || lines.longest_without_progress(|line| is_urgent && line.is_in(Phase::Writing));
             let victim = waiting.or_else(stalled).or_else(slow)?;
             self.shed(&mut lines, &victim);
         }
         lines.last += 1;
-        let line = Arc::new(Line::new(lines.last, self.epoch, self.close.child_token()));
+        let line = Arc::new(ConnectionState::new(lines.last, self.epoch, self.close.child_token()));
         lines.open.insert(line.id, Arc::clone(&line));
         Some(Seat { line, table: Arc::clone(self) })
     }
 
-    fn shed(&self, lines: &mut Lines, victim: &Line) {
+    fn shed(&self, lines: &mut Lines, victim: &ConnectionState) {
         lines.open.remove(&victim.id);
         victim.shed.cancel();
         self.shed.fetch_add(1, Ordering::Relaxed);
@@ -154,11 +154,11 @@ impl Table {
     /// Sheds one connection to have its descriptor: one that waits for its peer, else the oldest event stream (its reader
     /// comes back and goes on where it was), else a reader that takes nothing, else the oldest large answer. Returns the one
     /// that is shed; `None` if there are only commands and short answers.
-    pub(super) fn shed_for_descriptor(&self) -> Option<Arc<Line>> {
+    pub(super) fn shed_for_descriptor(&self) -> Option<Arc<ConnectionState>> {
         let mut lines = self.lines();
         let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading) && !line.is(Kind::Stream));
         let stream = || lines.oldest(Kind::Stream);
-        let stalled = || lines.longest_without_progress(Line::is_stalled);
+        let stalled = || lines.longest_without_progress(ConnectionState::is_stalled);
         let large = || lines.oldest(Kind::Large);
         let victim = waiting.or_else(stream).or_else(stalled).or_else(large)?;
         self.shed(&mut lines, &victim);
@@ -167,11 +167,11 @@ impl Table {
 
     /// Counts a connection as one of a kind for as long as the result lives; `None` if there are too many, all of them
     /// with readers that read.
-    pub(super) fn enter(self: &Arc<Self>, line: &Arc<Line>, kind: Kind) -> Option<Hold> {
+    pub(super) fn enter(self: &Arc<Self>, line: &Arc<ConnectionState>, kind: Kind) -> Option<Hold> {
         let mut lines = self.lines();
         while lines.of(kind) >= self.limits.of(kind) || lines.up_to(kind) >= self.limits.tier(kind) {
             let is_full = lines.of(kind) >= self.limits.of(kind);
-            let counts = |line: &Line| {
+            let counts = |line: &ConnectionState| {
                 if is_full { line.is(kind) } else { line.kind.load(Ordering::Relaxed) <= kind as u8 }
             };
             let stalled = lines.longest_without_progress(|line| counts(line) && line.is_stalled());
@@ -186,7 +186,7 @@ impl Table {
     /// Sheds one large answer that nobody reads. Returns true if there was one.
     pub(super) fn shed_stalled_answer(&self) -> bool {
         let mut lines = self.lines();
-        let may_go = |line: &Line| line.is(Kind::Large) && (line.is_stalled() || line.is_overdue());
+        let may_go = |line: &ConnectionState| line.is(Kind::Large) && (line.is_stalled() || line.is_overdue());
         let victim = lines.longest_without_progress(may_go);
         if let Some(victim) = &victim {
             self.shed(&mut lines, victim);
@@ -217,7 +217,7 @@ impl Table {
 /// A connection's place in the table, free again when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<ConnectionState>,
     table: Arc<Table>,
 }
 
@@ -236,7 +236,7 @@ impl Drop for Seat {
 /// A connection's time as one of a kind.
 #[derive(Debug)]
 pub(super) struct Hold {
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
 }
 
 impl Drop for Hold {

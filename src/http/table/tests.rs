@@ -1,6 +1,6 @@
 //! The order in which connections are shed, and the room that is kept for each kind.
 
-use super::line::STALLED_AFTER;
+use super::connection_state::STALLED_AFTER;
 use super::*;
 fn table(connections: usize, streams: usize) -> Arc<Table> {
     Table::new(Limits::new(connections, streams), CancellationToken::new())
@@ -48,7 +48,7 @@ async fn the_one_that_owes_a_request_for_the_longest_goes_first() {
     seats.push(admit(&table).await);
     assert_eq!(shed(&seats), [3]);
     // An answer makes a connection young again.
-    seats[5].line.got_on();
+    seats[5].line.progressed();
     seats[5].line.set_phase(Phase::Reading);
     seats.push(admit(&table).await);
     assert_eq!(shed(&seats), [3, 6]);
@@ -60,11 +60,11 @@ async fn then_go_readers_that_take_nothing_and_answers_last() {
     let table = table(8, 8);
     let mut seats = full(&table).await;
     for at in [4, 2] {
-        seats[at].line.got_on();
+        seats[at].line.progressed();
         seats[at].line.set_phase(Phase::Writing);
     }
     tokio::time::advance(STALLED_AFTER).await;
-    seats[2].line.got_on();
+    seats[2].line.progressed();
     seats[2].line.set_phase(Phase::Writing);
     seats.push(admit(&table).await);
     assert_eq!(shed(&seats), [4], "the other one got on a moment ago");

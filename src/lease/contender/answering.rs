@@ -5,8 +5,8 @@
 //!
 //! Must not know: when rounds are sent.
 
-use super::asking::{Asked, Flight};
-use super::contest::Led;
+use super::asking::{RequestKind, Flight};
+use super::contest::HeldTerm;
 use super::flaw::Flaw;
 use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};
 use super::{Contender, ContenderAlarm, MAX_TERM, Output};
@@ -29,7 +29,7 @@ impl Contender {
         if std::mem::take(&mut self.is_unreachable) {
             self.alarm(ContenderAlarm::ReachableAgain);
         }
-        self.heartbeat_at = sent + self.luck.nearly(self.timing.renewal_interval);
+        self.heartbeat_at = sent + self.rng.nearly(self.timing.renewal_interval);
         for ((lease, asked), seen) in asked.into_iter().zip(&answer.steps) {
             if seen.term > MAX_TERM {
                 let term = seen.term;
@@ -55,10 +55,10 @@ impl Contender {
     fn tell_again(&mut self, now: Time) {
         let pause = self.timing.lease_duration / TOLD_AGAIN;
         let led = self.contests.iter_mut().filter_map(|(lease, contest)| Some((lease, contest.led.as_mut()?)));
-        let mut due: Vec<_> = led.filter(|(_, led)| now.since(led.told) >= pause).collect();
-        due.sort_by_key(|(_, led)| led.told);
+        let mut due: Vec<_> = led.filter(|(_, led)| now.since(led.published) >= pause).collect();
+        due.sort_by_key(|(_, led)| led.published);
         for (lease, led) in due.into_iter().take(MAX_TOLD_AGAIN) {
-            led.told = now;
+            led.published = now;
             self.outputs.push_back(Output::Tell { lease: lease.clone(), term: led.term, is_released: false });
         }
     }
@@ -71,25 +71,25 @@ impl Contender {
 
     /// Takes the answer that a lease's rows cannot be read. What is known of it stays; whoever led by it leads no more,
     /// since its row shows no token of its own.
-    fn leave_unread(&mut self, lease: &LeaseName, asked: Asked) {
+    fn leave_unread(&mut self, lease: &LeaseName, asked: RequestKind) {
         let Some(contest) = self.contests.get_mut(lease) else { return };
         match asked {
-            Asked::Watch => {}
-            Asked::Acquire(token) => contest.drawn.disown(token),
-            Asked::Renew(_) => {
+            RequestKind::Watch => {}
+            RequestKind::Acquire(token) => contest.drawn.disown(token),
+            RequestKind::Renew(_) => {
                 contest.drawn.clear();
                 contest.lose(LossReason::Rejected);
             }
-            Asked::Release => {
+            RequestKind::Release => {
                 contest.drawn.clear();
                 contest.given_up = None;
-                contest.idle = None;
+                contest.unused_term = None;
             }
         }
     }
 
-    fn learn(&mut self, now: Time, lease: &LeaseName, asked: Asked, seen: &Seen, sent: Time) {
-        let is_kept = self.is_kept();
+    fn learn(&mut self, now: Time, lease: &LeaseName, asked: RequestKind, seen: &Seen, sent: Time) {
+        let must_not_lead = self.must_not_lead();
         let Some(contest) = self.contests.get_mut(lease) else {
             return;
         };
@@ -98,12 +98,12 @@ impl Contender {
         let is_drawn = |token| holder.is_some_and(|holder| holder.node == self.node && holder.token == token);
         let mut gained = None;
         match asked {
-            Asked::Acquire(token) if seen.outcome == Outcome::Acquired && is_drawn(token) => {
+            RequestKind::Acquire(token) if seen.outcome == Outcome::Acquired && is_drawn(token) => {
                 contest.drawn.keep_only(token);
                 gained = Some(sent);
             }
-            Asked::Acquire(token) => contest.drawn.forget(token),
-            Asked::Renew(token) if seen.outcome == Outcome::Renewed && is_drawn(token) => {
+            RequestKind::Acquire(token) => contest.drawn.forget(token),
+            RequestKind::Renew(token) if seen.outcome == Outcome::Renewed && is_drawn(token) => {
                 contest.drawn.keep_only(token);
                 let term = holder.map_or(0, |holder| holder.term);
                 match &mut contest.led {
@@ -116,34 +116,34 @@ impl Contender {
                     None if self.planted.has(Flaw::LeadsOnInItsTerm) => {
                         contest.given_up = None;
                         let until = sent + claim(holder, self.timing.lease_duration, self.planted);
-                        contest.led = Some(Led { term, until, told: now });
+                        contest.led = Some(HeldTerm { term, until, published: now });
                     }
                     None => {}
                 }
             }
-            Asked::Renew(token) if self.planted.has(Flaw::IgnoresRejection) => contest.drawn.forget(token),
-            Asked::Renew(_) => {
+            RequestKind::Renew(token) if self.planted.has(Flaw::IgnoresRejection) => contest.drawn.forget(token),
+            RequestKind::Renew(_) => {
                 contest.drawn.clear();
                 let is_other =
                     holder.is_some_and(|holder| Some(holder.term) > contest.led.as_ref().map(|led| led.term));
                 contest.lose(if is_other { LossReason::Superseded } else { LossReason::Rejected });
             }
-            Asked::Release if matches!(seen.outcome, Outcome::Released | Outcome::Rejected) => {
+            RequestKind::Release if matches!(seen.outcome, Outcome::Released | Outcome::Rejected) => {
                 contest.drawn.clear();
                 contest.given_up = None;
-                contest.idle = None;
+                contest.unused_term = None;
                 if seen.outcome == Outcome::Released {
                     self.outputs.push_back(Output::Tell { lease: lease.clone(), term: seen.term, is_released: true });
                 }
             }
-            Asked::Watch | Asked::Release => {}
+            RequestKind::Watch | RequestKind::Release => {}
         }
-        let known = contest.standing.known();
+        let known = contest.history.known();
         let draw = holder.and_then(|holder| contest.drawn.find(holder.token)).filter(|draw| is_drawn(draw.token));
         match (draw, holder) {
             (Some(draw), Some(holder)) if contest.led.is_none() && gained.is_none() => {
                 let is_own_term = contest.given_up.as_ref().is_some_and(|given_up| given_up.term == holder.term);
-                let is_known_idle = contest.idle == Some(holder.term);
+                let is_known_idle = contest.unused_term == Some(holder.term);
                 let is_alive = !holder.expires_in.is_zero();
                 if !is_own_term && !is_known_idle {
                     // The answer to its acquisition was lost.
@@ -156,14 +156,14 @@ impl Contender {
             (None, Some(_)) if contest.led.is_none() => contest.drawn.give_up(),
             _ => {}
         }
-        if draw.is_none() && contest.holds_no_term() && !Self::may_lead_by(contest, now, is_kept, self.planted) {
+        if draw.is_none() && contest.holds_no_term() && !Self::may_lead_by(contest, now, must_not_lead, self.planted) {
             contest.drawn.clear();
         }
         let holds_by_name = holder.is_some_and(|holder| holder.node == self.node && !holder.expires_in.is_zero());
         if self.planted.has(Flaw::TakesBackOwnName) && holds_by_name && gained.is_none() && contest.led.is_none() {
             gained = Some(sent);
         }
-        contest.standing.saw(seen, sent, now);
+        contest.history.saw(seen, sent, now);
         if let (Some(from), Some(holder)) = (gained, holder) {
             self.gain(now, lease, holder, from, known);
         }
@@ -172,7 +172,7 @@ impl Contender {
     /// Takes over the lease: the row bears a token drawn here, and has since `from` or later (if that was long ago, no
     /// claim rests on it); `known` is the highest term known before that was seen.
     fn gain(&mut self, now: Time, lease: &LeaseName, holder: &Holder, from: Time, known: u64) {
-        let is_kept = self.is_kept();
+        let must_not_lead = self.must_not_lead();
         let Some(contest) = self.contests.get_mut(lease) else { return };
         let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { from };
         let until = from + claim(Some(holder), self.timing.lease_duration, self.planted);
@@ -183,14 +183,14 @@ impl Contender {
             return;
         }
         contest.drawn.keep_only(holder.token);
-        if until <= now || !Self::may_lead_by(contest, now, is_kept, self.planted) {
+        if until <= now || !Self::may_lead_by(contest, now, must_not_lead, self.planted) {
             // The row is released as soon as possible.
             contest.drawn.give_up();
-            contest.idle = Some(holder.term);
+            contest.unused_term = Some(holder.term);
             return;
         }
         contest.held_off_until = None;
-        contest.led = Some(Led { term: holder.term, until, told: now });
+        contest.led = Some(HeldTerm { term: holder.term, until, published: now });
     }
 }
 
@@ -216,8 +216,8 @@ fn alarms(
     now: Time,
 ) -> Vec<Output> {
     let mut alarms = Vec::new();
-    let lease = || contest.told.lease.clone();
-    let known = contest.standing.known();
+    let lease = || contest.published.lease.clone();
+    let known = contest.history.known();
     if seen.term < known {
         if contest.fell_below != Some(known) {
             contest.fell_below = Some(known);
@@ -226,17 +226,17 @@ fn alarms(
     } else {
         contest.fell_below = None;
     }
-    if let Some(step) = contest.standing.clock_step(seen, sent, now, STEP_TOLERANCE) {
+    if let Some(step) = contest.history.clock_step(seen, sent, now, STEP_TOLERANCE) {
         alarms.push(ContenderAlarm::ClockStepped { lease: lease(), by: step.by, is_forward: step.is_forward });
     }
     if let Some(holder) = &seen.holder {
         let is_stranger = holder.node == *node && !contest.drawn.is_own(holder.token);
-        if is_stranger && contest.namesake != Some(holder.token) {
+        if is_stranger && contest.foreign_token != Some(holder.token) {
             // The first such row may be left from an earlier life of this node; a leader knows better.
-            if contest.namesake.is_some() || contest.led.is_some() {
+            if contest.foreign_token.is_some() || contest.led.is_some() {
                 alarms.push(ContenderAlarm::NameTwice { lease: lease() });
             }
-            contest.namesake = Some(holder.token);
+            contest.foreign_token = Some(holder.token);
         }
         if let Some(led) = &contest.led
             && seen.outcome == Outcome::Rejected

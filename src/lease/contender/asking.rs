@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::contest::Contest;
 use super::flaw::{Flaw, Planted};
-use super::standing::Taking;
+use super::history::Taking;
 use super::timing::{MIN_PAUSE, NOTICE_JITTER, TRIES_IN_WHAT_IS_LEFT};
 use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
 use crate::core::Time;
-use crate::lease::{LeaseName, Outcome, Round, Step, Token, Wish};
+use crate::lease::{LeaseName, Outcome, Round, Step, Token, StepRequest};
 
 /// A round under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,12 +21,12 @@ pub(super) struct Flight {
     /// The time at which it was handed out.
     pub(super) sent: Time,
     /// Its requests, in the order of its steps.
-    pub(super) asked: Vec<(LeaseName, Asked)>,
+    pub(super) asked: Vec<(LeaseName, RequestKind)>,
 }
 
 /// The kind of request that was made about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Asked {
+pub(super) enum RequestKind {
     Watch,
     Acquire(Token),
     Renew(Token),
@@ -45,9 +45,9 @@ impl Contender {
         let mut flight = Flight { sent: now, asked: Vec::with_capacity(names.len()) };
         let mut steps = Vec::with_capacity(names.len());
         for lease in names {
-            let (wish, asked) = self.wish(now, &lease);
+            let (request, asked) = self.request(now, &lease);
             flight.asked.push((lease.clone(), asked));
-            steps.push(Step { lease, wish });
+            steps.push(Step { lease, request });
         }
         self.flight = Some(flight);
         Some(Round {
@@ -62,45 +62,45 @@ impl Contender {
         self.contests.values().map(|contest| contest.due).fold(self.heartbeat_at, Time::min)
     }
 
-    fn wish(&mut self, now: Time, lease: &LeaseName) -> (Wish, Asked) {
-        let (own_lease, is_kept) = (self.timing.lease_duration, self.is_kept());
+    fn request(&mut self, now: Time, lease: &LeaseName) -> (StepRequest, RequestKind) {
+        let (own_lease, must_not_lead) = (self.timing.lease_duration, self.must_not_lead());
         let planted = self.planted;
-        let drawn = self.luck.token();
+        let drawn = self.rng.token();
         let contest = self.contests.get_mut(lease).expect("it is a name of theirs");
-        let may_lead = Self::may_lead_by(contest, now, is_kept, planted);
+        let may_lead = Self::may_lead_by(contest, now, must_not_lead, planted);
         if contest.led.is_some() {
             let held = contest.drawn.tokens();
             let drawn = if planted.has(Flaw::ReusesTokens) { held[held.len() - 1] } else { drawn };
             contest.drawn.note(drawn, now);
             let held = if planted.has(Flaw::ForgetsDrawnTokens) { held[..1].to_vec() } else { held };
-            return (Wish::Renew { held, drawn }, Asked::Renew(drawn));
+            return (StepRequest::Renew { held, drawn }, RequestKind::Renew(drawn));
         }
-        let is_to_go = contest.given_up.is_some() || contest.idle.is_some();
+        let is_to_go = contest.given_up.is_some() || contest.unused_term.is_some();
         let is_at_work = contest.is_at_work() && !planted.has(Flaw::ReleasesBeforeWorkEnds);
         if is_to_go && !is_at_work && !contest.drawn.is_empty() {
             // The release may be carried out late, whatever is heard of it.
             contest.drawn.give_up();
-            return (Wish::Release { held: contest.drawn.tokens() }, Asked::Release);
+            return (StepRequest::Release { held: contest.drawn.tokens() }, RequestKind::Release);
         }
-        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.standing.known() };
-        let may_acquire = may_lead && contest.standing.known() < MAX_TERM;
-        let taking = if may_acquire { contest.standing.may_take(now, own_lease) } else { Taking::No };
+        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.history.known() };
+        let may_acquire = may_lead && contest.history.known() < MAX_TERM;
+        let taking = if may_acquire { contest.history.may_take(now, own_lease) } else { Taking::No };
         let (expired, missing) = match taking {
-            Taking::No => return (Wish::Watch, Asked::Watch),
+            Taking::No => return (StepRequest::Watch, RequestKind::Watch),
             Taking::Free => (None, None),
             Taking::FreeOrExpired(token) => (Some(token), None),
             Taking::FreeOrMissing(term) => (None, Some(term)),
         };
         contest.drawn.note(drawn, now);
-        (Wish::Acquire { drawn, above, expired, missing }, Asked::Acquire(drawn))
+        (StepRequest::Acquire { drawn, above, expired, missing }, RequestKind::Acquire(drawn))
     }
 
     /// Returns true if this node may begin to lead by this lease now.
-    pub(super) fn may_lead_by(contest: &Contest, now: Time, is_kept: bool, planted: Planted) -> bool {
-        (!is_kept || planted.has(Flaw::LeadsWhenDraining))
+    pub(super) fn may_lead_by(contest: &Contest, now: Time, must_not_lead: bool, planted: Planted) -> bool {
+        (!must_not_lead || planted.has(Flaw::LeadsWhenDraining))
             && !contest.is_leaving
             && contest.given_up.is_none()
-            && contest.idle.is_none()
+            && contest.unused_term.is_none()
             && contest.held_off_until.is_none_or(|until| now >= until)
     }
 
@@ -119,7 +119,7 @@ impl Contender {
         }
         for (lease, asked) in flight.asked {
             let Some(contest) = self.contests.get_mut(&lease) else { continue };
-            if let (Asked::Acquire(token) | Asked::Renew(token), true) = (asked, is_outcome_known) {
+            if let (RequestKind::Acquire(token) | RequestKind::Renew(token), true) = (asked, is_outcome_known) {
                 contest.drawn.forget(token);
             }
             if self.planted.has(Flaw::DeposedByFailure) {
@@ -137,7 +137,7 @@ impl Contender {
     /// Returns the pause after a failure: longer each time, but no held lease runs out without another try.
     fn pause(&mut self, now: Time) -> Duration {
         let backoff = self.timing.backoff(self.failures);
-        let pause = backoff / 2 + self.luck.part_of(backoff / 2);
+        let pause = backoff / 2 + self.rng.part_of(backoff / 2);
         let ends = self.contests.values().filter_map(|contest| contest.led.as_ref()).map(|led| led.until).min();
         match ends {
             Some(until) if !self.planted.has(Flaw::PausesPastExpiry) => {
@@ -148,32 +148,32 @@ impl Contender {
     }
 
     /// Sets the time at which this lease is asked about next, after an answer to a round that was handed out at `sent`.
-    pub(super) fn schedule(&mut self, now: Time, lease: &LeaseName, sent: Time, asked: Asked, outcome: Outcome) {
-        let heartbeat = sent + self.luck.nearly(self.timing.renewal_interval);
+    pub(super) fn schedule(&mut self, now: Time, lease: &LeaseName, sent: Time, asked: RequestKind, outcome: Outcome) {
+        let heartbeat = sent + self.rng.nearly(self.timing.renewal_interval);
         let pace = if self.planted.has(Flaw::RenewsLate) { self.timing.renewal_interval } else { self.timing.pace() };
-        let renewal = sent + self.luck.nearly(pace);
-        let jitter = self.luck.part_of(NOTICE_JITTER);
-        let again = self.luck.nearly(self.timing.backoff(1));
-        let (own_lease, is_kept) = (self.timing.lease_duration, self.is_kept());
+        let renewal = sent + self.rng.nearly(pace);
+        let jitter = self.rng.part_of(NOTICE_JITTER);
+        let again = self.rng.nearly(self.timing.backoff(1));
+        let (own_lease, must_not_lead) = (self.timing.lease_duration, self.must_not_lead());
         let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
             return;
         };
-        let may_lead = Self::may_lead_by(contest, now, is_kept, planted);
+        let may_lead = Self::may_lead_by(contest, now, must_not_lead, planted);
         contest.due = if contest.led.is_some() {
             // An adopted acquisition is old already.
-            if matches!(asked, Asked::Renew(_)) || outcome == Outcome::Acquired { renewal } else { now }
+            if matches!(asked, RequestKind::Renew(_)) || outcome == Outcome::Acquired { renewal } else { now }
         } else if contest.is_at_work() {
             heartbeat
-        } else if contest.idle.is_some() || (!may_lead && !contest.drawn.is_empty()) {
-            now + if asked == Asked::Release { again } else { jitter }
+        } else if contest.unused_term.is_some() || (!may_lead && !contest.drawn.is_empty()) {
+            now + if asked == RequestKind::Release { again } else { jitter }
         } else if !may_lead {
             contest.held_off_until.map_or(heartbeat, |until| heartbeat.min(until.max(now)))
         } else {
-            match (asked, outcome, contest.standing.opens_at(now, own_lease)) {
+            match (asked, outcome, contest.history.opens_at(now, own_lease)) {
                 (_, Outcome::Conflict, _) => now + again,
                 // The lease was asked for in vain, and may be had only later.
-                (Asked::Acquire(_), _, Some(at)) if at <= now => heartbeat,
+                (RequestKind::Acquire(_), _, Some(at)) if at <= now => heartbeat,
                 (_, _, Some(at)) if at <= now => now + jitter,
                 (_, _, Some(at)) => heartbeat.min(at + jitter),
                 (_, _, None) => heartbeat,

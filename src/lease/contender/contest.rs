@@ -7,20 +7,20 @@
 use super::doors::Claim;
 use super::drawn::Drawn;
 use super::flaw::Planted;
-use super::standing::Standing;
-use super::timing::LeaseTiming;
+use super::history::LeaseHistory;
+use super::timing::ContenderTiming;
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
 use crate::lease::{LeaseName, Token};
 
 /// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Led {
+pub(super) struct HeldTerm {
     pub(super) term: u64,
     /// The time at which the claim ends without a further renewal.
     pub(super) until: Time,
     /// The time at which all others were told of it last.
-    pub(super) told: Time,
+    pub(super) published: Time,
 }
 
 /// A term that this node led in, and has not finished with.
@@ -34,12 +34,12 @@ pub(super) struct GivenUp {
 /// The contest for one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Contest {
-    pub(super) standing: Standing,
+    pub(super) history: LeaseHistory,
     pub(super) drawn: Drawn,
-    pub(super) led: Option<Led>,
+    pub(super) led: Option<HeldTerm>,
     pub(super) given_up: Option<GivenUp>,
     /// A term that this node holds without leading in it: its row is to be released.
-    pub(super) idle: Option<u64>,
+    pub(super) unused_term: Option<u64>,
     /// The reason of the last loss, until it is reported.
     pub(super) loss: Option<LossReason>,
     /// The time until which others come first, since this node has resigned.
@@ -51,31 +51,31 @@ pub(super) struct Contest {
     /// The highest term that is to be on disk.
     pub(super) persisted: u64,
     /// The claim that was reported last.
-    pub(super) told: Claim,
+    pub(super) published: Claim,
     /// The known term below which the store was found.
     pub(super) fell_below: Option<u64>,
     /// A token under this node's name that was not drawn here.
-    pub(super) namesake: Option<Token>,
+    pub(super) foreign_token: Option<Token>,
 }
 
 impl Contest {
-    pub(super) fn new(lease: LeaseName, known: u64, timing: &LeaseTiming, now: Time, planted: Planted) -> Self {
-        let told =
+    pub(super) fn new(lease: LeaseName, known: u64, timing: &ContenderTiming, now: Time, planted: Planted) -> Self {
+        let published =
             Claim { lease, state: LeadershipState::Vacant, leader: None, term: known, is_me: false, valid_until: None };
         Self {
-            standing: Standing::new(known, timing.lease_duration, now, planted),
+            history: LeaseHistory::new(known, timing.lease_duration, now, planted),
             drawn: Drawn::default(),
             led: None,
             given_up: None,
-            idle: None,
+            unused_term: None,
             loss: None,
             held_off_until: None,
             is_leaving: false,
             due: now,
             persisted: known,
-            told,
+            published,
             fell_below: None,
-            namesake: None,
+            foreign_token: None,
         }
     }
 
@@ -112,11 +112,11 @@ impl Contest {
 
     /// Returns true if the row that was seen last bears a token that was drawn here.
     pub(super) fn has_own_row(&self) -> bool {
-        self.standing.sight().is_some_and(|sight| self.drawn.is_own(sight.token))
+        self.history.last_seen().is_some_and(|last_seen| self.drawn.is_own(last_seen.token))
     }
 
     /// Returns true if no term is this node's, whether it leads in it or not.
     pub(super) fn holds_no_term(&self) -> bool {
-        self.led.is_none() && self.given_up.is_none() && self.idle.is_none()
+        self.led.is_none() && self.given_up.is_none() && self.unused_term.is_none()
     }
 }

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::alarm::ContenderAlarm;
-use super::timing::LeaseTiming;
+use super::timing::ContenderTiming;
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, NodeId, Time};
 use crate::lease::{LeaseName, MAX_LEASES};
 
 /// The initial state of a contender.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContenderBirth {
+pub struct ContenderInit {
     /// This node's name.
     pub node: NodeId,
     /// The address at which other agents' calls reach it, kept in its liveness row.
     pub rpc_address: Option<SocketAddr>,
     /// The timing of leases, checked.
-    pub timing: LeaseTiming,
+    pub timing: ContenderTiming,
     /// The leases to contend for; more can be added.
     pub leases: Vec<LeaseName>,
     /// The highest terms on the disk, also of leases that may be added later.

@@ -30,14 +30,14 @@ impl Contender {
     pub(super) fn publish(&mut self, now: Time) {
         let is_failing = self.failures > 0;
         for (lease, contest) in &mut self.contests {
-            let known = contest.standing.known();
+            let known = contest.history.known();
             if known > contest.persisted {
                 contest.persisted = known;
                 self.outputs.push_back(Output::Persist { lease: lease.clone(), term: known });
             }
             let claim = claim_now(lease, contest, &self.node, now, is_failing);
-            if claim != contest.told {
-                let before = std::mem::replace(&mut contest.told, claim);
+            if claim != contest.published {
+                let before = std::mem::replace(&mut contest.published, claim);
                 tell(&mut self.outputs, contest, before);
             }
             contest.loss = None;
@@ -58,7 +58,7 @@ impl Contender {
         }
         for (lease, contest) in &self.contests {
             if is_done(contest) && self.terms.len() < super::MAX_LEASES {
-                self.terms.insert(lease.clone(), contest.standing.known());
+                self.terms.insert(lease.clone(), contest.history.known());
             }
         }
         self.contests.retain(|_, contest| !is_done(contest));
@@ -66,7 +66,7 @@ impl Contender {
 }
 
 fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_failing: bool) -> Claim {
-    let known = contest.standing.known();
+    let known = contest.history.known();
     if let Some(led) = &contest.led {
         return Claim {
             lease: lease.clone(),
@@ -77,7 +77,7 @@ fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_fa
             valid_until: Some(led.until),
         };
     }
-    let other = contest.standing.shown().filter(|(_, _, until)| now < *until && !contest.has_own_row());
+    let other = contest.history.shown().filter(|(_, _, until)| now < *until && !contest.has_own_row());
     let (state, leader, valid_until) = match other {
         Some((leader, _, until)) => (LeadershipState::Led, Some(leader), Some(until)),
         None if is_failing => (LeadershipState::Unavailable, None, None),
@@ -88,7 +88,7 @@ fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_fa
 
 /// Reports the claim as it is now; `before` was reported last.
 fn tell(outputs: &mut std::collections::VecDeque<Output>, contest: &Contest, before: Claim) {
-    let now = &contest.told;
+    let now = &contest.published;
     let lease = &now.lease;
     let is_other = before.leader != now.leader || before.is_me != now.is_me || before.term != now.term;
     let begins = now.leader.clone().filter(|_| is_other);
@@ -100,7 +100,7 @@ fn tell(outputs: &mut std::collections::VecDeque<Output>, contest: &Contest, bef
         let reason = match contest.loss {
             Some(reason) if before.is_me => reason,
             _ if now.leader.is_some() || now.term > before.term => LossReason::Superseded,
-            _ if contest.standing.is_given_up() => LossReason::Resigned,
+            _ if contest.history.is_given_up() => LossReason::Resigned,
             _ => LossReason::Expired,
         };
         let (lease, term, was_me) = (lease.clone(), before.term, before.is_me);

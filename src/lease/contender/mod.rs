@@ -33,14 +33,14 @@
 //! | tokens are drawn before they are sent, never twice, and all that may stand in the row are named | a lost answer costs the lease; others see a renewed lease stand still | `drawn`, `asking` |
 //! | a lost acquisition is adopted by its token, counted from when it was sent, unless another holder was seen since or it was to be released | two valid claims | `answering` |
 //! | a token proves which agent holds the lease, a name does not | two agents with one name lead at once | `answering` |
-//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `standing` |
-//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `standing` |
+//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `history` |
+//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `history` |
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
-//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `standing` |
+//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `history` |
 //! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
-//! | a leader that the store does not know is waited for as long as it is heard | two databases take turns | `standing` |
+//! | a leader that the store does not know is waited for as long as it is heard | two databases take turns | `history` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
-//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `standing`, `asking` |
+//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `history`, `asking` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
 //! looks for no bug in particular finds most: random faults (`tests/chaos`), walks and every interleaving up to a bound
@@ -94,8 +94,8 @@ mod doors;
 mod drawn;
 pub(crate) mod flaw;
 mod leading;
-mod luck;
-mod standing;
+mod rng;
+mod history;
 mod timing;
 
 #[cfg(test)]
@@ -106,9 +106,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use alarm::ContenderAlarm;
-pub use doors::{Claim, ContenderBirth, Output, TooManyLeases};
+pub use doors::{Claim, ContenderInit, Output, TooManyLeases};
 pub use drawn::MAX_DRAWN;
-pub use timing::{LeaseTiming, TimingError};
+pub use timing::{ContenderTiming, TimingError};
 
 use super::{LeaseName, MAX_LEASES};
 use crate::core::election::LossReason;
@@ -116,7 +116,7 @@ use crate::core::{NodeId, Time};
 use asking::Flight;
 use contest::Contest;
 use flaw::{Flaw, Planted};
-use luck::Luck;
+use rng::ContenderRng;
 use timing::NOTICE_JITTER;
 
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
@@ -139,8 +139,8 @@ enum Stopping {
 pub struct Contender {
     node: NodeId,
     rpc_address: Option<SocketAddr>,
-    timing: LeaseTiming,
-    luck: Luck,
+    timing: ContenderTiming,
+    rng: ContenderRng,
     contests: BTreeMap<LeaseName, Contest>,
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
@@ -163,14 +163,14 @@ impl Contender {
     ///
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
-    pub fn new(birth: ContenderBirth, now: Time) -> Self {
-        let ContenderBirth { node, rpc_address, timing, leases, terms, seed } = birth;
+    pub fn new(init: ContenderInit, now: Time) -> Self {
+        let ContenderInit { node, rpc_address, timing, leases, terms, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
             node,
             rpc_address,
             timing,
-            luck: Luck::new(seed),
+            rng: ContenderRng::new(seed),
             contests: BTreeMap::new(),
             terms,
             flight: None,
@@ -225,7 +225,7 @@ impl Contender {
     /// Returns the latest time at which to call [`Contender::tick`] and then [`Contender::begin`]; `None` if there is
     /// nothing to wait for.
     pub fn next_deadline(&self) -> Option<Time> {
-        let claims = self.contests.values().filter_map(|contest| contest.told.valid_until);
+        let claims = self.contests.values().filter_map(|contest| contest.published.valid_until);
         let round = (self.flight.is_none() && self.stopping != Stopping::Stopped).then(|| self.next_round());
         claims.chain(round).min()
     }
@@ -244,7 +244,7 @@ impl Contender {
             self.alarm(ContenderAlarm::TermLimit { lease, term });
             return;
         }
-        let delay = self.luck.part_of(NOTICE_JITTER);
+        let delay = self.rng.part_of(NOTICE_JITTER);
         let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
             return;
@@ -258,7 +258,7 @@ impl Contender {
             let (lease, other) = (lease.clone(), by.clone());
             self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
             self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
-        } else if !is_own && contest.standing.heard(now, term, is_released) {
+        } else if !is_own && contest.history.heard(now, term, is_released) {
             if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
                 contest.lose(LossReason::Superseded);
             }
@@ -320,7 +320,7 @@ impl Contender {
     }
 
     /// Returns true if this node is not to lead, whatever the store says.
-    fn is_kept(&self) -> bool {
+    fn must_not_lead(&self) -> bool {
         self.is_draining || self.stopping != Stopping::No
     }
 
@@ -333,7 +333,7 @@ impl Contender {
 
     /// Returns the claims as they were reported last.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.contests.values().map(|contest| &contest.told)
+        self.contests.values().map(|contest| &contest.published)
     }
 
     /// Returns the time for which the store has not answered, if it does not.
@@ -350,7 +350,7 @@ impl Contender {
     pub(crate) fn plant(&mut self, flaw: Flaw) {
         self.planted.plant(flaw);
         for contest in self.contests.values_mut() {
-            contest.standing.plant(self.planted);
+            contest.history.plant(self.planted);
         }
     }
 }

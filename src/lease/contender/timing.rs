@@ -31,7 +31,7 @@ pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The length of leases, the time between questions to the store, and the limits of silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseTiming {
+pub struct ContenderTiming {
     /// The time after which a lease that is not renewed ends. 500 ms–10 min, the same on all agents of a cluster. Too
     /// short: leaders are deposed by pauses. Too long: nobody leads for so long after a crash.
     pub lease_duration: Duration,
@@ -64,7 +64,7 @@ fn human(duration: &Duration) -> impl fmt::Display {
     humantime::format_duration(*duration)
 }
 
-impl LeaseTiming {
+impl ContenderTiming {
     /// Returns the figures for a lease of this length with everything else in its usual relation: a third of it between
     /// renewals, two thirds of it as liveness window, twice as long for rows.
     pub fn of_lease(lease_duration: Duration) -> Self {
@@ -133,7 +133,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    const USUAL: LeaseTiming = LeaseTiming {
+    const USUAL: ContenderTiming = ContenderTiming {
         lease_duration: ms(15_000),
         renewal_interval: ms(5_000),
         liveness_window: ms(10_000),
@@ -144,40 +144,40 @@ mod tests {
     #[test]
     fn the_usual_figures_fit_and_each_relation_is_checked_at_its_edge() {
         assert_eq!(USUAL.check(), Ok(()));
-        assert_eq!(LeaseTiming::of_lease(ms(15_000)), USUAL);
+        assert_eq!(ContenderTiming::of_lease(ms(15_000)), USUAL);
         for (key, wrong, right) in [
-            ("leadership.lease_duration", LeaseTiming { lease_duration: ms(499), ..USUAL }, USUAL),
-            ("leadership.lease_duration", LeaseTiming { lease_duration: ms(600_001), ..USUAL }, USUAL),
+            ("leadership.lease_duration", ContenderTiming { lease_duration: ms(499), ..USUAL }, USUAL),
+            ("leadership.lease_duration", ContenderTiming { lease_duration: ms(600_001), ..USUAL }, USUAL),
             (
                 "leadership.renewal_interval",
-                LeaseTiming { renewal_interval: ms(7_500), ..USUAL },
-                LeaseTiming { renewal_interval: ms(7_499), ..USUAL },
+                ContenderTiming { renewal_interval: ms(7_500), ..USUAL },
+                ContenderTiming { renewal_interval: ms(7_499), ..USUAL },
             ),
-            ("leadership.renewal_interval", LeaseTiming { renewal_interval: ms(49), ..USUAL }, USUAL),
+            ("leadership.renewal_interval", ContenderTiming { renewal_interval: ms(49), ..USUAL }, USUAL),
             (
                 "leadership.lease.liveness_window",
-                LeaseTiming { liveness_window: ms(5_000), ..USUAL },
-                LeaseTiming { liveness_window: ms(5_001), ..USUAL },
+                ContenderTiming { liveness_window: ms(5_000), ..USUAL },
+                ContenderTiming { liveness_window: ms(5_001), ..USUAL },
             ),
             (
                 "leadership.lease.liveness_window",
-                LeaseTiming { liveness_window: ms(15_000), ..USUAL },
-                LeaseTiming { liveness_window: ms(14_999), ..USUAL },
+                ContenderTiming { liveness_window: ms(15_000), ..USUAL },
+                ContenderTiming { liveness_window: ms(14_999), ..USUAL },
             ),
             (
                 "leadership.lease.row_ttl",
-                LeaseTiming { row_ttl: ms(14_999), ..USUAL },
-                LeaseTiming { row_ttl: ms(15_000), ..USUAL },
+                ContenderTiming { row_ttl: ms(14_999), ..USUAL },
+                ContenderTiming { row_ttl: ms(15_000), ..USUAL },
             ),
             (
                 "leadership.lease.statement_timeout",
-                LeaseTiming { statement_timeout: ms(5_001), ..USUAL },
-                LeaseTiming { statement_timeout: ms(5_000), ..USUAL },
+                ContenderTiming { statement_timeout: ms(5_001), ..USUAL },
+                ContenderTiming { statement_timeout: ms(5_000), ..USUAL },
             ),
             (
                 "leadership.lease.statement_timeout",
-                LeaseTiming { statement_timeout: ms(9), ..USUAL },
-                LeaseTiming { statement_timeout: ms(10), ..USUAL },
+                ContenderTiming { statement_timeout: ms(9), ..USUAL },
+                ContenderTiming { statement_timeout: ms(10), ..USUAL },
             ),
         ] {
             let error = wrong.check().expect_err("refused");
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn a_renewal_whose_answer_is_lost_leaves_time_for_another() {
         for statement_timeout in [ms(100), ms(2_000), ms(5_000)] {
-            let timing = LeaseTiming { statement_timeout, ..USUAL };
+            let timing = ContenderTiming { statement_timeout, ..USUAL };
             assert!(timing.pace() + statement_timeout * 2 <= claim_of(timing.lease_duration), "{timing:?}");
         }
         // The tightest figures that are allowed: there is time for another try, if not for a slow one.
-        let tight = LeaseTiming { lease_duration: ms(10_002), statement_timeout: ms(5_000), ..USUAL };
+        let tight = ContenderTiming { lease_duration: ms(10_002), statement_timeout: ms(5_000), ..USUAL };
         assert_eq!(tight.check(), Ok(()));
         assert!(tight.pace() + tight.statement_timeout + ms(3_000) < claim_of(tight.lease_duration));
     }

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | errors; options and names of tables; addresses of databases | `error`, `options`, `url` |
 //! | tables, their versions | `schema` |
-//! | rows, read with suspicion; expired rows that may be swept | `rows`, `standing` |
+//! | rows, read with suspicion; expired rows that may be swept | `rows`, `unchanged` |
 //! | the two databases | `sqlite`, `postgres` |
 
 mod error;
@@ -32,7 +32,7 @@ mod rows;
 mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod standing;
+mod unchanged;
 mod url;
 
 use std::time::Duration;

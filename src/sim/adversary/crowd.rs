@@ -5,12 +5,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::lies::{heartbeat, update};
-use super::{Adversary, Deed, HOSTS, Honest, MOST_INVENTED, Mood, PORT, Scene};
+use super::{Adversary, Action, HOSTS, Honest, MOST_INVENTED, Attack, PORT, Scene};
 use crate::core::limits::{MAX_REFERRALS, MIN_QUESTION_BYTES};
 use crate::core::wire::{Message, Nonce, Packet, Refusal};
 use crate::core::{LeaveReason, NodeId, Record, Run, Status, Tags};
 
-/// Number of newcomers that keep asking for places in the mood [`Mood::Places`].
+/// Number of newcomers that keep asking for places in the attack [`Attack::Places`].
 const SQUATTERS: usize = 6;
 /// Number of newcomers of a crowd that ask at each turn: two hundred a second.
 const ASK_AT_ONCE: usize = 4;
@@ -35,7 +35,7 @@ impl Adversary {
     pub(super) fn invent(&mut self, scene: &Scene, number: usize, from: SocketAddr) -> Invented {
         let like = Record::clone(&scene.honest[0].me);
         let id = NodeId::new(&format!("x{number:05}")).expect("letters and digits");
-        let address = if self.mood == Mood::Reflection { victim(number) } else { from };
+        let address = if self.attack == Attack::Reflection { victim(number) } else { from };
         let run = Run(self.random.bits());
         let record =
             Record { id, run, status: Status::Joining, address, api_address: None, tags: Tags::default(), ..like };
@@ -52,17 +52,17 @@ impl Adversary {
     }
 
     /// Returns the deeds of one turn of the invented members.
-    pub(super) fn pretend(&mut self, scene: &Scene) -> Vec<Deed> {
+    pub(super) fn pretend(&mut self, scene: &Scene) -> Vec<Action> {
         self.come_up_with(scene);
-        let mut deeds = Vec::new();
-        let asking = match self.mood {
-            Mood::Crowd | Mood::Reflection => ASK_AT_ONCE,
+        let mut actions = Vec::new();
+        let asking = match self.attack {
+            Attack::Crowd | Attack::Reflection => ASK_AT_ONCE,
             _ => 1,
         };
         let (count, acts) = (self.invented.len(), self.acts as usize);
         for nth in 0..asking {
             let place = (acts * asking + nth) % count;
-            let is_squatter = self.mood == Mood::Places;
+            let is_squatter = self.attack == Attack::Places;
             if self.invented[place].is_in && !is_squatter {
                 continue;
             }
@@ -72,21 +72,21 @@ impl Adversary {
                 vec![self.one_of(scene).me.address]
             };
             for sponsor in sponsors {
-                deeds.push(self.ask(scene, place, sponsor, None));
+                actions.push(self.ask(scene, place, sponsor, None));
             }
         }
         self.replace_the_worn_out(scene);
-        let speaks = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::Goodbyes);
+        let speaks = matches!(self.attack, Attack::Gossip | Attack::JoinerLies | Attack::Goodbyes);
         if speaks && self.invented[0].is_in && self.acts.is_multiple_of(5) {
-            self.behave(scene, &mut deeds);
+            self.behave(scene, &mut actions);
         }
-        deeds
+        actions
     }
 
     fn come_up_with(&mut self, scene: &Scene) {
-        let wanted = match self.mood {
-            Mood::Crowd | Mood::Reflection => self.crowd,
-            Mood::Places => SQUATTERS,
+        let wanted = match self.attack {
+            Attack::Crowd | Attack::Reflection => self.crowd,
+            Attack::Places => SQUATTERS,
             _ => 1,
         };
         while self.invented.len() < wanted {
@@ -97,13 +97,13 @@ impl Adversary {
             let port = PORT + (number / usize::from(HOSTS - 1)) as u16;
             let from = self.own(host, port);
             let mut invented = self.invent(scene, number, from);
-            if self.mood == Mood::SecondOwner
+            if self.attack == Attack::SecondOwner
                 && let Some(victim) = scene.honest.last()
             {
                 invented.record.id = victim.me.id.clone();
                 invented.record.incarnation = victim.me.incarnation + 1_000;
             }
-            if self.mood == Mood::Goodbyes {
+            if self.attack == Attack::Goodbyes {
                 // A different run at each visit, so that no node has met this newcomer before.
                 invented.record.run.0 ^= scene.honest[0].fingerprint;
             }
@@ -114,11 +114,11 @@ impl Adversary {
 
     /// Replaces admitted newcomers, one after the other, since they are soon found out.
     fn replace_the_worn_out(&mut self, scene: &Scene) {
-        if self.mood == Mood::Goodbyes && self.acts.is_multiple_of(NEW_FOR) {
+        if self.attack == Attack::Goodbyes && self.acts.is_multiple_of(NEW_FOR) {
             let from = self.invented[0].from;
             self.invented[0] = self.invent(scene, self.acts as usize, from);
         }
-        if !matches!(self.mood, Mood::Crowd | Mood::Reflection) {
+        if !matches!(self.attack, Attack::Crowd | Attack::Reflection) {
             return;
         }
         let place = self.acts as usize / WEAR % self.invented.len();
@@ -129,18 +129,18 @@ impl Adversary {
         }
     }
 
-    fn ask(&mut self, scene: &Scene, place: usize, sponsor: SocketAddr, cookie: Option<Nonce>) -> Deed {
+    fn ask(&mut self, scene: &Scene, place: usize, sponsor: SocketAddr, cookie: Option<Nonce>) -> Action {
         let Invented { record, from, .. } = self.invented[place].clone();
         let join = Message::Join { nonce: Nonce(record.run.0), record: record.with_status(Status::Joining), cookie };
         let bytes = self.packet(scene, record.run, &[join], MIN_QUESTION_BYTES);
-        Deed::Send { from, to: sponsor, bytes }
+        Action::Send { from, to: sponsor, bytes }
     }
 
     /// Sends heartbeats as a member does, and news of members that do not exist.
-    fn behave(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+    fn behave(&mut self, scene: &Scene, actions: &mut Vec<Action>) {
         let Invented { record, from, .. } = self.invented[0].clone();
         let mut messages = vec![heartbeat(self.acts as u16)];
-        if self.mood == Mood::Gossip {
+        if self.attack == Attack::Gossip {
             for _ in 0..TOLD_AT_ONCE {
                 let number = 1 + self.random.index(self.crowd);
                 let elsewhere = self.own(3, PORT + number as u16);
@@ -151,12 +151,12 @@ impl Adversary {
             }
         }
         for hearer in &scene.honest {
-            messages.truncate(if self.mood == Mood::Goodbyes { 1 } else { messages.len() });
-            if self.mood == Mood::Goodbyes && self.met.contains(&hearer.me.run) {
+            messages.truncate(if self.attack == Attack::Goodbyes { 1 } else { messages.len() });
+            if self.attack == Attack::Goodbyes && self.met.contains(&hearer.me.run) {
                 messages.extend(self.goodbyes(scene, hearer));
             }
             let bytes = self.packet(scene, record.run, &messages, 0);
-            deeds.push(Deed::Send { from, to: hearer.me.address, bytes });
+            actions.push(Action::Send { from, to: hearer.me.address, bytes });
         }
     }
 
@@ -177,47 +177,47 @@ impl Adversary {
     }
 
     /// Receives a datagram or frame at one of the adversary's addresses; returns the answers.
-    pub(crate) fn hear(&mut self, scene: &Scene, at: SocketAddr, from: SocketAddr, bytes: &[u8]) -> Vec<Deed> {
-        self.mischief.answers += 1;
+    pub(crate) fn hear(&mut self, scene: &Scene, at: SocketAddr, from: SocketAddr, bytes: &[u8]) -> Vec<Action> {
+        self.counts.answers += 1;
         let Some(place) = self.by_address.get(&at).copied() else { return Vec::new() };
         let Ok(packet) = Packet::decode(bytes) else { return Vec::new() };
-        let mut deeds = Vec::new();
+        let mut actions = Vec::new();
         for message in packet.messages {
-            self.hear_message(scene, place, from, &message, &mut deeds);
+            self.hear_message(scene, place, from, &message, &mut actions);
         }
-        deeds
+        actions
     }
 
-    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: &Message, deeds: &mut Vec<Deed>) {
+    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: &Message, actions: &mut Vec<Action>) {
         let own = self.invented[place].clone();
-        let behaves = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::SecondOwner | Mood::Goodbyes);
+        let behaves = matches!(self.attack, Attack::Gossip | Attack::JoinerLies | Attack::SecondOwner | Attack::Goodbyes);
         let has_met = |it: &Self| {
             let asks = scene.honest.iter().find(|honest| honest.me.address == to);
             asks.is_some_and(|honest| it.met.contains(&honest.me.run))
         };
         let mut say = |it: &mut Self, messages: &[Message]| {
             let bytes = it.packet(scene, own.record.run, messages, 0);
-            deeds.push(Deed::Send { from: own.from, to, bytes });
+            actions.push(Action::Send { from: own.from, to, bytes });
         };
         match *message {
             Message::Challenge { cookie, .. } => {
-                let deed = self.ask(scene, place, to, Some(cookie));
-                deeds.push(deed);
+                let action = self.ask(scene, place, to, Some(cookie));
+                actions.push(action);
             }
-            Message::Welcome { .. } if self.mood != Mood::Places => {
+            Message::Welcome { .. } if self.attack != Attack::Places => {
                 self.invented[place].is_in = true;
                 if self.admitted.insert(own.record.run) {
                     self.met = scene.honest.iter().filter(|honest| honest.is_up).map(|honest| honest.me.run).collect();
                 }
-                self.mischief.admitted = self.admitted.len() as u64;
+                self.counts.admitted = self.admitted.len() as u64;
                 let up = update(own.record.with_status(Status::Up));
                 say(self, &[Message::Pull { after: None, pages: 1 }, up]);
             }
             Message::Behind { incarnation, .. } => self.invented[place].record.incarnation = incarnation + 1,
-            Message::Elsewhere { members, .. } if self.mood != Mood::Places => {
+            Message::Elsewhere { members, .. } if self.attack != Attack::Places => {
                 for member in members.into_iter().flatten() {
-                    let deed = self.ask(scene, place, member, None);
-                    deeds.push(deed);
+                    let action = self.ask(scene, place, member, None);
+                    actions.push(action);
                 }
             }
             // Before admission every newcomer answers; afterwards a crowd falls silent.
@@ -226,11 +226,11 @@ impl Adversary {
                 let record = own.record.with_status(if own.is_in { Status::Up } else { Status::Joining });
                 say(self, &[Message::IAm { nonce, record }]);
             }
-            Message::Severed { run, .. } if self.mood == Mood::Goodbyes && has_met(self) => {
+            Message::Severed { run, .. } if self.attack == Attack::Goodbyes && has_met(self) => {
                 let alive = self.alive(run);
                 say(self, &[alive]);
             }
-            Message::Join { nonce, .. } if self.mood == Mood::JoinerLies => {
+            Message::Join { nonce, .. } if self.attack == Attack::JoinerLies => {
                 let lie = self.joiner_lie(scene, nonce, &own.record);
                 say(self, &[lie]);
             }

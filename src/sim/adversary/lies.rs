@@ -4,10 +4,10 @@
 
 use std::net::SocketAddr;
 
-use super::{Adversary, Deed, Honest, MUTE_HOST, Mood, PORT, Scene};
-use crate::core::election::{Body, Claim, Digest, Identity, Lineage, Renewal, Term, ViewRef, Word};
+use super::{Adversary, Action, Honest, MUTE_HOST, Attack, PORT, Scene};
+use crate::core::election::{Body, Claim, Digest, Identity, Lineage, Renewal, Term, ViewRef, ElectionMessage};
 use crate::core::limits::MIN_QUESTION_BYTES;
-use crate::core::wire::{Echo, Heartbeat, Led, Message, Note, Pulse, Update, ViewPart};
+use crate::core::wire::{Echo, Heartbeat, LeaderClaim, Message, Note, LeaderRenewal, Update, ViewPart};
 use crate::core::{DetectionMethod, LeaveReason, Record, Run, Status};
 
 /// Number of joins in one packet.
@@ -19,19 +19,19 @@ const QUESTIONS: usize = 6;
 
 impl Adversary {
     /// Returns the lies of one turn: every node is lied to about some member, in some member's name.
-    pub(super) fn lie(&mut self, scene: &Scene) -> Vec<Deed> {
-        let mut deeds = Vec::new();
-        match self.mood {
-            Mood::Windows => self.push_windows(scene, &mut deeds),
-            Mood::ManyJoins => self.ask_often(scene, &mut deeds),
-            Mood::Questions => self.flood_with_questions(scene, &mut deeds),
-            Mood::MetMyself => self.meet_themselves(scene, &mut deeds),
-            Mood::Frames => {
+    pub(super) fn lie(&mut self, scene: &Scene) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match self.attack {
+            Attack::Windows => self.push_windows(scene, &mut actions),
+            Attack::ManyJoins => self.ask_often(scene, &mut actions),
+            Attack::Questions => self.flood_with_questions(scene, &mut actions),
+            Attack::MetMyself => self.meet_themselves(scene, &mut actions),
+            Attack::Frames => {
                 for _ in 0..3 {
                     let (to, run, messages) = self.slander(scene);
                     let from = self.somewhere(scene);
                     let bytes = self.packet(scene, run, &messages, 0);
-                    deeds.push(Deed::Frame { from, to, bytes });
+                    actions.push(Action::Frame { from, to, bytes });
                 }
             }
             _ => {
@@ -39,11 +39,11 @@ impl Adversary {
                     let (to, run, messages) = self.slander(scene);
                     let from = self.somewhere(scene);
                     let bytes = self.packet(scene, run, &messages, 0);
-                    deeds.push(Deed::Send { from, to, bytes });
+                    actions.push(Action::Send { from, to, bytes });
                 }
             }
         }
-        deeds
+        actions
     }
 
     /// Returns one lie: its destination, the stolen run, and the messages.
@@ -51,14 +51,14 @@ impl Adversary {
         let (victim, hearer, thief) = (self.one_of(scene), self.one_of(scene), self.one_of(scene));
         let record = Record::clone(&victim.me);
         let to = hearer.me.address;
-        let (run, messages) = match self.mood {
-            Mood::Told => return self.told(&victim, thief.me.run),
-            Mood::Accusations => {
+        let (run, messages) = match self.attack {
+            Attack::Told => return self.told(&victim, thief.me.run),
+            Attack::Accusations => {
                 let statuses = [Status::Suspect, Status::Down, Status::Left(LeaveReason::Graceful)];
                 let status = statuses[self.random.index(statuses.len())];
                 (thief.me.run, vec![update(record.with_status(status))])
             }
-            Mood::GiantIncarnations => {
+            Attack::GiantIncarnations => {
                 let incarnations = [Record::INCARNATION_LIMIT - 1, 1 << 62, record.incarnation + (1 << 40)];
                 let incarnation = incarnations[self.random.index(incarnations.len())];
                 let statuses = [Status::Up, Status::Down, Status::Left(LeaveReason::Graceful)];
@@ -66,22 +66,22 @@ impl Adversary {
                 let run = if self.random.chance(0.5) { victim.me.run } else { thief.me.run };
                 (run, vec![update(Record { incarnation, ..record.with_status(status) })])
             }
-            Mood::Removals => {
+            Attack::Removals => {
                 let incarnation = record.incarnation + self.random.below(2);
                 let removed = Record { incarnation, ..record.with_status(Status::Left(LeaveReason::Forced)) };
                 (thief.me.run, vec![update(removed)])
             }
-            Mood::SecondOwner => {
+            Attack::SecondOwner => {
                 let second = self.second_owner(&victim);
                 (thief.me.run, vec![update(second)])
             }
-            Mood::Terms => (thief.me.run, vec![self.term_lie(&victim)]),
-            Mood::DeadSpeak => match scene.dead.get(self.random.index(scene.dead.len())) {
+            Attack::Terms => (thief.me.run, vec![self.term_lie(&victim)]),
+            Attack::DeadSpeak => match scene.dead.get(self.random.index(scene.dead.len())) {
                 Some(dead) => self.dead_speaks(dead, thief.me.run),
                 None => (thief.me.run, vec![Message::HeardAt { run: victim.me.run, age_ms: 0 }]),
             },
-            Mood::Answers => (thief.me.run, self.answers(&record, &thief)),
-            Mood::Frames => return self.frame_lie(scene),
+            Attack::Answers => (thief.me.run, self.answers(&record, &thief)),
+            Attack::Frames => return self.frame_lie(scene),
             _ => {
                 let severed = Message::Severed { run: victim.me.run, age_ms: 0, is_sure: true };
                 (thief.me.run, vec![severed])
@@ -94,7 +94,7 @@ impl Adversary {
         let statuses = [Status::Left(LeaveReason::Forced), Status::Left(LeaveReason::Graceful), Status::Down];
         let status = statuses[self.random.index(statuses.len())];
         let incarnation = victim.me.incarnation + self.random.below(3);
-        let told = Message::Told { run: victim.me.run, incarnation, status, age_ms: self.random.below(10_000) };
+        let told = Message::HeldStatus { run: victim.me.run, incarnation, status, age_ms: self.random.below(10_000) };
         (victim.me.address, run, vec![told])
     }
 
@@ -154,7 +154,7 @@ impl Adversary {
             _ => (lineage, began, term),
         };
         match self.random.below(4) {
-            0 => Message::Led(Box::new(Led {
+            0 => Message::LeaderClaim(Box::new(LeaderClaim {
                 lineage,
                 root,
                 began,
@@ -167,10 +167,10 @@ impl Adversary {
                 delta: None,
             })),
             1 => {
-                let mut pulse =
-                    self.pulse.unwrap_or(Pulse { lineage: 0, term, sequence: 0, age_ms: 0, number, digest: 0 });
-                (pulse.sequence, pulse.term) = (1 << 40, term);
-                Message::Pulse(pulse)
+                let mut renewal =
+                    self.renewal.unwrap_or(LeaderRenewal { lineage: 0, term, sequence: 0, age_ms: 0, number, digest: 0 });
+                (renewal.sequence, renewal.term) = (1 << 40, term);
+                Message::LeaderRenewal(renewal)
             }
             2 => Message::ViewPart(Box::new(ViewPart {
                 digest: self.led.as_ref().map_or(view.digest, |led| led.view.digest),
@@ -184,12 +184,12 @@ impl Adversary {
         }
     }
 
-    fn voters_word(&mut self, term: Term, view: ViewRef) -> Word {
+    fn voters_word(&mut self, term: Term, view: ViewRef) -> ElectionMessage {
         let known = self.random.pick(&self.words).cloned();
         let (from, lineage) = known.map_or((Identity(1), Lineage(1)), |word| (word.from, word.lineage));
         let body = match self.random.below(5) {
             0 => Body::Vote { term, newest: view },
-            1 => Body::Voted { term, is_granted: true, newest: view },
+            1 => Body::VoteReply { term, is_granted: true, newest: view },
             2 => Body::Renew(Renewal {
                 term,
                 sequence: 1 << 40,
@@ -200,26 +200,26 @@ impl Adversary {
                 agreed: None,
             }),
             3 => Body::Release { term: self.led.as_ref().map_or(term, |led| led.term), successor: from },
-            _ => Body::Health { attempt: 1, hears_leader: false, term },
+            _ => Body::QueryReply { attempt: 1, hears_leader: false, term },
         };
-        Word { from, lineage, body }
+        ElectionMessage { from, lineage, body }
     }
 
     /// Pushes the sequence numbers of a few members far ahead, at every node.
-    fn push_windows(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+    fn push_windows(&mut self, scene: &Scene, actions: &mut Vec<Action>) {
         let victims: Vec<Run> = scene.honest.iter().take(3).map(|honest| honest.me.run).collect();
         for run in victims {
             let sequence = self.sequences.get(&run).copied().unwrap_or_default() + WINDOW_STEP * self.acts;
             let bytes = self.packet_numbered(scene, run, sequence, &[heartbeat(7)], 0);
             for hearer in &scene.honest {
                 let from = self.somewhere(scene);
-                deeds.push(Deed::Send { from, to: hearer.me.address, bytes: bytes.clone() });
+                actions.push(Action::Send { from, to: hearer.me.address, bytes: bytes.clone() });
             }
         }
     }
 
     /// Sends as many newcomers as fit into one packet, from an address that never echoes.
-    fn ask_often(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+    fn ask_often(&mut self, scene: &Scene, actions: &mut Vec<Action>) {
         let (hearer, from) = (self.one_of(scene), self.own(MUTE_HOST, PORT));
         let mut messages = Vec::new();
         for number in 0..MANY {
@@ -227,23 +227,23 @@ impl Adversary {
             messages.push(Message::Join { nonce: self.nonce(), record, cookie: None });
         }
         let bytes = self.packet(scene, Run(1), &messages, MIN_QUESTION_BYTES);
-        deeds.push(Deed::Send { from, to: hearer.me.address, bytes });
+        actions.push(Action::Send { from, to: hearer.me.address, bytes });
     }
 
-    fn flood_with_questions(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+    fn flood_with_questions(&mut self, scene: &Scene, actions: &mut Vec<Action>) {
         for hearer in &scene.honest {
             for _ in 0..QUESTIONS {
                 let port = 1_024 + self.random.below(10_000) as u16;
                 let from = self.own(MUTE_HOST, port);
                 let (run, question) = (Run(self.random.bits()), Message::WhoAreYou { nonce: self.nonce(), echo: None });
                 let header = self.packet_numbered(scene, run, 1, &[question], MIN_QUESTION_BYTES);
-                deeds.push(Deed::Send { from, to: hearer.me.address, bytes: header });
+                actions.push(Action::Send { from, to: hearer.me.address, bytes: header });
             }
         }
     }
 
     /// Sends every node, joiners included, a packet under its own run.
-    fn meet_themselves(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+    fn meet_themselves(&mut self, scene: &Scene, actions: &mut Vec<Action>) {
         for hearer in &scene.honest {
             let from = self.somewhere(scene);
             let nonce = self.nonce();
@@ -255,7 +255,7 @@ impl Adversary {
                 _ => Message::Ack { nonce },
             };
             let bytes = self.packet(scene, hearer.me.run, &[message], MIN_QUESTION_BYTES);
-            deeds.push(Deed::Send { from, to: hearer.me.address, bytes });
+            actions.push(Action::Send { from, to: hearer.me.address, bytes });
         }
     }
 }

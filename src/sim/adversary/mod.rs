@@ -5,7 +5,7 @@
 //! addresses alone, and receives only packets that are sent there. That is the power of anybody who can merely reach
 //! the port.
 //!
-//! One [`Mood`] is one kind of attack, so that a failing one has a name. Whatever the mood, no promise about honest
+//! One [`Attack`] is one kind of attack, so that a failing one has a name. Whatever the attack, no promise about honest
 //! nodes may break.
 //!
 //! Invariants: its actions depend on its seed and the scene alone; it never sends from an honest node's address. Must
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::random::{Purpose, Random};
-use crate::core::election::Word;
-use crate::core::wire::{Header, Led, Message, Nonce, Packet, PacketBuilder, Pulse};
+use crate::core::election::ElectionMessage;
+use crate::core::wire::{Header, LeaderClaim, Message, Nonce, Packet, PacketBuilder, LeaderRenewal};
 use crate::core::{Record, Run};
 use crowd::Invented;
 
 /// One kind of attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mood {
+pub enum Attack {
     /// Messages under stolen runs: "You have left", "You are Down".
     Told,
     /// Records under stolen runs: members are Suspect, Down or Left at their present incarnation.
@@ -71,29 +71,29 @@ pub enum Mood {
     Goodbyes,
 }
 
-impl Mood {
-    /// All moods.
-    pub const ALL: [Mood; 20] = [
-        Mood::Told,
-        Mood::Accusations,
-        Mood::GiantIncarnations,
-        Mood::Windows,
-        Mood::Removals,
-        Mood::SecondOwner,
-        Mood::Terms,
-        Mood::DeadSpeak,
-        Mood::Answers,
-        Mood::Severed,
-        Mood::Crowd,
-        Mood::Gossip,
-        Mood::Reflection,
-        Mood::Places,
-        Mood::ManyJoins,
-        Mood::Questions,
-        Mood::MetMyself,
-        Mood::JoinerLies,
-        Mood::Frames,
-        Mood::Goodbyes,
+impl Attack {
+    /// All attacks.
+    pub const ALL: [Attack; 20] = [
+        Attack::Told,
+        Attack::Accusations,
+        Attack::GiantIncarnations,
+        Attack::Windows,
+        Attack::Removals,
+        Attack::SecondOwner,
+        Attack::Terms,
+        Attack::DeadSpeak,
+        Attack::Answers,
+        Attack::Severed,
+        Attack::Crowd,
+        Attack::Gossip,
+        Attack::Reflection,
+        Attack::Places,
+        Attack::ManyJoins,
+        Attack::Questions,
+        Attack::MetMyself,
+        Attack::JoinerLies,
+        Attack::Frames,
+        Attack::Goodbyes,
     ];
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Scene {
 
 /// One action of the adversary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Send {
         from: SocketAddr,
         to: SocketAddr,
@@ -147,7 +147,7 @@ pub(crate) enum Deed {
 
 /// Counts of what an adversary did and received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mischief {
+pub struct AdversaryCounts {
     /// Datagrams that it sent.
     pub packets: u64,
     /// Bytes of those datagrams, headers included.
@@ -162,7 +162,7 @@ pub struct Mischief {
     pub admitted: u64,
 }
 
-impl std::ops::AddAssign for Mischief {
+impl std::ops::AddAssign for AdversaryCounts {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -176,7 +176,7 @@ impl std::ops::AddAssign for Mischief {
 /// The adversary.
 #[derive(Debug)]
 pub(crate) struct Adversary {
-    mood: Mood,
+    attack: Attack,
     random: Random,
     ipv6: bool,
     /// Number of members that it invents at one time.
@@ -188,19 +188,19 @@ pub(crate) struct Adversary {
     invented: Vec<Invented>,
     by_address: BTreeMap<SocketAddr, usize>,
     /// The last messages of voters and leaders that it overheard.
-    led: Option<Led>,
-    pulse: Option<Pulse>,
-    words: Vec<Word>,
+    led: Option<LeaderClaim>,
+    renewal: Option<LeaderRenewal>,
+    words: Vec<ElectionMessage>,
     admitted: BTreeSet<Run>,
     /// Members that were Up when its one newcomer was let in.
     met: BTreeSet<Run>,
-    pub(crate) mischief: Mischief,
+    pub(crate) counts: AdversaryCounts,
 }
 
 impl Adversary {
-    pub(crate) fn new(seed: u64, mood: Mood, crowd: usize, ipv6: bool) -> Self {
+    pub(crate) fn new(seed: u64, attack: Attack, crowd: usize, ipv6: bool) -> Self {
         Self {
-            mood,
+            attack,
             random: Random::new(seed, Purpose::Adversary),
             ipv6,
             crowd: crowd.min(MOST_INVENTED),
@@ -209,16 +209,16 @@ impl Adversary {
             invented: Vec::new(),
             by_address: BTreeMap::new(),
             led: None,
-            pulse: None,
+            renewal: None,
             words: Vec::new(),
             admitted: BTreeSet::new(),
             met: BTreeSet::new(),
-            mischief: Mischief::default(),
+            counts: AdversaryCounts::default(),
         }
     }
 
-    pub(crate) fn mood(&self) -> Mood {
-        self.mood
+    pub(crate) fn attack(&self) -> Attack {
+        self.attack
     }
 
     /// Returns the adversary's address with this port on one of its hosts, counted from 1.
@@ -260,8 +260,8 @@ impl Adversary {
         *highest = packet.header.sequence.max(*highest);
         for message in packet.messages {
             match message {
-                Message::Led(led) => self.led = Some(*led),
-                Message::Pulse(pulse) => self.pulse = Some(pulse),
+                Message::LeaderClaim(led) => self.led = Some(*led),
+                Message::LeaderRenewal(renewal) => self.renewal = Some(renewal),
                 Message::Election(word) => {
                     self.words.retain(|known| known.from != word.from);
                     self.words.push(*word);
@@ -272,19 +272,19 @@ impl Adversary {
     }
 
     /// Takes a turn; returns the deeds.
-    pub(crate) fn act(&mut self, scene: &Scene) -> Vec<Deed> {
+    pub(crate) fn act(&mut self, scene: &Scene) -> Vec<Action> {
         self.acts += 1;
         if scene.honest.is_empty() {
             return Vec::new();
         }
-        match self.mood {
-            Mood::Crowd | Mood::Gossip | Mood::Reflection | Mood::Places | Mood::JoinerLies | Mood::Goodbyes => {
+        match self.attack {
+            Attack::Crowd | Attack::Gossip | Attack::Reflection | Attack::Places | Attack::JoinerLies | Attack::Goodbyes => {
                 self.pretend(scene)
             }
-            Mood::SecondOwner => {
-                let mut deeds = self.pretend(scene);
-                deeds.extend(self.lie(scene));
-                deeds
+            Attack::SecondOwner => {
+                let mut actions = self.pretend(scene);
+                actions.extend(self.lie(scene));
+                actions
             }
             _ => self.lie(scene),
         }
@@ -319,13 +319,13 @@ impl Adversary {
     }
 
     /// Counts a deed.
-    pub(crate) fn did(&mut self, deed: &Deed, header_bytes: u64) {
-        match deed {
-            Deed::Send { bytes, .. } => {
-                self.mischief.packets += 1;
-                self.mischief.bytes += bytes.len() as u64 + header_bytes;
+    pub(crate) fn did(&mut self, action: &Action, header_bytes: u64) {
+        match action {
+            Action::Send { bytes, .. } => {
+                self.counts.packets += 1;
+                self.counts.bytes += bytes.len() as u64 + header_bytes;
             }
-            Deed::Frame { .. } => self.mischief.frames += 1,
+            Action::Frame { .. } => self.counts.frames += 1,
         }
     }
 }

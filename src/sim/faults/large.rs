@@ -7,10 +7,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
+use super::{AssumedState, DiskFate, Operation, Schedule, disk_fate, weather};
 use crate::core::{Profile, Settings};
-use crate::sim::adversary::Mood;
-use crate::sim::network::{Conditions, Late, NodeLoss, Stops};
+use crate::sim::adversary::Attack;
+use crate::sim::network::{Conditions, Late, NodeLoss, CutTraffic};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
 
@@ -95,12 +95,12 @@ impl Schedule {
             _ => 0,
         };
         let variation = Variation::random(&mut random);
-        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        let mut assumed = AssumedState { running: vec![true; nodes] };
         let mut at = random.duration(SECOND * 12, SECOND * 20);
         let mut operations = Vec::new();
         for _ in 0..random.between(5, 8) {
             let (operation, lasting) = loop {
-                if let Some(drawn) = beliefs.propose_large(&mut random, voters) {
+                if let Some(drawn) = assumed.propose_large(&mut random, voters) {
                     break drawn;
                 }
             };
@@ -119,12 +119,12 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// Returns the mood of the adversary that is present under this seed: under every fourth one.
-    pub fn mood(&self, seed: u64) -> Option<Mood> {
+    /// Returns the attack of the adversary that is present under this seed: under every fourth one.
+    pub fn attack(&self, seed: u64) -> Option<Attack> {
         if !self.variation.has_adversary || seed % 4 != 2 {
             return None;
         }
-        Random::new(seed, Purpose::Adversary).pick(&Mood::ALL).copied()
+        Random::new(seed, Purpose::Adversary).pick(&Attack::ALL).copied()
     }
 }
 
@@ -164,7 +164,7 @@ impl Variation {
     }
 }
 
-impl Beliefs {
+impl AssumedState {
     /// Draws the next operation, and the time that it lasts.
     fn propose_large(&mut self, random: &mut Random, voters: usize) -> Option<(Operation, Duration)> {
         let lasting = if random.chance(0.2) {
@@ -198,7 +198,7 @@ impl Beliefs {
             10 | 11 => timed(Operation::Partition(self.side(random), lasting)),
             12 => timed(Operation::Deafen(self.some(random, true)?, lasting)),
             13 => {
-                let stops = *random.pick(&[Stops::Everything, Stops::Datagrams, Stops::Connections])?;
+                let stops = *random.pick(&[CutTraffic::Everything, CutTraffic::Datagrams, CutTraffic::Connections])?;
                 let pairs = (0..random.between(1, 12)).filter_map(|_| {
                     let (one, other) = (random.index(everybody), random.index(everybody));
                     (one != other).then_some((one, other))
@@ -210,9 +210,9 @@ impl Beliefs {
             14 => timed(Operation::NoDatagrams(lasting)),
             15 => {
                 let late = Some(Late { chance: 0.01, most: SECOND * 300 });
-                timed(Operation::Weather(Conditions { late, duplicate: 0.1, ..Conditions::default() }, lasting))
+                timed(Operation::SetConditions(Conditions { late, duplicate: 0.1, ..Conditions::default() }, lasting))
             }
-            16 => timed(Operation::Weather(weather(random), lasting)),
+            16 => timed(Operation::SetConditions(weather(random), lasting)),
             17 => at_once(Operation::ResetLinks(random.index(everybody))),
             18 => {
                 let pause = random.duration(SECOND * 62, SECOND * 100);
@@ -353,15 +353,15 @@ mod tests {
             ("many that crash", faults(&|fault| matches!(fault, Operation::MassCrash(_))), 20),
             ("many without power", faults(&|fault| matches!(fault, Operation::MassPowerOff(_))), 10),
             ("crashes after joining", faults(&|fault| matches!(fault, Operation::JoinAndDie(_))), 20),
-            ("pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Everything, _))), 3),
-            ("datagrams of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Datagrams, _))), 3),
-            ("connections of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Connections, _))), 3),
+            ("pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Everything, _))), 3),
+            ("datagrams of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Datagrams, _))), 3),
+            ("connections of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Connections, _))), 3),
             ("no datagrams", faults(&|fault| matches!(fault, Operation::NoDatagrams(_))), 10),
             ("deaf nodes", faults(&|fault| matches!(fault, Operation::Deafen(..))), 10),
             ("firewalls", faults(&|fault| matches!(fault, Operation::Firewall(..))), 10),
             (
                 "late packets",
-                faults(&|fault| matches!(fault, Operation::Weather(Conditions { late: Some(_), .. }, _))),
+                faults(&|fault| matches!(fault, Operation::SetConditions(Conditions { late: Some(_), .. }, _))),
                 10,
             ),
             ("links reset", faults(&|fault| matches!(fault, Operation::ResetLinks(_))), 10),

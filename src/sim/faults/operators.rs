@@ -18,8 +18,8 @@ impl Schedule {
         let begin = schedule.operations.first().map_or(Duration::ZERO, |(at, _)| *at);
         for _ in 0..random.between(2, 4) {
             let at = random.duration(begin, schedule.heal_at);
-            let deeds = deeds(&mut random, voters, schedule.nodes);
-            schedule.operations.extend(deeds.into_iter().map(|deed| (at, Operation::Voters(deed))));
+            let actions = actions(&mut random, voters, schedule.nodes);
+            schedule.operations.extend(actions.into_iter().map(|action| (at, Operation::Voters(action))));
         }
         schedule.operations.sort_by_key(|(at, _)| *at);
         schedule
@@ -27,7 +27,7 @@ impl Schedule {
 }
 
 /// Draws the commands of one instant.
-fn deeds(random: &mut Random, voters: usize, nodes: usize) -> Vec<VoterFault> {
+fn actions(random: &mut Random, voters: usize, nodes: usize) -> Vec<VoterFault> {
     match random.below(4) {
         // A change while another one is under way is refused; or, of two leaders, each makes one.
         0 => vec![VoterFault::Add(random.index(nodes)), VoterFault::Remove(random.index(voters))],

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Beliefs, DiskFate, Operation, Schedule, Variation, restart};
+use super::{AssumedState, DiskFate, Operation, Schedule, Variation, restart};
 use crate::core::Command;
 use crate::sim::network::NodeSet;
 use crate::sim::random::{Purpose, Random};
@@ -147,7 +147,7 @@ impl Schedule {
         let mut random = Random::new(seed, Purpose::Faults);
         let nodes = random.between(voters as u64, Self::MOST_NODES as u64 - 1) as usize;
         let count = random.between(Self::LEAST, Self::LEAST + 10);
-        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        let mut assumed = AssumedState { running: vec![true; nodes] };
         // All voters are needed to form the electorate; mostly there is time for that.
         let hurry = random.chance(0.1);
         let most = if hurry { Duration::from_secs(3) } else { Duration::from_secs(7) };
@@ -158,7 +158,7 @@ impl Schedule {
             let operation = if random.chance(0.6) {
                 Operation::Voters(fault(&mut random, voters, nodes))
             } else {
-                spare_disks(beliefs.next(&mut random), voters)
+                spare_disks(assumed.next(&mut random), voters)
             };
             operations.push((at, operation));
             let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
@@ -166,7 +166,7 @@ impl Schedule {
             if random.chance(0.4) {
                 // Dead voters come back; otherwise there would soon be no majority left.
                 let back = random.index(voters);
-                beliefs.running[back] = true;
+                assumed.running[back] = true;
                 operations.push((at, Operation::Restart(back, DiskFate::Kept)));
             }
         }

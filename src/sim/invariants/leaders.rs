@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 
 use super::Invariant;
-use super::observer::Finding;
+use super::run_checker::Finding;
 use crate::core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
 use crate::core::wire::{Message, Packet};
-use crate::core::{Birth, Leadership, LeadershipState, NodeId, Output, Run};
+use crate::core::{CoreInit, Leadership, LeadershipState, NodeId, Output, Run};
 use crate::sim::network::Nanos;
 use crate::sim::node::Clock;
 
@@ -62,9 +62,9 @@ fn broken(invariant: Invariant, detail: String) -> Option<Finding> {
 
 impl Leaders {
     /// Takes note of a new process.
-    pub(super) fn born(&mut self, node: usize, birth: &Birth, clock: Clock) -> Option<Finding> {
-        let quorum = birth.leadership.as_ref()?;
-        let (id, run, told) = (birth.id.clone(), birth.run, Leadership::DISABLED);
+    pub(super) fn born(&mut self, node: usize, init: &CoreInit, clock: Clock) -> Option<Finding> {
+        let quorum = init.leadership.as_ref()?;
+        let (id, run, told) = (init.id.clone(), init.run, Leadership::DISABLED);
         let used = self.used.get(&id).copied().unwrap_or_default();
         let process = Process { id, run, clock, told, leader: None, is_unavailable: false, agreed: None };
         self.processes.insert(node, process);
@@ -142,8 +142,8 @@ impl Leaders {
         for message in &packet.messages {
             let Message::Election(word) = message else { continue };
             match word.body {
-                Body::Acked { term, .. } => self.uses(node, term),
-                Body::Voted { term, is_granted: true, .. } => {
+                Body::RenewalAck { term, .. } => self.uses(node, term),
+                Body::VoteReply { term, is_granted: true, .. } => {
                     self.uses(node, term);
                     let first = *self.votes.entry((word.from, term)).or_insert(to);
                     if first != to {

@@ -11,7 +11,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::Invariant;
-use super::observer::Finding;
+use super::run_checker::Finding;
 use crate::core::Time;
 use crate::core::election::LossReason;
 use crate::lease::{Claim, LeaseName, Outcome, Seen, Token};

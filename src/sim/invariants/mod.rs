@@ -1,6 +1,6 @@
 //! The promises of the protocol as checks, made after every simulated step.
 //!
-//! [`Invariant`] names each promise; `observer` checks one run of one node by itself, `leaders` checks elections,
+//! [`Invariant`] names each promise; `run_checker` checks one run of one node by itself, `leaders` checks elections,
 //! `leases` checks leases in a database, [`Checker`] checks across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
 //!
 //! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace
@@ -9,8 +9,8 @@
 mod checker;
 mod leaders;
 mod leases;
-mod limbo;
-mod observer;
+mod suspicions;
+mod run_checker;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use checker::Checker;
 pub use leases::LeaseReached;
 pub(crate) use leases::LeaseWatch;
-pub(crate) use observer::Finding;
+pub(crate) use run_checker::Finding;
 
 use crate::core::{Core, NodeId, Record};
 

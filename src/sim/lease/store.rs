@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::NodeId;
-use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, Token, Wish};
+use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, Token, StepRequest};
 
 /// The largest number of commits that a replica may lack.
 const MAX_LOST: usize = 64;
@@ -187,8 +187,8 @@ impl Database {
         let mut granted = Vec::new();
         self.tables.nodes.insert(round.node.clone(), (round.rpc_address, clock));
         let mut steps = Vec::with_capacity(round.steps.len());
-        for Step { lease, wish } in &round.steps {
-            let outcome = self.step(clock, round, lease, wish);
+        for Step { lease, request } in &round.steps {
+            let outcome = self.step(clock, round, lease, request);
             let term = self.term(lease);
             let row = self.tables.holders.get(lease);
             if let (Outcome::Acquired | Outcome::Renewed, Some(row)) = (outcome, row) {
@@ -209,7 +209,7 @@ impl Database {
         Ok(Answer { steps })
     }
 
-    fn step(&mut self, clock: Duration, round: &Round, lease: &LeaseName, wish: &Wish) -> Outcome {
+    fn step(&mut self, clock: Duration, round: &Round, lease: &LeaseName, request: &StepRequest) -> Outcome {
         let row = self.tables.holders.get(lease);
         let is_own = |held: &[Token]| row.is_some_and(|row| row.node == round.node && held.contains(&row.token));
         let write = |token| Row {
@@ -218,9 +218,9 @@ impl Database {
             lease: round.lease_duration,
             expires: clock + round.lease_duration,
         };
-        match wish {
-            Wish::Watch => Outcome::Watched,
-            Wish::Acquire { drawn, above, expired, missing } => {
+        match request {
+            StepRequest::Watch => Outcome::Watched,
+            StepRequest::Acquire { drawn, above, expired, missing } => {
                 let stored = self.term(lease);
                 let is_missing = row.is_none() && stored > 0 && self.tables.deleted.contains(lease);
                 if row.is_some_and(|row| !has_expired(row, clock) || *expired != Some(row.token))
@@ -235,7 +235,7 @@ impl Database {
                 self.tables.deleted.remove(lease);
                 Outcome::Acquired
             }
-            Wish::Renew { held, drawn } => {
+            StepRequest::Renew { held, drawn } => {
                 if !is_own(held) || row.is_some_and(|row| row.expires <= clock) {
                     return Outcome::Rejected;
                 }
@@ -243,7 +243,7 @@ impl Database {
                 self.tables.holders.insert(lease.clone(), row);
                 Outcome::Renewed
             }
-            Wish::Release { held } => {
+            StepRequest::Release { held } => {
                 if !is_own(held) {
                     return Outcome::Rejected;
                 }
@@ -278,15 +278,15 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(15);
 
-    fn ask(database: &mut Database, now: u64, node: &str, wish: Wish) -> Seen {
+    fn ask(database: &mut Database, now: u64, node: &str, request: StepRequest) -> Seen {
         let node = NodeId::new(node).expect("a name");
-        let steps = vec![Step { lease: LeaseName::default(), wish }];
+        let steps = vec![Step { lease: LeaseName::default(), request }];
         let round = Round { node, rpc_address: None, lease_duration: LEASE, steps };
         database.execute(Duration::from_secs(now), &round).expect("it takes writes").steps.remove(0)
     }
 
-    fn acquire(drawn: u128, expired: Option<u128>) -> Wish {
-        Wish::Acquire { drawn: Token(drawn), above: 0, expired: expired.map(Token), missing: None }
+    fn acquire(drawn: u128, expired: Option<u128>) -> StepRequest {
+        StepRequest::Acquire { drawn: Token(drawn), above: 0, expired: expired.map(Token), missing: None }
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         let mut database = Database::new();
         assert_eq!(ask(&mut database, 0, "a", acquire(1, None)).outcome, Outcome::Acquired);
         assert_eq!(ask(&mut database, 1, "b", acquire(2, Some(1))).outcome, Outcome::Held);
-        let renew = |held: u128, drawn: u128| Wish::Renew { held: vec![Token(held)], drawn: Token(drawn) };
+        let renew = |held: u128, drawn: u128| StepRequest::Renew { held: vec![Token(held)], drawn: Token(drawn) };
         assert_eq!(
             ask(&mut database, 5, "b", renew(1, 3)).outcome,
             Outcome::Rejected,
@@ -318,7 +318,7 @@ mod tests {
             (database.nodes(Duration::from_secs(60)).len(), database.look(&LeaseName::default()).1),
             (0, Some(Token(1)))
         );
-        assert_eq!(ask(&mut database, 61, "a", Wish::Release { held: vec![Token(1)] }).outcome, Outcome::Released);
+        assert_eq!(ask(&mut database, 61, "a", StepRequest::Release { held: vec![Token(1)] }).outcome, Outcome::Released);
         assert_eq!(ask(&mut database, 61, "b", acquire(2, None)).term, 2);
     }
 
@@ -327,10 +327,10 @@ mod tests {
         let mut database = Database::new();
         ask(&mut database, 0, "a", acquire(1, None));
         database.delete(&LeaseName::default());
-        let seen = ask(&mut database, 1, "b", Wish::Watch);
+        let seen = ask(&mut database, 1, "b", StepRequest::Watch);
         assert_eq!((seen.term, seen.holder.is_none(), seen.is_free()), (1, true, false));
         assert_eq!(ask(&mut database, 1, "b", acquire(2, None)).outcome, Outcome::Held);
-        let missing = |term| Wish::Acquire { drawn: Token(3), above: 0, expired: None, missing: Some(term) };
+        let missing = |term| StepRequest::Acquire { drawn: Token(3), above: 0, expired: None, missing: Some(term) };
         assert_eq!(ask(&mut database, 2, "b", missing(7)).outcome, Outcome::Held, "another one");
         assert_eq!(ask(&mut database, 2, "b", missing(1)).term, 2);
     }
@@ -339,12 +339,12 @@ mod tests {
     fn a_replica_lacks_the_last_commits_and_says_what_they_granted() {
         let mut database = Database::new();
         ask(&mut database, 0, "a", acquire(1, None));
-        ask(&mut database, 5, "b", Wish::Watch);
+        ask(&mut database, 5, "b", StepRequest::Watch);
         let lost = database.fail_over(2);
         assert_eq!(lost.iter().map(|lost| lost.token).collect::<Vec<_>>(), [Token(1)]);
         assert_eq!(database.look(&LeaseName::default()), (0, None));
         for second in 0..=MAX_LOST as u64 {
-            ask(&mut database, second, "b", Wish::Watch);
+            ask(&mut database, second, "b", StepRequest::Watch);
         }
         assert_eq!(database.commits.len(), MAX_LOST);
     }

@@ -101,7 +101,7 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
             let burst = Some(Burst { begin: 0.02, end: 0.2, loss: 0.9 });
             let usual = *stage.world.network.usual();
             let lasting = about(Scenario::Bursts, &settings, stage.world.options().lease);
-            Operation::Weather(Conditions { burst, ..usual }, lasting).apply(&mut stage.world);
+            Operation::SetConditions(Conditions { burst, ..usual }, lasting).apply(&mut stage.world);
             stage.run_for(lasting);
             Outcome { goes_on: true, ..settle(stage, report) }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::acts::Outcome;
 use crate::core::{ChangeKind, Run};
 use crate::sim::network::Traffic;
-use crate::sim::report::{Alarms, Rate, Report, Spread};
+use crate::sim::report::{Alarms, Rate, Report, Distribution};
 use crate::sim::{Sighting, World};
 
 /// A failure whose detection is measured.
@@ -61,8 +61,8 @@ pub(super) fn detection(world: &World, failures: &[Failure], report: &mut Report
     for figures in [&mut report.suspected, &mut report.downed] {
         figures.sort_unstable();
     }
-    report.suspect = Spread::of(report.suspected.clone(), expected);
-    report.down = Spread::of(report.downed.clone(), expected);
+    report.suspect = Distribution::of(report.suspected.clone(), expected);
+    report.down = Distribution::of(report.downed.clone(), expected);
 }
 
 /// Counts false alarms. An alarm is false if its subject had been well for as long as an observer needs to see that. It

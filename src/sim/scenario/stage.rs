@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
 
     fn sample(&mut self) {
         let now = self.world.now();
-        let (running, agreeing) = self.world.concord();
+        let (running, agreeing) = self.world.agreement_counts();
         self.samples.push(Sample { at: now, bytes: self.sent().bytes, running, agreeing });
         if self.samples.len() >= Self::MOST_SAMPLES {
             let mut nth = 0;

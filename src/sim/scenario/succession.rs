@@ -9,7 +9,7 @@ use super::acts::{Outcome, patience};
 use super::measure::Failure;
 use super::stage::Stage;
 use crate::core::election::LeaseTiming;
-use crate::sim::report::{Report, Spread, Succession};
+use crate::sim::report::{Report, Distribution, Succession};
 use crate::sim::{LeaderNews, World};
 
 /// Number of times that the leader is lost.
@@ -53,9 +53,9 @@ impl Figures {
 
     pub(super) fn into_succession(self) -> Succession {
         Succession {
-            stopped: Spread::of(self.stopped, self.rounds),
-            claimed: Spread::of(self.claimed, self.rounds),
-            known: Spread::of(self.known, self.members),
+            stopped: Distribution::of(self.stopped, self.rounds),
+            claimed: Distribution::of(self.claimed, self.rounds),
+            known: Distribution::of(self.known, self.members),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::sim::random::nanos;
 
 impl World {
     /// Returns the number of nodes that run, and how many of these are Up and hold the most frequent view.
-    pub fn concord(&self) -> (usize, usize) {
+    pub fn agreement_counts(&self) -> (usize, usize) {
         let mut running = 0;
         let mut views: BTreeMap<u64, usize> = BTreeMap::new();
         for core in self.nodes.iter().filter_map(Node::running).map(|process| &process.core) {

@@ -30,9 +30,9 @@ impl World {
     /// Adds a cut of any kind.
     pub fn add_cut(&mut self, cut: Cut, lasting: Option<Duration>) {
         self.upheaval(true);
-        match cut.blamed() {
+        match cut.suspectable() {
             None => self.network_calm_since = None,
-            Some(blamed) => self.trouble(blamed),
+            Some(suspectable) => self.trouble(suspectable),
         }
         let cut = self.network.add_cut(cut);
         if let Some(lasting) = lasting {
@@ -58,7 +58,7 @@ impl World {
     pub(super) fn heal(&mut self, cut: CutId) {
         if let Some(cut) = self.network.heal(cut) {
             self.upheaval(true);
-            self.relieve(cut.blamed().unwrap_or_default());
+            self.relieve(cut.suspectable().unwrap_or_default());
             self.calmed();
         }
     }
@@ -119,7 +119,7 @@ impl World {
             if let Some(process) = self.nodes[node].running() {
                 let number = process.number;
                 self.resume(node, number);
-                self.hasten(node, number);
+                self.end_slowness(node, number);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::sim::adversary::MOST_INVENTED;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
 use crate::sim::node::{Node, Stored};
-use crate::sim::streams::Answer;
+use crate::sim::streams::ConnectOutcome;
 
 /// Number of wake-ups at one instant after which a core counts as stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;
@@ -56,7 +56,7 @@ impl World {
                 }
             }
             Event::Resume { node, process } => self.resume(node, process),
-            Event::Hasten { node, process } => self.hasten(node, process),
+            Event::Hasten { node, process } => self.end_slowness(node, process),
             Event::Heal { cut } => self.heal(cut),
             Event::Mend { node } => {
                 self.upheaval(true);
@@ -82,7 +82,7 @@ impl World {
                 }
             }
             Event::Adversary { visit } => self.let_it_act(visit),
-            Event::Stranger { at, from, bytes } => self.let_it_hear(at, from, &bytes),
+            Event::ToAdversary { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
             Event::Lease(event) => self.lease_event(event),
@@ -121,11 +121,11 @@ impl World {
                 self.takes_in(from);
                 self.step(node, Input::Packet { from, bytes: &bytes });
             }
-            Waiting::Answer { link, answer } => {
+            Waiting::ConnectOutcome { link, answer } => {
                 let event = match answer {
-                    Answer::Connected => LinkEvent::Connected,
-                    Answer::Refused => LinkEvent::Refused,
-                    Answer::Unreachable => LinkEvent::Unreachable,
+                    ConnectOutcome::Connected => LinkEvent::Connected,
+                    ConnectOutcome::Refused => LinkEvent::Refused,
+                    ConnectOutcome::Unreachable => LinkEvent::Unreachable,
                 };
                 self.step(node, Input::Link { link, event });
             }
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// Ends the slowness of a node.
-    pub(super) fn hasten(&mut self, node: usize, process: u64) {
+    pub(super) fn end_slowness(&mut self, node: usize, process: u64) {
         let now = self.now;
         if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
             && running.slowness > 0
@@ -290,7 +290,7 @@ impl World {
 
     /// Carries out an output of a core that has had no input yet.
     pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
-        self.give_out(node, output, &Before::default());
+        self.handle_output(node, output, &Before::default());
     }
 
     /// Drains a core that was just born.
@@ -308,10 +308,10 @@ impl World {
                 return self.report(Some(node), Invariant::TrafficIsBounded, format!("{outputs} outputs and no end"));
             }
             match &mut self.tamper {
-                None => has_changed |= self.give_out(node, output, before),
+                None => has_changed |= self.handle_output(node, output, before),
                 Some(tamper) => {
                     for output in tamper.output(node, output) {
-                        has_changed |= self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
+                        has_changed |= self.handle_output(node, output, &Before { suspicions_raised: 0, sponsor: None });
                     }
                 }
             }
@@ -353,7 +353,7 @@ impl World {
     fn check_storm(&mut self, node: usize) {
         let since = self.network.sent(node).packets - self.nodes[node].packets_before;
         // A node knows no more members than there are, and those that an adversary invents.
-        let invented = if self.was_visited() { MOST_INVENTED } else { 0 };
+        let invented = if self.had_adversary() { MOST_INVENTED } else { 0 };
         if since > MAX_PACKETS_PER_NODE * (self.nodes.len() + invented + 10) as u64 && !self.has_failed {
             let detail = format!("{since} datagrams since the last comparison of views");
             self.report(Some(node), Invariant::TrafficIsBounded, detail);
@@ -368,7 +368,7 @@ impl World {
     }
 
     /// Carries out one output; returns true if it was a change.
-    fn give_out(&mut self, node: usize, output: Output, before: &Before) -> bool {
+    fn handle_output(&mut self, node: usize, output: Output, before: &Before) -> bool {
         self.trace.output(self.now, node, &self.nodes[node].id, &output);
         if let Some(checker) = &mut self.checker {
             checker.output(self.now, node, &output);
@@ -389,7 +389,7 @@ impl World {
                 self.judge_loss(node, &output);
                 self.elections_saw(node, output);
             }
-            Output::LeaseWord { word, is_of_elder } => self.hear_lease_word(node, word, is_of_elder),
+            Output::LeaseUpdate { word, is_of_elder } => self.hear_lease_word(node, word, is_of_elder),
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {

@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::{Event, Nanos, World};
 use crate::core::limits::{MAX_LINK_BACKOFF, MIN_PARTITION};
 use crate::core::{ChangeKind, DetectionMethod, NodeId, Output, Run, StopReason};
-use crate::sim::adversary::Mood;
+use crate::sim::adversary::Attack;
 use crate::sim::invariants::Invariant;
-use crate::sim::node::Doom;
+use crate::sim::node::PlannedDeath;
 use crate::sim::random::nanos;
 
 /// Time without an upheaval after which all nodes have learnt all there is to learn.
@@ -63,7 +63,7 @@ impl std::ops::AddAssign for Judged {
 
 /// The state of the world at the time of an operation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Began {
+pub(crate) struct UpheavalContext {
     /// Number of upheavals, this one included.
     upheavals: u64,
     /// Time without any upheaval before this one.
@@ -150,12 +150,12 @@ impl World {
     }
 
     /// Returns the state of the world, after an upheaval was noted.
-    fn began(&self) -> Began {
+    fn began(&self) -> UpheavalContext {
         let Self { expectations, .. } = self;
         let is_well = |node: &super::Node| {
             node.troubles == 0 && node.running().is_none_or(|process| process.undisturbed_since.is_some())
         };
-        Began {
+        UpheavalContext {
             upheavals: expectations.upheavals,
             peace: expectations.peace,
             links_peace: expectations.links_peace,
@@ -204,7 +204,7 @@ impl World {
         self.upheaval(false);
         let began = self.began();
         let node = self.add_node();
-        self.nodes[node].doomed = Some(Doom { after, began });
+        self.nodes[node].doomed = Some(PlannedDeath { after, began });
         node
     }
 
@@ -226,7 +226,7 @@ impl World {
 
     /// Kills a process that was to die soon after it became Up.
     pub(super) fn perish(&mut self, node: usize) {
-        let Some(Doom { began, .. }) = self.nodes[node].doomed.take() else { return };
+        let Some(PlannedDeath { began, .. }) = self.nodes[node].doomed.take() else { return };
         let Some(run) = self.nodes[node].running().map(|process| process.run) else { return };
         let is_alone = self.expectations.upheavals == began.upheavals;
         let is_peace = began.peace >= nanos(PEACE) && began.links_peace >= nanos(LINKS_PEACE);
@@ -243,7 +243,7 @@ impl World {
             return;
         }
         // The name of an unreachable member can be taken over by the first node to ask for it.
-        if self.mood() == Some(Mood::SecondOwner) {
+        if self.attack() == Some(Attack::SecondOwner) {
             return;
         }
         let began = self.began();

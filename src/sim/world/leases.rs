@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, Core, Time};
-use crate::lease::{Answer, Contender, ContenderBirth, LeaseName, LeaseTiming, Round};
+use crate::lease::{ConnectOutcome, Contender, ContenderInit, LeaseName, LeaseTiming, Round};
 use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
 use crate::sim::lease::Database;
 use crate::sim::random::{Purpose, Random, nanos};
@@ -98,16 +98,16 @@ pub(crate) enum Happening {
     Wake {
         epoch: u64,
     },
-    Answer {
+    ConnectOutcome {
         number: u64,
-        answer: Answer,
+        answer: ConnectOutcome,
     },
     Fail {
         number: u64,
         is_known: bool,
     },
     Heard {
-        word: LeaseWord,
+        word: LeaseUpdate,
         is_of_elder: bool,
     },
     Stored {
@@ -193,10 +193,10 @@ impl World {
         }
         let LeaseOptions { timing, leases: names, .. } = leases.options.clone();
         let terms = leases.places[node].disk.clone();
-        let birth = ContenderBirth { node: id, rpc_address: None, timing, leases: names, terms: terms.clone(), seed };
+        let init = ContenderInit { node: id, rpc_address: None, timing, leases: names, terms: terms.clone(), seed };
         let local = clock.local(self.now);
         #[cfg_attr(not(test), expect(unused_mut, reason = "only tests plant"))]
-        let mut contender = Contender::new(birth, local);
+        let mut contender = Contender::new(init, local);
         #[cfg(test)]
         if let Some(flaw) = leases.options.flaw {
             contender.plant(flaw);
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// A member has told something about a lease.
-    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseWord, is_of_elder: bool) {
+    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseUpdate, is_of_elder: bool) {
         self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_of_elder });
     }
 

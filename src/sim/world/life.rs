@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{Birth, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
+use crate::core::{CoreInit, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
 use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
 use crate::sim::pool::Pool;
@@ -95,9 +95,9 @@ impl World {
         if !self.nodes[node].is_durable {
             self.lose_disk(node);
         }
-        let mut birth = self.birth(node);
+        let mut init = self.init(node);
         if let Some(tamper) = &mut self.tamper {
-            tamper.birth(node, &mut birth);
+            tamper.init(node, &mut init);
         }
         let error = self.options.clock_error_ppm;
         let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
@@ -106,12 +106,12 @@ impl World {
         self.processes += 1;
         let clock = Clock::new(self.now, error_ppm);
         if let Some(checker) = &mut self.checker {
-            checker.born(self.now, node, &birth, clock);
+            checker.born(self.now, node, &init, clock);
         }
-        let run = birth.run;
+        let run = init.run;
         self.runs.insert(run, node);
-        self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", birth.id, birth.incarnation));
-        let mut core = Core::new(birth, clock.local(self.now));
+        self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", init.id, init.incarnation));
+        let mut core = Core::new(init, clock.local(self.now));
         if let Some(pool) = &self.pool {
             core.share_records(Arc::<Pool>::clone(pool));
         }
@@ -133,7 +133,7 @@ impl World {
 
     /// Returns what a driver gives to a core at its birth: the first incarnation, with room above it, is on disk
     /// already.
-    fn birth(&mut self, node: usize) -> Birth {
+    fn init(&mut self, node: usize) -> CoreInit {
         let leadership = self.quorum_birth(node);
         let place = &mut self.nodes[node];
         let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
@@ -149,7 +149,7 @@ impl World {
             place.disk.write(Durable { incarnation_bound: stored_bound, addresses: remembered.clone(), ballot });
             place.disk.written();
         }
-        Birth {
+        CoreInit {
             leadership,
             id: place.id.clone(),
             run: Run(self.random.bits()),
@@ -295,7 +295,7 @@ impl World {
             // belongs to the first node to ask for it, friend or foe.
             StopReason::NameInUse { holder, .. } => {
                 let is_free = process.up_since.is_none() || process.was_given_up;
-                place.shares_name || is_free && self.stranger.owns(*holder)
+                place.shares_name || is_free && self.adversary_state.owns(*holder)
             }
             StopReason::Refused { .. } => false,
         };

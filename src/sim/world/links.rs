@@ -7,7 +7,7 @@ use super::{Event, Waiting, World};
 use crate::core::LinkId;
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
-use crate::sim::streams::{Answer, End, Segment, StreamId, Streams, Tcp};
+use crate::sim::streams::{ConnectOutcome, End, Segment, StreamId, Streams, Tcp};
 
 /// An event of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub(super) enum StreamEvent {
     /// The opener's SYN reaches a host, at this try.
     Syn { opener: End, to: usize, tries: u32 },
     /// The answer arrives at the opener.
-    Answer { opener: End, answer: Answer },
+    ConnectOutcome { opener: End, answer: ConnectOutcome },
     /// The first segment of a direction arrives.
     Pump { id: StreamId, side: usize },
     /// A firewall lets TCP pass again, unless a later one took its place.
@@ -87,11 +87,11 @@ impl World {
         } else if self.link_with_stranger(node, link, to) {
             self.network.count(node, TCP_BYTES);
             let at = self.network.latency(self.now);
-            self.push(at, Event::Stream(StreamEvent::Answer { opener, answer: Answer::Connected }));
+            self.push(at, Event::Stream(StreamEvent::ConnectOutcome { opener, answer: ConnectOutcome::Connected }));
         } else {
             self.goes_elsewhere(to, TCP_BYTES);
-            let answer = Answer::Unreachable;
-            self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::Answer { opener, answer }));
+            let answer = ConnectOutcome::Unreachable;
+            self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::ConnectOutcome { opener, answer }));
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
         self.network.count(node, bytes.len() + TCP_BYTES);
         if let Some(at) = self.stranger_at(node, link) {
             let from = self.nodes[node].address;
-            return self.push_after(TO_STRANGERS, Event::Stranger { at, from, bytes });
+            return self.push_after(TO_STRANGERS, Event::ToAdversary { at, from, bytes });
         }
         let pump = self.streams.send(end, self.now, Segment::Frame(bytes));
         self.plan_pump(pump);
@@ -124,7 +124,7 @@ impl World {
     /// Removes the ends of a process without closing the connections.
     pub(super) fn vanish_streams(&mut self, node: usize, process: u64) {
         for end in self.streams.of_process(node, process) {
-            self.streams.vanish(end);
+            self.streams.remove_end(end);
         }
     }
 
@@ -138,9 +138,9 @@ impl World {
     pub(super) fn stream_event(&mut self, event: StreamEvent) {
         match event {
             StreamEvent::Syn { opener, to, tries } => self.asked_to_connect(opener, to, tries),
-            StreamEvent::Answer { opener, answer } => {
+            StreamEvent::ConnectOutcome { opener, answer } => {
                 if self.streams.decide(opener) {
-                    self.tell_link(opener, Waiting::Answer { link: opener.link, answer });
+                    self.tell_link(opener, Waiting::ConnectOutcome { link: opener.link, answer });
                 }
             }
             StreamEvent::Pump { id, side } => self.pump(id, side),
@@ -177,26 +177,26 @@ impl World {
                 let again = StreamEvent::Syn { opener, to, tries: tries + 1 };
                 return self.push_after(pause, Event::Stream(again));
             }
-            Answer::Unreachable
+            ConnectOutcome::Unreachable
         } else {
             match self.nodes[to].running().map(|process| process.number) {
                 Some(process) if self.tcp != Tcp::Rejected => {
                     self.streams.connect(opener, to, process);
-                    Answer::Connected
+                    ConnectOutcome::Connected
                 }
                 None if self.now < self.nodes[to].lingers_until => {
                     // The connection is taken by a port without a listener, and closed with the port.
                     let closes = self.nodes[to].lingers_until;
                     let at = self.network.latency(closes);
                     self.push(at, Event::Stream(StreamEvent::Reset { end: opener }));
-                    Answer::Connected
+                    ConnectOutcome::Connected
                 }
-                _ => Answer::Refused,
+                _ => ConnectOutcome::Refused,
             }
         };
         self.network.count(to, TCP_BYTES);
         let at = self.network.latency(self.now);
-        self.push(at, Event::Stream(StreamEvent::Answer { opener, answer }));
+        self.push(at, Event::Stream(StreamEvent::ConnectOutcome { opener, answer }));
     }
 
     fn pump(&mut self, id: StreamId, side: usize) {
@@ -233,7 +233,7 @@ impl World {
         let retries = stream.retries[side];
         if retries > Streams::MAX_RETRIES {
             let sender = stream.ends[side];
-            self.streams.vanish(sender);
+            self.streams.remove_end(sender);
             return self.tell_link(sender, Waiting::Closed { link: sender.link });
         }
         let at: Nanos = self.now + nanos(Streams::pause(retries));

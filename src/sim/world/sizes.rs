@@ -33,7 +33,7 @@ impl World {
     /// Checks the tables of all nodes.
     pub(super) fn look_at_sizes(&mut self) {
         self.look_at_message_counts();
-        if !self.options.timely && !self.was_visited() {
+        if !self.options.timely && !self.had_adversary() {
             return;
         }
         for node in 0..self.nodes.len() {
@@ -59,7 +59,7 @@ impl World {
     }
 
     fn too_large(&self, sizes: &Sizes) -> Option<String> {
-        let others = if self.was_visited() { MAX_INVENTED } else { 0 };
+        let others = if self.had_adversary() { MAX_INVENTED } else { 0 };
         let about = sizes.members + sizes.joiners + sizes.name_probes;
         let bounds = [
             ("members", sizes.members, self.nodes.len() + others),
@@ -85,14 +85,14 @@ impl World {
             if let Some(tamper) = &mut self.tamper {
                 tamper.sizes(node, &mut sizes);
             }
-            let Sizes { joiners, crashes, name_probes, confirmations, evicted, .. } = sizes;
-            let is_clean = joiners + crashes + name_probes + confirmations + evicted == 0;
+            let Sizes { joiners, crashes, name_probes, confirmations, removed_runs, .. } = sizes;
+            let is_clean = joiners + crashes + name_probes + confirmations + removed_runs == 0;
             (!is_clean).then(|| (node, format!("{sizes:?}")))
         })
     }
 
     /// Returns true if a node with this name is, or was, honest.
     pub(super) fn is_honest(&self, id: &NodeId) -> bool {
-        !self.was_visited() || self.nodes.iter().any(|node| node.id == *id)
+        !self.had_adversary() || self.nodes.iter().any(|node| node.id == *id)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Event, Nanos, World};
 use crate::core::election::{Ballot, Election, Electorate, Identity, LeaderPolicy, LossReason, Term};
-use crate::core::{Core, Input, NodeId, Output, QuorumBirth};
+use crate::core::{Core, Input, NodeId, Output, QuorumInit};
 use crate::sim::node::Process;
 use crate::sim::random::nanos;
 
@@ -59,14 +59,14 @@ impl World {
 
     /// Returns the leadership part of a birth; `None` without voters. The ballot is the one on disk, or a blank one
     /// with a fresh identity.
-    pub(super) fn quorum_birth(&mut self, node: usize) -> Option<QuorumBirth> {
+    pub(super) fn quorum_birth(&mut self, node: usize) -> Option<QuorumInit> {
         if self.options.voters == 0 {
             return None;
         }
         let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
         let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
         let voters = (0..self.options.voters).map(name_of).collect();
-        Some(QuorumBirth { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot })
+        Some(QuorumInit { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot })
     }
 
     /// Draws a clock error, in parts per million, mostly as large as is allowed, because that is where promises break.

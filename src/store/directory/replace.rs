@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{MutexGuard, PoisonError};
 
-use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, is_claimed_by_other, note};
+use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, lock_or_is_taken, note};
 use crate::store::StoreError;
 
 /// A byte that, written in place, marks a file as superseded.
@@ -26,7 +26,7 @@ pub(in crate::store) struct Mark {
 
 /// The state that the next write follows.
 #[derive(Debug)]
-pub(super) struct Last {
+pub(super) struct Predecessor {
     /// The highest sequence that is known to have been used.
     sequence: u64,
     /// The state file that this process wrote last, open for writing, and locked.
@@ -35,7 +35,7 @@ pub(super) struct Last {
     found: Option<File>,
 }
 
-impl Last {
+impl Predecessor {
     pub(super) fn following(sequence: u64) -> Self {
         Self { sequence, file: None, found: None }
     }
@@ -82,7 +82,7 @@ pub(super) struct Replacement<'a, F> {
 
 impl Directory {
     /// Takes note of the sequence of a state that was found.
-    pub(in crate::store) fn follow(&self, sequence: u64) {
+    pub(in crate::store) fn note_sequence(&self, sequence: u64) {
         let mut last = self.last();
         last.sequence = last.sequence.max(sequence);
     }
@@ -115,7 +115,7 @@ impl Directory {
         Ok(())
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
+    fn last(&self) -> MutexGuard<'_, Predecessor> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             _ => directory.cannot_write(source),
         })?;
         // The file has no other user yet: this lock succeeds, unless files cannot be locked here.
-        let _ = is_claimed_by_other(&file);
+        let _ = lock_or_is_taken(&file);
         let mut last = directory.last();
         // Used up even if this one is never written: no two files have the same sequence.
         last.sequence = last.sequence.saturating_add(1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tempfile::TempDir;
 
-use super::{LOCK_FILE, MOVED_FILE, STATE_FILE, Sight};
+use super::{LOCK_FILE, MOVED_FILE, STATE_FILE, FileFacts};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::{Durable, NodeId};
 use crate::store::state::SUPERSEDED;
@@ -58,7 +58,7 @@ fn assert_superseded(directory: &Path) {
     let error = assert_refused(directory);
     assert!(matches!(error, StoreError::Superseded { .. }), "{error}");
     say_that_it_was_moved(directory);
-    fs::write(directory.join(MOVED_FILE), Sight::default().word(b"")).expect("written");
+    fs::write(directory.join(MOVED_FILE), FileFacts::default().word(b"")).expect("written");
     let error = assert_refused(directory);
     assert!(error.to_string().contains("newest") && !error.to_string().contains(MOVED_FILE), "{error}");
 }

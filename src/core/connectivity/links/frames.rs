@@ -7,11 +7,11 @@
 use std::net::SocketAddr;
 
 use super::table::State;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId};
 use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::Run;
-use crate::core::packet::{Sender, Standing, Way};
+use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::wire::{Message, read};
 use crate::core::{Core, Phase};
 
@@ -67,7 +67,7 @@ impl Core {
         self.counters.frames_received += 1;
         self.counters.frame_bytes_received += bytes.len() as u64;
         let Ok((header, messages)) = read(bytes) else {
-            self.counters.drop(Drop::Malformed);
+            self.counters.drop(DropReason::Malformed);
             self.guests.forget(link);
             self.close(link);
             if let Some(run) = known {
@@ -83,7 +83,7 @@ impl Core {
                     self.receive_by_call(link, from, bytes);
                 }
                 LinkId::Accepted(_) if self.is_strange(header.run) => {
-                    self.counters.drop(Drop::UnknownRun);
+                    self.counters.drop(DropReason::UnknownRun);
                     self.dismiss_guest(link);
                 }
                 LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
@@ -100,13 +100,13 @@ impl Core {
             return self.close(link);
         }
         let way = Way::Link(link);
-        let standing = self.standing_of(run, from, way);
-        if !matches!(standing, Standing::Member(_)) {
+        let kind = self.sender_kind(run, from, way);
+        if !matches!(kind, SenderKind::Member(_)) {
             // Its record says another address by now.
             return self.drop_link(run);
         }
         let is_over = messages.hold(Message::UNLINK_KIND);
-        let sender = Sender { from, run, standing, way, bytes: bytes.len() };
+        let sender = Sender { from, run, kind, way, bytes: bytes.len() };
         if self.receive_packet(sender, header, messages).is_err() {
             self.garbled(link, run);
         } else if is_over {
@@ -122,7 +122,7 @@ impl Core {
 
     /// Closes a link whose frame cannot be read.
     pub(in crate::core::connectivity) fn garbled(&mut self, link: LinkId, run: Run) {
-        self.counters.drop(Drop::Malformed);
+        self.counters.drop(DropReason::Malformed);
         self.close(link);
         self.attempt_failed(run);
     }
@@ -134,7 +134,7 @@ impl Core {
         let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);
         let is_member = slot.is_some() && cluster == self.cluster && is_here;
         if !is_member {
-            self.counters.drop(Drop::UnknownRun);
+            self.counters.drop(DropReason::UnknownRun);
         }
         if !is_member || known != run {
             // Another process answers at that address.

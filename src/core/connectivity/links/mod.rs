@@ -25,7 +25,7 @@
 //! |---|---|
 //! | all links and their states | `table` |
 //! | links that are wanted: when one is opened, and when the next attempt is made | `plan` |
-//! | links that stand, and how they end | `standing` |
+//! | links that stand, and how they end | `senders` |
 //! | frames in: events of a link and what is said over it | `frames` |
 //! | packets out by a link | `send` |
 //! | whether anybody listens at a joiner's address | `visits` |
@@ -37,7 +37,7 @@
 mod frames;
 mod plan;
 mod send;
-mod standing;
+mod senders;
 mod table;
 mod visits;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::table::State;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{
     LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
@@ -138,7 +138,7 @@ impl Core {
         let record = self.view.record(slot);
         let (run, to) = (record.run, record.address);
         if self.links.in_use() >= MAX_LINKS {
-            self.counters.drop(Drop::TableFull);
+            self.counters.drop(DropReason::TableFull);
             self.back_off(run);
             return false;
         }

@@ -5,7 +5,7 @@
 //! Must not know: when the next one is tried.
 
 use super::table::State;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{LINK_BACKOFF, LINK_LINGER, MAX_LINKS};
 use crate::core::member::{LeaveReason, Run, Status};
@@ -37,7 +37,7 @@ impl Core {
                 return false;
             }
             State::Idle if self.links.in_use() >= MAX_LINKS => {
-                self.counters.drop(Drop::TableFull);
+                self.counters.drop(DropReason::TableFull);
                 self.dismiss(link);
                 return false;
             }

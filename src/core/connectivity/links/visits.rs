@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, Output};
 use crate::core::limits::MAX_LINKS;
 use crate::core::member::Run;
@@ -17,7 +17,7 @@ impl Core {
     pub(in crate::core) fn visit_joiner(&mut self, run: Run, to: SocketAddr) {
         self.end_visit(run);
         if self.links.in_use() >= MAX_LINKS {
-            return self.counters.drop(Drop::TableFull);
+            return self.counters.drop(DropReason::TableFull);
         }
         let link = self.links.next_id();
         self.links.visits.insert(link, run);

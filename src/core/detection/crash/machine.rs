@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -313,15 +313,15 @@ impl Crashes {
     /// # Errors
     ///
     /// The reason for which the word does not count; nothing has changed then.
-    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64, witness: Witness) -> Result<Vec<Step>, Drop> {
-        let case = self.cases.get_mut(&run).filter(|case| case.asked.contains(&by)).ok_or(Drop::Unasked)?;
+    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64, witness: Witness) -> Result<Vec<Step>, DropReason> {
+        let case = self.cases.get_mut(&run).filter(|case| case.asked.contains(&by)).ok_or(DropReason::Unasked)?;
         let is_beside_elder = match witness {
             Witness::Elder => return Ok(self.was_alive(run, sequence)),
             Witness::Newcomer { is_beside_elder } => is_beside_elder,
         };
         let is_news = case.refused_at().is_some() && sequence > case.sequence;
         if is_beside_elder || case.has_heeded_newcomer || case.reviews == 0 || !is_news {
-            return Err(Drop::Unproven);
+            return Err(DropReason::Unproven);
         }
         // The sequence number that it reports is not taken over: true ones would not be news any more.
         case.has_heeded_newcomer = true;

@@ -43,7 +43,7 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
 use crate::core::member::{DetectionMethod, Run, Status};
 use crate::core::timers::Timer;
@@ -216,10 +216,10 @@ impl Core {
         self.counters.suspicions_raised += 1;
         self.counters.crashes_detected += 1;
         if self.view.record(subject).status == Status::Up {
-            self.pronounce(subject, Status::Suspect, DetectionMethod::ConnectionLost);
+            self.record_verdict(subject, Status::Suspect, DetectionMethod::ConnectionLost);
         }
         self.counters.suspicions_confirmed += 1;
-        self.pronounce(subject, Status::Down, DetectionMethod::ConnectionLost);
+        self.record_verdict(subject, Status::Down, DetectionMethod::ConnectionLost);
     }
 }
 
@@ -253,19 +253,19 @@ impl Core {
     fn look_into_hearsay(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let now = self.now;
-        let errands = self.view.peer_mut(subject).errands_mut();
-        let may_probe = is_due(now, errands.last_hearsay, MIN_CRASH_PROBE_GAP);
+        let rare = self.view.peer_mut(subject).rare_mut();
+        let may_probe = is_due(now, rare.last_hearsay, MIN_CRASH_PROBE_GAP);
         if may_probe {
-            errands.last_hearsay = Some(now);
+            rare.last_hearsay = Some(now);
         }
         if may_probe && !self.crashes.is_refused(run) {
             self.probe(subject);
         }
-        let errands = self.view.peer_mut(subject).errands_mut();
-        if self.crashes.is_case(run) || !is_due(now, errands.last_case, CRASH_HEARSAY_INTERVAL) {
+        let rare = self.view.peer_mut(subject).rare_mut();
+        if self.crashes.is_case(run) || !is_due(now, rare.last_case, CRASH_HEARSAY_INTERVAL) {
             return;
         }
-        errands.last_case = Some(now);
+        rare.last_case = Some(now);
         if !self.is_linked(run) && self.observes(subject) {
             self.open_case(run, 0);
             self.reopen(subject);
@@ -277,15 +277,15 @@ impl Core {
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         if !self.crashes.is_asked(run, by) {
-            return self.counters.drop(Drop::Unasked);
+            return self.counters.drop(DropReason::Unasked);
         }
-        let standing = if self.is_elder(witness) {
+        let liveness = if self.is_elder(witness) {
             Witness::Elder
         } else {
             let mut asked = self.crashes.asked(run).filter_map(|run| self.view.slot_of_run(run));
             Witness::Newcomer { is_beside_elder: asked.any(|slot| self.is_elder(slot)) }
         };
-        match self.crashes.told_alive(run, by, sequence, standing) {
+        match self.crashes.told_alive(run, by, sequence, liveness) {
             Ok(steps) => self.take_steps(run, steps),
             Err(reason) => self.counters.drop(reason),
         }

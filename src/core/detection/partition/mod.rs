@@ -57,7 +57,7 @@ impl Core {
             is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if !is_silent {
             let is_gone = is_accused || matches!(record.status, Status::Left(_));
-            self.is_accounted_for(run, is_gone);
+            self.account_for(run, is_gone);
             return method;
         }
         if !matches!(self.phase, Phase::Up) {
@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Notes that a silent member is back, or `is_gone` for good.
-    pub(in crate::core) fn is_accounted_for(&mut self, run: Run, is_gone: bool) {
+    pub(in crate::core) fn account_for(&mut self, run: Run, is_gone: bool) {
         if self.partition.is_idle() {
             return;
         }

@@ -1,13 +1,13 @@
 //! Wishes taken up or refused, and answered once.
 //!
-//! Invariants: one wish at a time; no voter is removed if those that would be left are too few to elect anybody.
+//! Invariants: one change at a time; no voter is removed if those that would be left are too few to elect anybody.
 //!
 //! Must not know: how a change is put to the voters.
 
-use super::wish::{What, Wish};
+use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::{Electorate, Voter, VoterChange};
 use crate::core::election::view::NumberedView;
-use crate::core::election::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
+use crate::core::election::{Action, ChangeError, Election, Role, Context, Unchanged};
 use crate::core::limits::{ANSWER_TIMEOUT, MAX_VOTERS, STORING_TIMEOUT};
 use crate::core::member::NodeId;
 
@@ -31,7 +31,7 @@ impl Electorate {
 
 impl Election {
     /// Adds a voter that an operator wants.
-    pub fn add_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: NodeId) {
+    pub fn add_voter(&mut self, context: &Context<'_>, ticket: u64, id: NodeId) {
         let is_named = self.electorate().is_some_and(|electorate| electorate.named(&id).is_some());
         if is_named {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
@@ -39,14 +39,14 @@ impl Election {
         if self.has_claim() && self.is_full() {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::OutOfBounds });
         }
-        let what = self.asking(around, id);
-        self.wish(around, Wish::new(ticket, what));
+        let stage = self.asking(context, id);
+        self.begin_change(context, PendingChange::new(ticket, stage));
     }
 
     /// Puts a voter in the place of another, as an operator wants. Whatever half of it is done already is not done again, so that the
     /// command may be given again to the next leader.
-    pub fn replace_voter(&mut self, around: &Surroundings<'_>, ticket: u64, old: &NodeId, new: &NodeId) {
-        self.expire(around);
+    pub fn replace_voter(&mut self, context: &Context<'_>, ticket: u64, old: &NodeId, new: &NodeId) {
+        self.expire(context);
         let Some(electorate) = self.electorate().filter(|_| self.has_claim()) else {
             return self.refuse(Some(ticket), ChangeError::NotLeader);
         };
@@ -56,19 +56,19 @@ impl Election {
         let (has_new, held) = (electorate.named(new).is_some(), electorate.named(old).cloned());
         match held {
             Some(old) if has_new => {
-                if let Err(error) = self.can_do_without(around, &old) {
+                if let Err(error) = self.can_do_without(context, &old) {
                     return self.refuse(Some(ticket), error);
                 }
-                let mut wish = Wish::new(ticket, What::Wanted(VoterChange::Removed(old)));
-                wish.added = Some(new.clone());
-                self.wish(around, wish);
+                let mut pending = PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(old)));
+                pending.added = Some(new.clone());
+                self.begin_change(context, pending);
             }
             Some(_) if self.is_full() => {
                 self.refuse(Some(ticket), ChangeError::NoRoom { old: old.clone(), new: new.clone() });
             }
             Some(old) => {
-                let what = self.asking(around, new.clone());
-                self.wish(around, Wish { in_place_of: Some(old), ..Wish::new(ticket, what) });
+                let stage = self.asking(context, new.clone());
+                self.begin_change(context, PendingChange { in_place_of: Some(old), ..PendingChange::new(ticket, stage) });
             }
             None if has_new && !self.is_changing() => {
                 let electorate = electorate.clone();
@@ -80,10 +80,10 @@ impl Election {
     }
 
     /// Removes a voter, as an operator wants.
-    pub fn remove_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: &NodeId) {
+    pub fn remove_voter(&mut self, context: &Context<'_>, ticket: u64, id: &NodeId) {
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
-            Some(voter) => match self.can_do_without(around, &voter) {
-                Ok(()) => self.wish(around, Wish::new(ticket, What::Wanted(VoterChange::Removed(voter)))),
+            Some(voter) => match self.can_do_without(context, &voter) {
+                Ok(()) => self.begin_change(context, PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(voter)))),
                 Err(error) => self.refuse(Some(ticket), error),
             },
             None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
@@ -92,12 +92,12 @@ impl Election {
 
     /// Refuses if the voters that would be left without this one are not able to elect somebody. Those that acknowledged within a lease
     /// may have died since, and are asked again before it is put to them; who did not is not there.
-    pub(super) fn can_do_without(&self, around: &Surroundings<'_>, gone: &Voter) -> Result<(), ChangeError> {
+    pub(super) fn can_do_without(&self, context: &Context<'_>, gone: &Voter) -> Result<(), ChangeError> {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return Ok(()) };
         let (lease, me) = (self.timing.lease_duration, self.ballot.identity);
         electorate.can_do_without(&gone.id, |voter| {
             let heard = leading.heard.get(&voter.identity);
-            voter.identity == me || heard.is_some_and(|heard| around.now.since(heard.last) < lease)
+            voter.identity == me || heard.is_some_and(|heard| context.now.since(heard.last) < lease)
         })
     }
 
@@ -107,35 +107,35 @@ impl Election {
     }
 
     /// Returns the reason why there is to be no other change now.
-    pub(in crate::core::election) fn busy(&self, around: &Surroundings<'_>) -> ChangeError {
-        let is_answered = self.wish_under_way().is_some_and(|wish| wish.ticket.is_none());
-        let late = self.who_does_not_store(around).filter(|_| is_answered);
+    pub(in crate::core::election) fn busy(&self, context: &Context<'_>) -> ChangeError {
+        let is_answered = self.change_under_way().is_some_and(|pending| pending.ticket.is_none());
+        let late = self.who_does_not_store(context).filter(|_| is_answered);
         late.map_or(ChangeError::Busy, |id| ChangeError::NotStored { id })
     }
 
     /// Returns the error, if a view has been in flight for so long that somebody does not store it.
-    pub(in crate::core::election) fn is_stuck(&self, around: &Surroundings<'_>) -> Option<ChangeError> {
+    pub(in crate::core::election) fn is_stuck(&self, context: &Context<'_>) -> Option<ChangeError> {
         let Role::Leading(leading) = &self.role else { return None };
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
-        let is_late = around.now.since(put) >= STORING_TIMEOUT;
-        (is_late && !self.is_newest_agreed()).then(|| self.not_stored(around))
+        let is_late = context.now.since(put) >= STORING_TIMEOUT;
+        (is_late && !self.is_newest_agreed()).then(|| self.not_stored(context))
     }
 
     /// Returns the reason why the view in flight is not agreed in time.
-    pub(in crate::core::election) fn not_stored(&self, around: &Surroundings<'_>) -> ChangeError {
-        self.who_does_not_store(around).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
+    pub(in crate::core::election) fn not_stored(&self, context: &Context<'_>) -> ChangeError {
+        self.who_does_not_store(context).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
     }
 
     /// Returns the node whose disk keeps the view in flight from being agreed: this one, if its own write is pending, or else a voter
     /// that acknowledges renewals and does not have the view. A silent voter is never named, since nothing is known of its
     /// disk.
-    pub(super) fn who_does_not_store(&self, around: &Surroundings<'_>) -> Option<NodeId> {
+    pub(super) fn who_does_not_store(&self, context: &Context<'_>) -> Option<NodeId> {
         let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return None };
         if self.stored.accepted.as_ref().map(NumberedView::reference) != newest {
             return Some(self.me.clone());
         }
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
-        let asked = leading.renewal_sent_before(around.now - ANSWER_TIMEOUT)?;
+        let asked = leading.renewal_sent_before(context.now - ANSWER_TIMEOUT)?;
         let is_late = |voter: &Voter| {
             let has_answered_since = leading.heard.get(&voter.identity).is_some_and(|heard| heard.last >= put);
             has_answered_since
@@ -147,38 +147,38 @@ impl Election {
         last.map(|voter| voter.id)
     }
 
-    pub(super) fn wish(&mut self, around: &Surroundings<'_>, mut wish: Wish) {
-        self.expire(around);
-        wish.look_at = around.now + STORING_TIMEOUT;
-        let (ticket, interval) = (wish.ticket, self.view_interval);
+    pub(super) fn begin_change(&mut self, context: &Context<'_>, mut pending: PendingChange) {
+        self.expire(context);
+        pending.look_at = context.now + STORING_TIMEOUT;
+        let (ticket, interval) = (pending.ticket, self.view_interval);
         match &mut self.role {
-            Role::Leading(leading) if leading.has_claim() && leading.numbering.wish.is_none() => {
-                leading.numbering.wish = Some(wish);
-                leading.numbering.hasten(around.now, interval);
-                self.number(around);
+            Role::Leading(leading) if leading.has_claim() && leading.numbering.pending.is_none() => {
+                leading.numbering.pending = Some(pending);
+                leading.numbering.hasten(context.now, interval);
+                self.number(context);
             }
-            Role::Leading(leading) if leading.has_claim() => self.refuse(ticket, self.busy(around)),
+            Role::Leading(leading) if leading.has_claim() => self.refuse(ticket, self.busy(context)),
             _ => self.refuse(ticket, ChangeError::NotLeader),
         }
     }
 
-    /// Returns the operator's wish, if it is not answered yet.
-    pub(in crate::core::election) fn wish_under_way(&self) -> Option<&Wish> {
+    /// Returns the operator's change, if it is not answered yet.
+    pub(in crate::core::election) fn change_under_way(&self) -> Option<&PendingChange> {
         let Role::Leading(leading) = &self.role else { return None };
-        leading.numbering.wish.as_ref()
+        leading.numbering.pending.as_ref()
     }
 
-    /// Says what is to be said of a wish that goes on.
+    /// Says what is to be said of a change that goes on.
     pub(super) fn answer_early(&mut self, error: ChangeError) {
         let Role::Leading(leading) = &mut self.role else { return };
-        let ticket = leading.numbering.wish.as_mut().and_then(|wish| wish.ticket.take());
+        let ticket = leading.numbering.pending.as_mut().and_then(|pending| pending.ticket.take());
         self.refuse(ticket, error);
     }
 
-    /// Answers a wish that came to nothing.
+    /// Answers a change that came to nothing.
     pub(super) fn drop_wish(&mut self, error: ChangeError) {
         let Role::Leading(leading) = &mut self.role else { return };
-        let ticket = leading.numbering.wish.take().and_then(|wish| wish.ticket);
+        let ticket = leading.numbering.pending.take().and_then(|pending| pending.ticket);
         self.refuse(ticket, error);
     }
 

@@ -6,70 +6,70 @@
 
 use std::sync::Arc;
 
-use super::wish::{What, Wish};
+use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::VoterChange;
 use crate::core::election::view::{MAX_NUMBER, NumberedView};
-use crate::core::election::{Action, ChangeError, Election, Role, Surroundings};
+use crate::core::election::{Action, ChangeError, Election, Role, Context};
 use crate::core::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 
 impl Election {
-    /// Goes on with the wish if its time has come.
-    pub(in crate::core::election) fn tend_change(&mut self, around: &Surroundings<'_>) {
-        self.ask_for_identity(around);
-        self.teach(around);
-        let Some(wish) = self.wish_under_way().filter(|wish| around.now >= wish.deadline()) else {
+    /// Goes on with the change if its time has come.
+    pub(in crate::core::election) fn tend_change(&mut self, context: &Context<'_>) {
+        self.ask_for_identity(context);
+        self.teach(context);
+        let Some(pending) = self.change_under_way().filter(|pending| context.now >= pending.deadline()) else {
             return;
         };
-        match &wish.what {
-            What::Sounding { change, sequence, .. } => {
-                let error = wish.unfinished(change, self.why_not_backed(change, *sequence));
+        match &pending.stage {
+            ChangeStage::Sounding { change, sequence, .. } => {
+                let error = pending.unfinished(change, self.why_not_backed(change, *sequence));
                 self.drop_wish(error);
             }
-            What::InFlight { .. } if self.awaits_own_disk() => {
+            ChangeStage::InFlight { .. } if self.awaits_own_disk() => {
                 // It may hang for good. Only another term may use this number once more: the change can be on the disk yet.
-                self.store_failed(around);
+                self.store_failed(context);
             }
-            What::InFlight { sequence, latest, .. }
-                if around.now < *latest && self.waits_for_disks_alone(*sequence) =>
+            ChangeStage::InFlight { sequence, latest, .. }
+                if context.now < *latest && self.waits_for_disks_alone(*sequence) =>
             {
-                self.wait_for_disks(around);
+                self.wait_for_disks(context);
             }
-            What::InFlight { sequence, .. } => {
+            ChangeStage::InFlight { sequence, .. } => {
                 // Where the electorate in force is lost, that of the change may be enough, as a later leader finds.
                 if self.is_electorate_in_force_there(*sequence) {
-                    self.take_back(around, ChangeError::NotCarried);
+                    self.take_back(context, ChangeError::NotCarried);
                 } else {
-                    self.wait_on(around);
+                    self.wait_on(context);
                 }
             }
-            What::TakenBack { .. } => {
-                let late = self.who_does_not_store(around);
+            ChangeStage::TakenBack { .. } => {
+                let late = self.who_does_not_store(context);
                 let error = late.map_or(ChangeError::Interrupted, |id| ChangeError::Unsettled { id });
                 self.answer_early(error);
-                self.wait_on(around);
+                self.wait_on(context);
             }
-            What::Wanted(change) if !self.is_newest_agreed() => {
-                let error = wish.unfinished(change, self.not_stored(around));
+            ChangeStage::Wanted(change) if !self.is_newest_agreed() => {
+                let error = pending.unfinished(change, self.not_stored(context));
                 self.drop_wish(error);
             }
-            What::Wanted(_) => self.look_later(around),
-            What::Ask { .. } | What::Teach { .. } => {}
+            ChangeStage::Wanted(_) => self.look_later(context),
+            ChangeStage::Ask { .. } | ChangeStage::Teach { .. } => {}
         }
     }
 
     /// Begins the voters' time: the leader's own disk has the change, and they are told now.
-    pub(in crate::core::election) fn begin_voters_time(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn begin_voters_time(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must be left.
         let slow = SLOW_DISK_TIMEOUT.min(self.timing.lease_duration * 3 / 4).max(CHANGE_TIMEOUT);
         let slow = if self.is_voter() { SLOW_DISK_TIMEOUT } else { slow };
         let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(Wish { what: What::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.wish {
+        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.pending {
             *sequence = last + 1;
-            *until = around.now + CHANGE_TIMEOUT;
-            *latest = around.now + slow;
+            *until = context.now + CHANGE_TIMEOUT;
+            *latest = context.now + slow;
         }
-        self.renew(around);
+        self.renew(context);
     }
 
     /// Returns true if enough voters for the change in flight have it, or have acknowledged this renewal or a later one: then nothing
@@ -84,24 +84,24 @@ impl Election {
 
     /// Gives slow disks more time, and asks the voters whether they are still there, unless they could not answer a leader
     /// that is to go.
-    fn wait_for_disks(&mut self, around: &Surroundings<'_>) {
+    fn wait_for_disks(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let may_ask = self.is_voter();
         let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(Wish { what: What::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.wish {
+        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.pending {
             if may_ask {
                 *sequence = last + 1;
             }
-            *until = (around.now + ANSWER_TIMEOUT).min(*latest);
+            *until = (context.now + ANSWER_TIMEOUT).min(*latest);
         }
         if may_ask {
-            self.renew(around);
+            self.renew(context);
         }
     }
 
     /// Puts the electorate in force to the voters once more, in place of the change that is in flight; this is answered when
     /// that is agreed.
-    fn take_back(&mut self, around: &Surroundings<'_>, error: ChangeError) {
+    fn take_back(&mut self, context: &Context<'_>, error: ChangeError) {
         let is_proposing = self.is_proposing();
         let (Some(agreed), Some(accepted)) = (self.agreed.clone(), self.ballot.accepted.as_ref()) else { return };
         let is_possible = is_proposing
@@ -111,16 +111,16 @@ impl Election {
         let is_possible = is_possible && !self.has(crate::core::election::flaw::Flaw::TakesNothingBack);
         let number = accepted.number + 1;
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(wish) = &mut leading.numbering.wish else { return };
-        let What::InFlight { change, .. } = &wish.what else { return };
+        let Some(pending) = &mut leading.numbering.pending else { return };
+        let ChangeStage::InFlight { change, .. } = &pending.stage else { return };
         if !is_possible {
-            return self.wait_on(around);
+            return self.wait_on(context);
         }
         let change = change.clone();
-        let error = wish.unfinished(&change, error);
-        wish.what = What::TakenBack { change, error, until: around.now + STORING_TIMEOUT };
+        let error = pending.unfinished(&change, error);
+        pending.stage = ChangeStage::TakenBack { change, error, until: context.now + STORING_TIMEOUT };
         let electorate = Arc::clone(&agreed.electorate);
-        self.put_to_voters(around, agreed, number, (around.members)().into(), (electorate, None));
+        self.put_to_voters(context, agreed, number, (context.members)().into(), (electorate, None));
     }
 
     /// Returns true if a majority of those that voted before the change in flight has acknowledged this renewal, or a later one.
@@ -134,85 +134,85 @@ impl Election {
         let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
         self.ballot.accepted = Some(base);
         self.persist();
-        let Some(Wish { what: What::InFlight { change, .. }, .. }) = self.wish_under_way() else { return };
+        let Some(PendingChange { stage: ChangeStage::InFlight { change, .. }, .. }) = self.change_under_way() else { return };
         let error = ChangeError::OwnDisk { id: self.me.clone() };
-        let error = self.wish_under_way().map_or(ChangeError::Interrupted, |wish| wish.unfinished(change, error));
+        let error = self.change_under_way().map_or(ChangeError::Interrupted, |pending| pending.unfinished(change, error));
         self.drop_wish(error);
     }
 
-    fn look_later(&mut self, around: &Surroundings<'_>) {
+    fn look_later(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(wish) = &mut leading.numbering.wish {
-            wish.look_at = around.now + STORING_TIMEOUT;
+        if let Some(pending) = &mut leading.numbering.pending {
+            pending.look_at = context.now + STORING_TIMEOUT;
         }
     }
 
     /// Gives what is in flight more time; a leader that wants to leave leaves now.
-    fn wait_on(&mut self, around: &Surroundings<'_>) {
+    fn wait_on(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &mut self.role else { return };
         if leading.is_leaving {
-            self.resign_for(around, None);
-        } else if let Some(Wish { what: What::InFlight { until, .. } | What::TakenBack { until, .. }, .. }) =
-            &mut leading.numbering.wish
+            self.resign_for(context, None);
+        } else if let Some(PendingChange { stage: ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. }, .. }) =
+            &mut leading.numbering.pending
         {
-            *until = around.now + CHANGE_TIMEOUT;
+            *until = context.now + CHANGE_TIMEOUT;
         }
     }
 
     /// Takes back a change in flight before a leader that leaves gives leadership up: those that are left may not
     /// be enough to elect anybody by it. Returns true if that is under way.
-    pub(in crate::core::election) fn settles_first(&mut self, around: &Surroundings<'_>) -> bool {
+    pub(in crate::core::election) fn settles_first(&mut self, context: &Context<'_>) -> bool {
         let is_aside = self.is_aside;
         let Role::Leading(leading) = &mut self.role else { return false };
-        let is_in_flight = leading.numbering.wish.as_ref().is_some_and(Wish::is_in_flight);
+        let is_in_flight = leading.numbering.pending.as_ref().is_some_and(PendingChange::is_in_flight);
         #[cfg(test)]
         let is_in_flight = is_in_flight && self.flaw != Some(crate::core::election::flaw::Flaw::LeavesAtOnce);
         if !is_in_flight || is_aside || !leading.has_claim() {
             return false;
         }
         leading.is_leaving = true;
-        self.take_back(around, ChangeError::NotLeader);
+        self.take_back(context, ChangeError::NotLeader);
         true
     }
 
     /// Returns true if a change, or what takes it back, is in flight.
     pub(in crate::core::election) fn has_change_in_flight(&self) -> bool {
-        self.wish_under_way().is_some_and(Wish::is_in_flight)
+        self.change_under_way().is_some_and(PendingChange::is_in_flight)
     }
 
-    /// Answers a wish whose view in flight was agreed.
-    pub(in crate::core::election) fn end_change(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
+    /// Answers a change whose view in flight was agreed.
+    pub(in crate::core::election) fn end_change(&mut self, context: &Context<'_>, view: &NumberedView) {
         let interval = self.view_interval;
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(mut wish) = leading.numbering.wish.take_if(|wish| wish.is_in_flight()) else { return };
-        let result = match (wish.what, wish.in_place_of.take()) {
-            (What::TakenBack { error, .. }, _) => Err(error),
-            (What::InFlight { change: VoterChange::Added(new), .. }, Some(old)) => {
+        let Some(mut pending) = leading.numbering.pending.take_if(|pending| pending.is_in_flight()) else { return };
+        let result = match (pending.stage, pending.in_place_of.take()) {
+            (ChangeStage::TakenBack { error, .. }, _) => Err(error),
+            (ChangeStage::InFlight { change: VoterChange::Added(new), .. }, Some(old)) => {
                 // The first half is done.
-                wish.added = Some(new.id);
-                wish.what = What::Wanted(VoterChange::Removed(old));
-                wish.look_at = around.now + STORING_TIMEOUT;
-                leading.numbering.wish = Some(wish);
-                return leading.numbering.hasten(around.now, interval);
+                pending.added = Some(new.id);
+                pending.stage = ChangeStage::Wanted(VoterChange::Removed(old));
+                pending.look_at = context.now + STORING_TIMEOUT;
+                leading.numbering.pending = Some(pending);
+                return leading.numbering.hasten(context.now, interval);
             }
             _ => Ok((*view.electorate).clone()),
         };
-        if let Some(ticket) = wish.ticket {
+        if let Some(ticket) = pending.ticket {
             self.actions.push_back(Action::Answer { ticket, result });
         }
     }
 
-    /// Answers a wish whose leader leads no more before the change was agreed.
+    /// Answers a change whose leader leads no more before the change was agreed.
     pub(in crate::core::election) fn interrupt_change(&mut self) {
-        let Some(wish) = self.wish_under_way() else { return };
-        let error = match &wish.what {
-            What::Wanted(change)
-            | What::Sounding { change, .. }
-            | What::InFlight { change, .. }
-            | What::TakenBack { change, .. }
-                if wish.added.is_some() =>
+        let Some(pending) = self.change_under_way() else { return };
+        let error = match &pending.stage {
+            ChangeStage::Wanted(change)
+            | ChangeStage::Sounding { change, .. }
+            | ChangeStage::InFlight { change, .. }
+            | ChangeStage::TakenBack { change, .. }
+                if pending.added.is_some() =>
             {
-                wish.unfinished(change, ChangeError::NotLeader)
+                pending.unfinished(change, ChangeError::NotLeader)
             }
             _ => ChangeError::Interrupted,
         };

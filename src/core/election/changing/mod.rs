@@ -1,4 +1,4 @@
-//! Changing the electorate: an operator's wish from the question to its outcome, one voter at a time.
+//! Changing the electorate: an operator's request from the question to its outcome, one voter at a time.
 //!
 //! ```text
 //!  add, replace: who is it? ──▶ it learns ──┐             as soon as no view is in flight
@@ -44,13 +44,13 @@
 //! A voter may answer, and its disk take nothing: if nothing can be agreed without it, the operator hears its name after
 //! [`STORING_TIMEOUT`], or when what takes the change back is not agreed in that time either. That one stays in flight.
 //!
-//! Invariants: one wish at a time; every wish is answered once; "nothing changed" is only said if nothing can have changed.
+//! Invariants: one change at a time; every change is answered once; "nothing changed" is only said if nothing can have changed.
 //! (But for a write of the leader that failed, is on its disk all the same, and is found there if the leader dies then.)
 //!
 //! | idea | file |
 //! |---|---|
-//! | an operator's wish, and how far it has come | `wish` |
-//! | wishes: taken up or refused, and answered | `asking` |
+//! | an operator's request, and how far it has come | `pending` |
+//! | changes: taken up or refused, and answered | `asking` |
 //! | the voters are sounded, and the change is put to them | `sounding` |
 //! | in flight: waiting, taking back, and the end | `in_flight` |
 //!
@@ -64,6 +64,6 @@
 mod asking;
 mod in_flight;
 mod sounding;
-mod wish;
+mod pending;
 
-pub(super) use wish::{What, Wish};
+pub(super) use pending::{ChangeStage, PendingChange};

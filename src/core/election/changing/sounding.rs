@@ -6,34 +6,34 @@
 
 use std::sync::Arc;
 
-use super::wish::{What, Wish};
+use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::{Electorate, Voter, VoterChange};
 use crate::core::election::view::NumberedView;
-use crate::core::election::{ChangeError, Election, Role, Surroundings, Unchanged};
+use crate::core::election::{ChangeError, Election, Role, Context, Unchanged};
 use crate::core::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
 
 impl Election {
     /// Returns true if the voters are being asked whether they are there.
     pub(in crate::core::election) fn is_sounding(&self) -> bool {
-        self.wish_under_way().is_some_and(Wish::is_sounding)
+        self.change_under_way().is_some_and(PendingChange::is_sounding)
     }
 
     /// Asks those that would vote after the change that is wanted, if one is, whether they are there.
-    pub(in crate::core::election) fn sound_voters(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn sound_voters(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(wish) = &mut leading.numbering.wish else { return };
-        if let What::Wanted(change) = &wish.what {
-            let (change, until) = (change.clone(), around.now + SOUNDING_TIMEOUT);
-            wish.what = What::Sounding { change, sequence: last + 1, until };
-            self.renew(around);
+        let Some(pending) = &mut leading.numbering.pending else { return };
+        if let ChangeStage::Wanted(change) = &pending.stage {
+            let (change, until) = (change.clone(), context.now + SOUNDING_TIMEOUT);
+            pending.stage = ChangeStage::Sounding { change, sequence: last + 1, until };
+            self.renew(context);
         }
     }
 
     /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those that vote now.
     pub(in crate::core::election) fn is_change_backed(&self) -> bool {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
-        let Some(Wish { what: What::Sounding { change, sequence, .. }, .. }) = &leading.numbering.wish else {
+        let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) = &leading.numbering.pending else {
             return false;
         };
         let has_answered = |identity| leading.has_acknowledged(identity, *sequence);
@@ -64,23 +64,23 @@ impl Election {
     /// Returns the electorate of the next view, and how it changes; `None` if the change is none, which is answered.
     pub(in crate::core::election) fn change_to_propose(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         base: &NumberedView,
     ) -> Option<(Arc<Electorate>, Option<VoterChange>)> {
         let last = self.last_renewal()?;
         let Role::Leading(leading) = &mut self.role else { return None };
-        let wish = leading.numbering.wish.as_mut();
-        let Some(wish) = wish.filter(|wish| wish.is_sounding()) else {
+        let pending = leading.numbering.pending.as_mut();
+        let Some(pending) = pending.filter(|pending| pending.is_sounding()) else {
             return Some((Arc::clone(&base.electorate), None));
         };
-        let What::Sounding { change, .. } = &wish.what else { return None };
+        let ChangeStage::Sounding { change, .. } = &pending.stage else { return None };
         let change = change.clone();
         let Some(electorate) = base.electorate.changed(&change) else {
             self.drop_wish(ChangeError::NoChange { reason: Unchanged::OutOfBounds });
             return None;
         };
-        let until = around.now + SLOW_DISK_TIMEOUT;
-        wish.what = What::InFlight { change: change.clone(), sequence: last + 1, until, latest: until };
+        let until = context.now + SLOW_DISK_TIMEOUT;
+        pending.stage = ChangeStage::InFlight { change: change.clone(), sequence: last + 1, until, latest: until };
         Some((Arc::new(electorate), Some(change)))
     }
 }

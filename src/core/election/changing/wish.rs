@@ -3,17 +3,17 @@
 //! Must not know: what is done next.
 
 use crate::core::election::electorate::{Voter, VoterChange};
-use crate::core::election::{ChangeError, Surroundings};
+use crate::core::election::{ChangeError, Context};
 use crate::core::limits::STORING_TIMEOUT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// A change of the electorate that an operator asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::core::election) struct Wish {
+pub(in crate::core::election) struct PendingChange {
     /// `None` once it was answered.
     pub(in crate::core::election) ticket: Option<u64>,
-    pub(in crate::core::election) what: What,
+    pub(in crate::core::election) stage: ChangeStage,
     /// The time of the next look for a voter that does not store.
     pub(super) look_at: Time,
     /// The voter that is to be removed as soon as the other one votes.
@@ -22,9 +22,9 @@ pub(in crate::core::election) struct Wish {
     pub(super) added: Option<NodeId>,
 }
 
-/// The stages of a wish.
+/// The stages of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::core::election) enum What {
+pub(in crate::core::election) enum ChangeStage {
     /// The node that is to be added must say who it is, until then.
     Ask { id: NodeId, ask_at: Time, until: Time },
     /// It must have a view of this term on its disk, and acknowledge it, until then.
@@ -40,41 +40,41 @@ pub(in crate::core::election) enum What {
     TakenBack { change: VoterChange, error: ChangeError, until: Time },
 }
 
-impl Wish {
-    pub(super) fn new(ticket: u64, what: What) -> Self {
-        Self { ticket: Some(ticket), what, look_at: Time::default(), in_place_of: None, added: None }
+impl PendingChange {
+    pub(super) fn new(ticket: u64, stage: ChangeStage) -> Self {
+        Self { ticket: Some(ticket), stage, look_at: Time::default(), in_place_of: None, added: None }
     }
 
     /// Returns the time at which it has something to do.
     pub(in crate::core::election) fn deadline(&self) -> Time {
-        match self.what {
-            What::Ask { ask_at, until, .. } | What::Teach { ask_at, until, .. } => ask_at.min(until),
-            What::Wanted(_) => self.look_at,
-            What::Sounding { until, .. } | What::InFlight { until, .. } | What::TakenBack { until, .. } => until,
+        match self.stage {
+            ChangeStage::Ask { ask_at, until, .. } | ChangeStage::Teach { ask_at, until, .. } => ask_at.min(until),
+            ChangeStage::Wanted(_) => self.look_at,
+            ChangeStage::Sounding { until, .. } | ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. } => until,
         }
     }
 
     /// Has it put to the voters.
-    pub(in crate::core::election) fn want(&mut self, around: &Surroundings<'_>, change: VoterChange) {
-        self.what = What::Wanted(change);
-        self.look_at = around.now + STORING_TIMEOUT;
+    pub(in crate::core::election) fn want(&mut self, context: &Context<'_>, change: VoterChange) {
+        self.stage = ChangeStage::Wanted(change);
+        self.look_at = context.now + STORING_TIMEOUT;
     }
 
     /// Returns true if the voters are being asked whether they are there.
     pub(in crate::core::election) fn is_sounding(&self) -> bool {
-        matches!(self.what, What::Sounding { .. })
+        matches!(self.stage, ChangeStage::Sounding { .. })
     }
 
     /// Returns true if a view with the change, or one that takes it back, is in flight.
     pub(super) fn is_in_flight(&self) -> bool {
-        matches!(self.what, What::InFlight { .. } | What::TakenBack { .. })
+        matches!(self.stage, ChangeStage::InFlight { .. } | ChangeStage::TakenBack { .. })
     }
 
     /// Returns the node that is to be added, before that is put to the voters.
     pub(in crate::core::election) fn learner(&self) -> Option<&Voter> {
-        match &self.what {
-            What::Teach { learner, .. } => Some(learner),
-            What::Wanted(VoterChange::Added(learner)) | What::Sounding { change: VoterChange::Added(learner), .. } => {
+        match &self.stage {
+            ChangeStage::Teach { learner, .. } => Some(learner),
+            ChangeStage::Wanted(VoterChange::Added(learner)) | ChangeStage::Sounding { change: VoterChange::Added(learner), .. } => {
                 Some(learner)
             }
             _ => None,

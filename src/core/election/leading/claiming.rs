@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::state::Held;
 use crate::core::election::electorate::Electorate;
 use crate::core::election::raw::Identity;
-use crate::core::election::{Action, Election, LossReason, Role, Surroundings};
+use crate::core::election::{Action, Election, LossReason, Role, Context};
 use crate::core::time::Time;
 
 impl Election {
@@ -22,7 +22,7 @@ impl Election {
     }
 
     /// Extends the claim: it lasts from when the newest renewal was sent that a majority acknowledged.
-    pub(super) fn extend_claim(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn extend_claim(&mut self, context: &Context<'_>) {
         let Some(electorate) = self.electorate_in_force() else { return };
         let Role::Leading(leading) = &self.role else { return };
         if self.stored.term != leading.term || self.stored.promise < self.timing.lease_duration {
@@ -44,15 +44,15 @@ impl Election {
         let sent = leading.sent_at(sequence);
         #[cfg(test)]
         let sent =
-            if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| around.now) } else { sent };
+            if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| context.now) } else { sent };
         if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
-            self.claim(around, sequence, sent);
+            self.claim(context, sequence, sent);
         }
     }
 
-    pub(super) fn claim(&mut self, around: &Surroundings<'_>, sequence: u64, sent: Time) {
+    pub(super) fn claim(&mut self, context: &Context<'_>, sequence: u64, sent: Time) {
         let (timing, until) = (self.timing, sent + self.timing.claim());
-        if until <= around.now {
+        if until <= context.now {
             // Acknowledged, but so late that it entitles to nothing.
             return;
         }
@@ -64,9 +64,9 @@ impl Election {
         self.actions.push_back(Action::Claimed { term, sequence, sent, until });
         if is_first && sequence > 0 {
             // Whoever follows learns at once that this is a claim.
-            self.renew(around);
+            self.renew(context);
         }
-        self.confirmed(around, sequence, until);
+        self.confirmed(context, sequence, until);
         let is_asking = !self.confirms.is_empty() || self.is_sounding();
         if let Role::Leading(leading) = &mut self.role
             && !is_asking
@@ -83,57 +83,57 @@ impl Election {
     }
 
     /// Ends the claim if its time is past.
-    pub(in crate::core::election) fn expire_claim(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn expire_claim(&mut self, context: &Context<'_>) {
         #[cfg(test)]
         if self.has(crate::core::election::flaw::Flaw::LeadsOnInItsTerm) {
-            return self.lose_claim_and_lead_on(around);
+            return self.lose_claim_and_lead_on(context);
         }
         let Role::Leading(leading) = &self.role else { return };
-        if leading.claim.is_some_and(|claim| around.now >= claim.until) {
+        if leading.claim.is_some_and(|claim| context.now >= claim.until) {
             if leading.may_release() {
-                return self.release(around);
+                return self.release(context);
             }
             if leading.is_resigning() {
                 // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
-                self.follow(around);
-                return self.step_back(around);
+                self.follow(context);
+                return self.step_back(context);
             }
             // A process that stood still has asked nobody: it knows nothing of the voters.
-            let has_asked = around.now.since(leading.renew_at) < self.timing.spread();
+            let has_asked = context.now.since(leading.renew_at) < self.timing.spread();
             if has_asked {
                 self.set_quorum(false);
             }
             let reason = if has_asked { LossReason::QuorumLost } else { LossReason::Expired };
-            self.step_down(around, reason);
+            self.step_down(context, reason);
         }
     }
 
     #[cfg(test)]
-    fn lose_claim_and_lead_on(&mut self, around: &Surroundings<'_>) {
+    fn lose_claim_and_lead_on(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &mut self.role else { return };
-        if leading.claim.take_if(|claim| around.now >= claim.until).is_some() {
-            leading.elected_at = around.now;
+        if leading.claim.take_if(|claim| context.now >= claim.until).is_some() {
+            leading.elected_at = context.now;
             self.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
         }
     }
 
     /// Ends leadership, whatever it was that ended it.
-    pub(in crate::core::election) fn step_down(&mut self, around: &Surroundings<'_>, reason: LossReason) {
+    pub(in crate::core::election) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
         }
-        self.free_myself(around);
+        self.free_myself(context);
         self.interrupt_change();
-        self.follow(around);
+        self.follow(context);
     }
 
     /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. Those whom it gave
     /// leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
-    pub(super) fn free_myself(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
-            self.promised_until = self.promised_until.min(around.now);
-            self.forget_promises(around);
+            self.promised_until = self.promised_until.min(context.now);
+            self.forget_promises(context);
         }
     }
 }

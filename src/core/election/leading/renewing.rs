@@ -11,18 +11,18 @@ use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
 use crate::core::election::view::{NumberedView, ViewRef};
-use crate::core::election::{Election, Role, Surroundings};
+use crate::core::election::{Election, Role, Context};
 use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 impl Election {
     /// Begins to lead: the votes are in, and the own one is on disk.
-    pub(in crate::core::election) fn begin_to_lead(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn begin_to_lead(&mut self, context: &Context<'_>) {
         let (term, me) = (self.ballot.term, self.ballot.identity);
         let Some(accepted) = self.ballot.accepted.as_ref().filter(|accepted| accepted.term < term) else {
             // Somebody led later, and its view came by.
-            return self.follow(around);
+            return self.follow(context);
         };
         // Under the own term, or it would count for nothing: same number, same members.
         let view = accepted.under(term);
@@ -40,18 +40,18 @@ impl Election {
             heard: BTreeMap::new(),
             ahead: BTreeMap::new(),
             claim: None,
-            elected_at: around.now,
-            renew_at: around.now,
+            elected_at: context.now,
+            renew_at: context.now,
             resigning: None,
             is_leaving: false,
             numbering: crate::core::election::numbering::Numbering::new(self.agreed.clone()),
         }));
         #[cfg(test)]
         if self.has(crate::core::election::flaw::Flaw::ClaimWithVotes) {
-            self.claim(around, 0, around.now);
+            self.claim(context, 0, context.now);
         }
         self.accept(view);
-        self.lead(around);
+        self.lead(context);
     }
 
     pub(in crate::core::election) fn leading_deadline(&self, leading: &Leading) -> Time {
@@ -68,27 +68,27 @@ impl Election {
     }
 
     /// Renews when it is time, and numbers what has changed.
-    pub(in crate::core::election) fn lead(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn lead(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
-        if leading.claim.is_none() && around.now >= leading.elected_at + self.timing.lease_duration {
+        if leading.claim.is_none() && context.now >= leading.elected_at + self.timing.lease_duration {
             // Elected, and never heard by a majority since.
             self.set_quorum(false);
-            self.free_myself(around);
-            return self.follow(around);
+            self.free_myself(context);
+            return self.follow(context);
         }
         if leading.resigning.is_some() {
-            return self.release(around);
+            return self.release(context);
         }
-        self.expire_confirms(around);
-        self.number(around);
+        self.expire_confirms(context);
+        self.number(context);
         let Role::Leading(leading) = &self.role else { return };
-        if around.now >= leading.renew_at && leading.resigning.is_none() {
-            self.renew(around);
+        if context.now >= leading.renew_at && leading.resigning.is_none() {
+            self.renew(context);
         }
     }
 
     /// Sends a renewal to all voters.
-    pub(in crate::core::election) fn renew(&mut self, around: &Surroundings<'_>) {
+    pub(in crate::core::election) fn renew(&mut self, context: &Context<'_>) {
         let (timing, me) = (self.timing, self.ballot.identity);
         let mut voters = self.others();
         voters.extend(self.sounded_learner());
@@ -96,24 +96,24 @@ impl Election {
         let Some(view) = self.view_for_voters().cloned() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
         leading.sequence += 1;
-        leading.sent.push_back((leading.sequence, around.now));
+        leading.sent.push_back((leading.sequence, context.now));
         if leading.sent.len() > MAX_RENEWALS_IN_FLIGHT {
             leading.sent.pop_front();
         }
-        leading.renew_at = around.now + timing.retry();
+        leading.renew_at = context.now + timing.retry();
         leading.acknowledged.insert(me, leading.sequence);
-        let mut renewal = leading.renewal(around.now, timing, view.reference(), agreed);
+        let mut renewal = leading.renewal(context.now, timing, view.reference(), agreed);
         let deltas: Vec<_> = voters.iter().map(|voter| leading.delta_for(voter.identity, &view)).collect();
         // What it asks of others, it promises itself.
-        if self.promise(around, timing.lease_duration) {
+        if self.promise(context, timing.lease_duration) {
             self.persist();
         }
         for (voter, delta) in voters.into_iter().zip(deltas) {
-            self.tell_heir(&voter);
+            self.inform_of_generation(&voter);
             renewal.delta = delta;
             self.send(&voter.id, Body::Renew(renewal.clone()));
         }
-        self.extend_claim(around);
+        self.extend_claim(context);
     }
 
     /// Returns the number of the last renewal, if this node leads.
@@ -124,12 +124,12 @@ impl Election {
 
     /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out, or
     /// its being voted in came to nothing.
-    pub(in crate::core::election) fn inform(&mut self, around: &Surroundings<'_>, id: &NodeId) {
+    pub(in crate::core::election) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
-            let renewal = leading.renewal(around.now, timing, newest, agreed);
+            let renewal = leading.renewal(context.now, timing, newest, agreed);
             self.send(id, Body::Renew(renewal));
         }
     }
@@ -137,7 +137,7 @@ impl Election {
     /// Takes the acknowledgement of a voter.
     pub(in crate::core::election) fn acknowledged(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         (term, sequence): (Term, u64),
         newest: ViewRef,
@@ -152,11 +152,11 @@ impl Election {
             self.ignored += 1;
             return;
         }
-        let heard = leading.heard.entry(speaker).or_insert(Heard { last: around.now, since: around.now, priority });
-        if around.now.since(heard.last) > lease {
-            heard.since = around.now;
+        let heard = leading.heard.entry(speaker).or_insert(Heard { last: context.now, since: context.now, priority });
+        if context.now.since(heard.last) > lease {
+            heard.since = context.now;
         }
-        (heard.last, heard.priority) = (around.now, priority);
+        (heard.last, heard.priority) = (context.now, priority);
         if leading.freed.get(&speaker).is_none_or(|freed| *freed < sequence) {
             let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
             *acknowledged = sequence.max(*acknowledged);
@@ -168,15 +168,15 @@ impl Election {
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
         leading.ahead.remove(&speaker);
-        self.extend_claim(around);
+        self.extend_claim(context);
         self.free_leavers();
-        self.count_acceptances(around);
-        self.hear_learner(around, speaker, newest);
+        self.count_acceptances(context);
+        self.hear_learner(context, speaker, newest);
         if self.is_change_backed() {
-            self.number(around);
+            self.number(context);
         }
-        self.prefer(around);
-        self.resign_to_those_that_store(around);
+        self.prefer(context);
+        self.resign_to_those_that_store(context);
     }
 
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it acknowledged

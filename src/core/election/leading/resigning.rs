@@ -8,27 +8,27 @@ use super::state::{Heard, Resigning};
 use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
-use crate::core::election::{Action, ChangeError, Election, LossReason, OnResign, Role, Surroundings};
+use crate::core::election::{Action, ChangeError, Election, LossReason, OnResign, Role, Context};
 use crate::core::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
 use crate::core::member::NodeId;
 
 impl Election {
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
     /// Returns true if there is anything to give up. A change of the electorate that is in flight is settled before.
-    pub fn resign(&mut self, around: &Surroundings<'_>) -> bool {
-        self.expire(around);
-        self.settles_first(around) || self.resign_for(around, None)
+    pub fn resign(&mut self, context: &Context<'_>) -> bool {
+        self.expire(context);
+        self.settles_first(context) || self.resign_for(context, None)
     }
 
     /// Acts for an operator that wants the leader of this term to give leadership up, perhaps to this voter. Answered at once: the claim is
     /// over then, and the voters are released when all led work has ended.
-    pub fn resign_to(&mut self, around: &Surroundings<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
-        self.expire(around);
-        let successor = match self.may_resign_to(around, term, to) {
+    pub fn resign_to(&mut self, context: &Context<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
+        self.expire(context);
+        let successor = match self.may_resign_to(context, term, to) {
             Ok(successor) => successor,
             Err(error) => return self.refuse(Some(ticket), error),
         };
-        self.resign_for(around, successor);
+        self.resign_for(context, successor);
         if let Some(electorate) = self.electorate().cloned() {
             self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
         }
@@ -38,7 +38,7 @@ impl Election {
     /// nobody would vote for it otherwise.
     fn may_resign_to(
         &self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         term: Term,
         to: Option<&NodeId>,
     ) -> Result<Option<Identity>, ChangeError> {
@@ -47,9 +47,9 @@ impl Election {
             return Err(ChangeError::NotLeader);
         }
         if self.has_change_in_flight() {
-            return Err(self.busy(around));
+            return Err(self.busy(context));
         }
-        if let Some(error) = self.is_stuck(around) {
+        if let Some(error) = self.is_stuck(context) {
             return Err(error);
         }
         let Some(id) = to else { return Ok(None) };
@@ -60,7 +60,7 @@ impl Election {
             return Err(ChangeError::NotVoter { id: id.clone() });
         };
         let lately = self.timing.lease_duration / 2;
-        let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| around.now.since(heard.last) <= lately);
+        let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| context.now.since(heard.last) <= lately);
         if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
             return Err(ChangeError::NotCaughtUp { id: id.clone() });
         }
@@ -69,10 +69,10 @@ impl Election {
 
     pub(in crate::core::election) fn resign_for(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         successor: Option<Identity>,
     ) -> bool {
-        self.expire(around);
+        self.expire(context);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {
             return true;
@@ -81,21 +81,21 @@ impl Election {
         let lasts_until = leading.claim.map(|claim| claim.until).filter(|_| self.policy.on_resign == OnResign::Expire);
         // Without a claim nothing was led, and yet some may have promised something.
         let resigning =
-            Resigning { has_work_ended: !had_claim, successor, lasts_until, releases: 0, release_at: around.now };
+            Resigning { has_work_ended: !had_claim, successor, lasts_until, releases: 0, release_at: context.now };
         leading.resigning = Some(resigning);
-        self.confirm_nothing();
+        self.fail_confirmations();
         self.interrupt_change();
         if had_claim {
             self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
         } else {
-            self.release(around);
+            self.release(context);
         }
         true
     }
 
     /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing. That
     /// this node has led for as long follows, so that leadership moves at most once in this time.
-    pub(super) fn prefer(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn prefer(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
         if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
             return;
@@ -103,32 +103,32 @@ impl Election {
         let lease = self.timing.lease_duration;
         let is_preferred = |(identity, heard): &(&Identity, &Heard)| {
             heard.priority > self.policy.priority
-                && around.now.since(heard.last) <= lease / 2
+                && context.now.since(heard.last) <= lease / 2
                 // Of those that came at about the same time the best one is waited for.
-                && around.now.since(heard.since) >= lease * (PREFERENCE_LEASES - 1)
+                && context.now.since(heard.since) >= lease * (PREFERENCE_LEASES - 1)
                 && electorate.contains(**identity)
         };
         let preferred = leading.heard.iter().filter(is_preferred);
         let Some((best, heard)) = preferred.max_by_key(|(identity, heard)| (heard.priority, **identity)) else {
             return;
         };
-        let has_kept_up = around.now.since(heard.since) >= lease * PREFERENCE_LEASES;
+        let has_kept_up = context.now.since(heard.since) >= lease * PREFERENCE_LEASES;
         if has_kept_up && leading.accepted.get(best).copied() == self.newest() {
             let best = *best;
-            self.resign_for(around, Some(best));
+            self.resign_for(context, Some(best));
         }
     }
 
     /// Takes note that all that was led in this term has ended.
-    pub fn work_ended(&mut self, around: &Surroundings<'_>, term: Term) {
-        self.expire(around);
+    pub fn work_ended(&mut self, context: &Context<'_>, term: Term) {
+        self.expire(context);
         if let Role::Leading(leading) = &mut self.role
             && leading.term == term
             && let Some(resigning) = &mut leading.resigning
         {
             resigning.has_work_ended = true;
-            resigning.release_at = resigning.lasts_until.map_or(around.now, |until| until.max(around.now));
-            self.release(around);
+            resigning.release_at = resigning.lasts_until.map_or(context.now, |until| until.max(context.now));
+            self.release(context);
         }
     }
 
@@ -145,37 +145,37 @@ impl Election {
     }
 
     /// Frees the voters of their promises, a few times over since packets get lost.
-    pub(super) fn release(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn release(&mut self, context: &Context<'_>) {
         let (retry, me) = (self.timing.retry(), self.ballot.identity);
         let best = self.successor();
         let Role::Leading(leading) = &mut self.role else { return };
         let term = leading.term;
         let Some(resigning) = leading.resigning.as_mut().filter(|resigning| resigning.has_work_ended) else { return };
-        if around.now < resigning.release_at {
+        if context.now < resigning.release_at {
             return;
         }
         let successor = resigning.successor.or(best);
         let is_first = resigning.releases == 0;
         resigning.releases += 1;
-        resigning.release_at = around.now + retry.min(RELEASE_PAUSE);
+        resigning.release_at = context.now + retry.min(RELEASE_PAUSE);
         let is_last = resigning.releases >= RELEASES;
         self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
         if is_first {
-            self.forget_promises(around);
+            self.forget_promises(context);
             self.actions.push_back(Action::Released { term });
         }
         if is_last {
             // Nobody counts on its promise to itself any more.
-            self.promised_until = around.now;
+            self.promised_until = context.now;
             self.leader = None;
-            self.follow(around);
-            self.step_back(around);
+            self.follow(context);
+            self.step_back(context);
         }
     }
 
     /// Steps back: whoever gave leadership up stands again only in case nobody else does.
-    pub(super) fn step_back(&mut self, around: &Surroundings<'_>) {
-        self.stand_at = self.stand_at.max(around.now + self.timing.lease_duration);
+    pub(super) fn step_back(&mut self, context: &Context<'_>) {
+        self.stand_at = self.stand_at.max(context.now + self.timing.lease_duration);
     }
 
     /// Returns the voter that is to stand first: one that has the newest view and was heard lately; of those the one of the highest priority,

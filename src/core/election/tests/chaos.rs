@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::parliament::{LEASE, MS, Parliament, id};
+use super::cluster::{LEASE, MS, Cluster, id};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Election, LeaseTiming};
 
 /// The mischief of one run, beyond what every run does.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-struct Mischief {
+struct FaultPlan {
     flaw: Option<Flaw>,
     /// A wiped disk keeps its identity, so that a stranger votes.
     wiped_votes: bool,
@@ -26,132 +26,132 @@ struct Mischief {
 
 /// Runs with random faults for a while, then heals; returns violations of safety, or that the cluster does not come
 /// back.
-fn run(seed: u64, mischief: Mischief) -> Vec<String> {
+fn run(seed: u64, plan: FaultPlan) -> Vec<String> {
     let voters = [3, 3, 5, 5, 7][(seed % 5) as usize];
-    let mut parliament = Parliament::new(seed, voters);
-    parliament.flaw = mischief.flaw;
-    parliament.delay = (MS / 5, *[2 * MS, 30 * MS, 120 * MS].get((seed / 5 % 3) as usize).expect("one of three"));
-    parliament.loss = [0.0, 0.05, 0.3][(seed / 15 % 3) as usize];
-    parliament.duplication = 0.05;
-    let extra = usize::from(mischief.changes_electorate) * 2;
+    let mut cluster = Cluster::new(seed, voters);
+    cluster.flaw = plan.flaw;
+    cluster.delay = (MS / 5, *[2 * MS, 30 * MS, 120 * MS].get((seed / 5 % 3) as usize).expect("one of three"));
+    cluster.loss = [0.0, 0.05, 0.3][(seed / 15 % 3) as usize];
+    cluster.duplication = 0.05;
+    let extra = usize::from(plan.changes_electorate) * 2;
     for _ in 0..extra {
-        parliament.add(Vec::new());
+        cluster.add(Vec::new());
     }
-    for node in 0..parliament.nodes.len() {
-        parliament.nodes[node].rate_ppm = parliament.rng.random_range(-9_000..=9_000);
-        if mischief.differing_leases && parliament.rng.random_bool(0.5) {
-            let lease_duration = LEASE * parliament.rng.random_range(1..=3);
-            parliament.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
+    for node in 0..cluster.nodes.len() {
+        cluster.nodes[node].rate_ppm = cluster.rng.random_range(-9_000..=9_000);
+        if plan.differing_leases && cluster.rng.random_bool(0.5) {
+            let lease_duration = LEASE * cluster.rng.random_range(1..=3);
+            cluster.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
         }
     }
-    if mischief.slows_disks {
-        for node in 0..parliament.nodes.len() {
-            let most = parliament.rng.random_range(200 * MS..=1_000 * MS);
-            parliament.nodes[node].write_delay = parliament.rng.random_bool(0.5).then_some((most / 2, most));
+    if plan.slows_disks {
+        for node in 0..cluster.nodes.len() {
+            let most = cluster.rng.random_range(200 * MS..=1_000 * MS);
+            cluster.nodes[node].write_delay = cluster.rng.random_bool(0.5).then_some((most / 2, most));
         }
     }
-    parliament.start_all();
+    cluster.start_all();
     for _ in 0..40 {
-        disturb(&mut parliament, mischief);
-        let pause = parliament.rng.random_range(0..900);
-        parliament.run_for(Duration::from_millis(pause));
-        if !parliament.violations.is_empty() {
-            return parliament.violations;
+        disturb(&mut cluster, plan);
+        let pause = cluster.rng.random_range(0..900);
+        cluster.run_for(Duration::from_millis(pause));
+        if !cluster.violations.is_empty() {
+            return cluster.violations;
         }
     }
-    heal(&mut parliament);
-    let longest = parliament.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some");
-    let is_led = parliament.run_until(longest * 3 + Duration::from_secs(10), |p| p.leader().is_some());
-    let mut violations = std::mem::take(&mut parliament.violations);
+    heal(&mut cluster);
+    let longest = cluster.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some");
+    let is_led = cluster.run_until(longest * 3 + Duration::from_secs(10), |p| p.leader().is_some());
+    let mut violations = std::mem::take(&mut cluster.violations);
     if !is_led {
         violations.push("nobody leads after healing".to_owned());
     }
-    parliament.run_for(Duration::from_secs(if mischief.slows_disks { 4 } else { 1 }));
-    if parliament.nodes.iter().flat_map(|node| &node.election).any(Election::is_aside) {
+    cluster.run_for(Duration::from_secs(if plan.slows_disks { 4 } else { 1 }));
+    if cluster.nodes.iter().flat_map(|node| &node.election).any(Election::is_aside) {
         violations.push("a voter stands aside of a disk that works".to_owned());
     }
     violations
 }
 
-fn disturb(parliament: &mut Parliament, mischief: Mischief) {
-    let nodes = parliament.nodes.len();
-    let node = parliament.rng.random_range(0..nodes);
-    if mischief.fills_disks {
-        disturb_disk(parliament, node);
+fn disturb(cluster: &mut Cluster, plan: FaultPlan) {
+    let nodes = cluster.nodes.len();
+    let node = cluster.rng.random_range(0..nodes);
+    if plan.fills_disks {
+        disturb_disk(cluster, node);
     }
-    match parliament.rng.random_range(0..12) {
+    match cluster.rng.random_range(0..12) {
         0 | 1 => {
-            parliament.crash(node);
-            if mischief.forgets_term {
-                let disk = &mut parliament.nodes[node].disk;
+            cluster.crash(node);
+            if plan.forgets_term {
+                let disk = &mut cluster.nodes[node].disk;
                 (disk.term, disk.vote) = (super::super::Term(0), None);
             }
         }
-        2 if mischief.wiped_votes => {
-            let identity = parliament.nodes[node].identity;
-            let disk = parliament.nodes[node].disk.clone();
-            parliament.crash(node);
-            parliament.nodes[node].latest = super::super::Term(0);
+        2 if plan.wiped_votes => {
+            let identity = cluster.nodes[node].identity;
+            let disk = cluster.nodes[node].disk.clone();
+            cluster.crash(node);
+            cluster.nodes[node].latest = super::super::Term(0);
             let mut blank = crate::core::election::Ballot::blank(identity);
             // The voter waits for a lease, to show that the rule which asks no more than that is not enough.
             blank.promise = disk.promise;
             blank.accepted =
                 disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone()));
-            parliament.nodes[node].disk = blank;
+            cluster.nodes[node].disk = blank;
         }
         2..=4 => {
             for node in 0..nodes {
-                if parliament.nodes[node].election.is_none() {
-                    parliament.start(node);
+                if cluster.nodes[node].election.is_none() {
+                    cluster.start(node);
                 }
             }
         }
-        5 => parliament.nodes[node].paused = true,
+        5 => cluster.nodes[node].paused = true,
         6 => {
             for node in 0..nodes {
-                if parliament.nodes[node].paused {
-                    parliament.resume(node);
+                if cluster.nodes[node].paused {
+                    cluster.resume(node);
                 }
             }
         }
         7 => {
-            let at = parliament.rng.random_range(1..nodes.max(2));
+            let at = cluster.rng.random_range(1..nodes.max(2));
             let mut order: Vec<usize> = (0..nodes).collect();
             order.rotate_left(node);
             let (left, right) = order.split_at(at);
-            parliament.split(&[left, right]);
+            cluster.split(&[left, right]);
         }
         8 => {
-            for _ in 0..parliament.rng.random_range(1..=3) {
-                let (a, b) = (parliament.rng.random_range(0..nodes), parliament.rng.random_range(0..nodes));
-                parliament.cut.insert((a, b));
-                parliament.cut.insert((b, a));
+            for _ in 0..cluster.rng.random_range(1..=3) {
+                let (a, b) = (cluster.rng.random_range(0..nodes), cluster.rng.random_range(0..nodes));
+                cluster.cut.insert((a, b));
+                cluster.cut.insert((b, a));
             }
         }
-        9 => parliament.cut.clear(),
-        10 if mischief.changes_electorate => {
-            let Some(leader) = parliament.leader() else { return };
-            let ticket = parliament.rng.random();
-            if parliament.rng.random_bool(0.5) {
-                parliament.with(leader, |election, around| election.add_voter(around, ticket, id(node)));
+        9 => cluster.cut.clear(),
+        10 if plan.changes_electorate => {
+            let Some(leader) = cluster.leader() else { return };
+            let ticket = cluster.rng.random();
+            if cluster.rng.random_bool(0.5) {
+                cluster.with(leader, |election, context| election.add_voter(context, ticket, id(node)));
             } else {
-                parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(node)));
+                cluster.with(leader, |election, context| election.remove_voter(context, ticket, &id(node)));
             }
         }
         10 => {
-            if let Some(leader) = parliament.leader() {
-                parliament.with(leader, Election::resign);
+            if let Some(leader) = cluster.leader() {
+                cluster.with(leader, Election::resign);
             }
         }
         _ => {
-            let member = id(parliament.rng.random_range(0..40));
-            match parliament.members.binary_search(&member) {
-                Ok(at) => drop(parliament.members.remove(at)),
-                Err(at) => parliament.members.insert(at, member),
+            let member = id(cluster.rng.random_range(0..40));
+            match cluster.members.binary_search(&member) {
+                Ok(at) => drop(cluster.members.remove(at)),
+                Err(at) => cluster.members.insert(at, member),
             }
             for node in 0..nodes {
-                if !parliament.nodes[node].paused {
-                    parliament.with(node, Election::members_changed);
+                if !cluster.nodes[node].paused {
+                    cluster.with(node, Election::members_changed);
                 }
             }
         }
@@ -159,27 +159,27 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
 }
 
 /// Makes a disk full now and then, makes all disks take writes again, or lets a write fail that is no ballot's.
-fn disturb_disk(parliament: &mut Parliament, node: usize) {
-    match parliament.rng.random_range(0..6) {
-        0 => parliament.nodes[node].is_disk_full = true,
-        1 | 2 => parliament.nodes.iter_mut().for_each(|node| node.is_disk_full = false),
-        3 if !parliament.nodes[node].paused => {
-            parliament.with(node, Election::store_failed);
+fn disturb_disk(cluster: &mut Cluster, node: usize) {
+    match cluster.rng.random_range(0..6) {
+        0 => cluster.nodes[node].is_disk_full = true,
+        1 | 2 => cluster.nodes.iter_mut().for_each(|node| node.is_disk_full = false),
+        3 if !cluster.nodes[node].paused => {
+            cluster.with(node, Election::store_failed);
         }
         _ => {}
     }
 }
 
-fn heal(parliament: &mut Parliament) {
-    parliament.cut.clear();
-    parliament.loss = 0.0;
-    for node in 0..parliament.nodes.len() {
-        parliament.nodes[node].is_disk_full = false;
-        if parliament.nodes[node].election.is_none() {
-            parliament.start(node);
+fn heal(cluster: &mut Cluster) {
+    cluster.cut.clear();
+    cluster.loss = 0.0;
+    for node in 0..cluster.nodes.len() {
+        cluster.nodes[node].is_disk_full = false;
+        if cluster.nodes[node].election.is_none() {
+            cluster.start(node);
         }
-        if parliament.nodes[node].paused {
-            parliament.resume(node);
+        if cluster.nodes[node].paused {
+            cluster.resume(node);
         }
     }
 }
@@ -190,60 +190,60 @@ fn seeds(default: u64) -> u64 {
 }
 
 /// Returns the seeds at which safety is violated, with the violation.
-fn violated(seeds: std::ops::Range<u64>, mischief: Mischief) -> Vec<(u64, String)> {
-    seeds.filter_map(|seed| Some((seed, run(seed, mischief).into_iter().next()?))).collect()
+fn violated(seeds: std::ops::Range<u64>, plan: FaultPlan) -> Vec<(u64, String)> {
+    seeds.filter_map(|seed| Some((seed, run(seed, plan).into_iter().next()?))).collect()
 }
 
 #[track_caller]
-fn is_kept(mischief: Mischief) {
-    let violated = violated(0..seeds(150), mischief);
+fn is_kept(plan: FaultPlan) {
+    let violated = violated(0..seeds(150), plan);
     assert!(violated.is_empty(), "{} seeds, first {:?}", violated.len(), violated.first());
 }
 
 #[track_caller]
-fn is_caught(mischief: Mischief, seeds: u64) {
+fn is_caught(plan: FaultPlan, seeds: u64) {
     // An assertion of the machine catches the bug as well.
     let attempt =
-        |seed| std::panic::catch_unwind(|| run(seed, mischief)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
+        |seed| std::panic::catch_unwind(|| run(seed, plan)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
     let is_unsafe = |why: &String| !why.contains("nobody leads");
     let first = (0..seeds).find_map(|seed| attempt(seed).into_iter().find(is_unsafe).map(|why| (seed, why)));
     let (seed, why) = first.expect("the planted bug is found");
-    println!("{mischief:?}: caught at seed {seed}: {why}");
+    println!("{plan:?}: caught at seed {seed}: {why}");
 }
 
-fn flaw(flaw: Flaw) -> Mischief {
-    Mischief { flaw: Some(flaw), ..Mischief::default() }
+fn flaw(flaw: Flaw) -> FaultPlan {
+    FaultPlan { flaw: Some(flaw), ..FaultPlan::default() }
 }
 
 #[test]
 fn faults_of_every_kind_leave_one_claim_one_leader_a_term_and_one_content_a_number() {
-    is_kept(Mischief::default());
+    is_kept(FaultPlan::default());
 }
 
 #[test]
 fn leases_of_different_lengths_are_safe() {
-    is_kept(Mischief { differing_leases: true, ..Mischief::default() });
+    is_kept(FaultPlan { differing_leases: true, ..FaultPlan::default() });
 }
 
 #[test]
 fn changing_the_electorate_under_faults_is_safe() {
-    is_kept(Mischief { changes_electorate: true, ..Mischief::default() });
+    is_kept(FaultPlan { changes_electorate: true, ..FaultPlan::default() });
 }
 
 #[test]
 fn disks_that_fill_up_under_faults_are_safe_and_leave_nobody_aside() {
-    is_kept(Mischief { fills_disks: true, ..Mischief::default() });
+    is_kept(FaultPlan { fills_disks: true, ..FaultPlan::default() });
 }
 
 #[test]
 fn changing_the_electorate_on_disks_that_fill_up_is_safe_and_leaves_a_leader() {
-    is_kept(Mischief { changes_electorate: true, fills_disks: true, ..Mischief::default() });
+    is_kept(FaultPlan { changes_electorate: true, fills_disks: true, ..FaultPlan::default() });
 }
 
 #[test]
 fn slow_disks_under_faults_are_safe_and_leave_a_leader() {
-    is_kept(Mischief { slows_disks: true, ..Mischief::default() });
-    is_kept(Mischief { slows_disks: true, fills_disks: true, changes_electorate: true, ..Mischief::default() });
+    is_kept(FaultPlan { slows_disks: true, ..FaultPlan::default() });
+    is_kept(FaultPlan { slows_disks: true, fills_disks: true, changes_electorate: true, ..FaultPlan::default() });
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn planted_lease_from_receipt_is_caught() {
 
 #[test]
 fn planted_promise_of_the_own_lease_is_caught() {
-    is_caught(Mischief { differing_leases: true, ..flaw(Flaw::DifferingLeases) }, 2_000);
+    is_caught(FaultPlan { differing_leases: true, ..flaw(Flaw::DifferingLeases) }, 2_000);
 }
 
 #[test]
@@ -278,12 +278,12 @@ fn planted_vote_right_after_a_restart_is_caught() {
 
 #[test]
 fn planted_wiped_voter_that_votes_is_caught() {
-    is_caught(Mischief { wiped_votes: true, ..Mischief::default() }, 5_000);
+    is_caught(FaultPlan { wiped_votes: true, ..FaultPlan::default() }, 5_000);
 }
 
 #[test]
 fn planted_term_reset_is_caught() {
-    is_caught(Mischief { forgets_term: true, ..Mischief::default() }, 2_000);
+    is_caught(FaultPlan { forgets_term: true, ..FaultPlan::default() }, 2_000);
 }
 
 #[test]

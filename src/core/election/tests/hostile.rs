@@ -6,10 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::parliament::{LEASE, id};
+use super::cluster::{LEASE, id};
 use crate::core::election::{
-    Action, Ballot, Body, Claim, Delta, Descent, Digest, Election, ElectionBirth, Electorate, Founded, Identity,
-    LeaseTiming, Lineage, NumberedView, Renewal, Roster, Surroundings, Term, ViewRef, Voter, VoterChange, Word,
+    Action, Ballot, Body, Claim, Delta, Descent, Digest, Election, ElectionInit, Electorate, ElectorateReport, Identity,
+    LeaseTiming, Lineage, NumberedView, Renewal, Roster, Context, Term, ViewRef, Voter, VoterChange, ElectionMessage,
 };
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -127,19 +127,19 @@ fn some_renewal() -> impl Strategy<Value = Body> {
     })
 }
 
-fn some_founded() -> impl Strategy<Value = Option<Founded>> {
+fn some_electorate_report() -> impl Strategy<Value = Option<ElectorateReport>> {
     let descent = (any::<u64>(), any::<u64>(), some_term()).prop_map(|(lineage, root, began)| Descent {
         lineage: Lineage(lineage),
         root: Lineage(root),
         began,
     });
-    prop::option::of((descent, any::<bool>()).prop_map(|(descent, is_sure)| Founded { descent, is_sure }))
+    prop::option::of((descent, any::<bool>()).prop_map(|(descent, is_sure)| ElectorateReport { descent, is_sure }))
 }
 
 fn some_body() -> impl Strategy<Value = Body> {
     let attempt = || prop_oneof![0..4u32, any::<u32>()];
     prop_oneof![
-        (any::<u64>(), prop::option::of(some_identity()), any::<bool>(), some_founded(), prop::option::of(some_ref()))
+        (any::<u64>(), prop::option::of(some_identity()), any::<bool>(), some_electorate_report(), prop::option::of(some_ref()))
             .prop_map(|(names, holds, asks, founded, newest)| Body::Roster(Roster {
                 names,
                 holds,
@@ -148,7 +148,7 @@ fn some_body() -> impl Strategy<Value = Body> {
                 newest
             })),
         (attempt(), some_ref()).prop_map(|(attempt, newest)| Body::Query { attempt, newest }),
-        (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, hears_leader, term)| Body::Health {
+        (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, hears_leader, term)| Body::QueryReply {
             attempt,
             hears_leader,
             term
@@ -158,13 +158,13 @@ fn some_body() -> impl Strategy<Value = Body> {
             term,
             newest
         }),
-        (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, is_granted, term)| Body::PreVoted {
+        (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, is_granted, term)| Body::PreVoteReply {
             attempt,
             is_granted,
             term
         }),
         (some_term(), some_ref()).prop_map(|(term, newest)| Body::Vote { term, newest }),
-        (some_term(), any::<bool>(), some_ref()).prop_map(|(term, is_granted, newest)| Body::Voted {
+        (some_term(), any::<bool>(), some_ref()).prop_map(|(term, is_granted, newest)| Body::VoteReply {
             term,
             is_granted,
             newest
@@ -172,7 +172,7 @@ fn some_body() -> impl Strategy<Value = Body> {
         some_renewal(),
         some_renewal(),
         (some_term(), some_number(), some_ref(), any::<u8>())
-            .prop_map(|(term, sequence, newest, priority)| { Body::Acked { term, sequence, newest, priority } }),
+            .prop_map(|(term, sequence, newest, priority)| { Body::RenewalAck { term, sequence, newest, priority } }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
         (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
         some_term().prop_map(|term| Body::Behind { term }),
@@ -183,8 +183,8 @@ fn some_body() -> impl Strategy<Value = Body> {
 
 /// An input to the machine under test.
 #[derive(Debug, Clone)]
-enum Blow {
-    Word(NodeId, Word),
+enum Input {
+    ElectionMessage(NodeId, ElectionMessage),
     Contents(NumberedView),
     Pass(u64),
     Stored,
@@ -193,69 +193,69 @@ enum Blow {
     Command(u8, NodeId),
 }
 
-fn some_blow() -> impl Strategy<Value = Blow> {
+fn some_blow() -> impl Strategy<Value = Input> {
     let word = (some_id(), some_identity(), some_lineage(), some_body()).prop_map(|(from, identity, lineage, body)| {
         let names: Vec<usize> = (0..6).filter(|node| id(*node) == from).collect();
         // Mostly the identity of the node that sends it.
         let identity = if identity.0 % 4 == 0 { identity } else { Identity(names[0] as u64 + 1) };
-        Blow::Word(from, Word { from: identity, lineage, body })
+        Input::ElectionMessage(from, ElectionMessage { from: identity, lineage, body })
     });
     prop_oneof![
         12 => word,
-        2 => some_view().prop_map(Blow::Contents),
-        3 => (0..1_500u64).prop_map(Blow::Pass),
-        4 => Just(Blow::Stored),
-        1 => Just(Blow::StoreFailed),
-        1 => Just(Blow::Restart),
-        1 => (0..5u8, some_id()).prop_map(|(what, id)| Blow::Command(what, id)),
+        2 => some_view().prop_map(Input::Contents),
+        3 => (0..1_500u64).prop_map(Input::Pass),
+        4 => Just(Input::Stored),
+        1 => Just(Input::StoreFailed),
+        1 => Just(Input::Restart),
+        1 => (0..5u8, some_id()).prop_map(|(what, id)| Input::Command(what, id)),
     ]
 }
 
-fn born(ballot: Ballot, around: &Surroundings<'_>) -> Election {
+fn born(ballot: Ballot, context: &Context<'_>) -> Election {
     let timing = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
     let voters = (0..3).map(id).collect();
     let view_interval = Duration::from_millis(200);
-    Election::new(ElectionBirth { me: id(0), timing, view_interval, voters, ballot }, around)
+    Election::new(ElectionInit { me: id(0), timing, view_interval, voters, ballot }, context)
 }
 
 /// Runs a machine through these inputs, however hostile; with `is_lonely`, no acknowledgements reach it.
-fn endure(begin: Ballot, blows: Vec<Blow>, is_lonely: bool) {
+fn endure(begin: Ballot, blows: Vec<Input>, is_lonely: bool) {
     let members = || vec![id(0), id(1)];
     let mut now = Time::ORIGIN + Duration::from_secs(100);
     let mut disk = begin.clone();
     let mut writing: Vec<Ballot> = Vec::new();
-    let mut election = born(begin, &Surroundings { now, luck: 0.3, is_up: true, members: &members });
+    let mut election = born(begin, &Context { now, random: 0.3, is_up: true, members: &members });
     for blow in blows {
-        let mut around = Surroundings { now, luck: 0.3, is_up: true, members: &members };
-        let (term, is_restart) = (election.term(), matches!(blow, Blow::Restart));
+        let mut context = Context { now, random: 0.3, is_up: true, members: &members };
+        let (term, is_restart) = (election.term(), matches!(blow, Input::Restart));
         match blow {
-            Blow::Word(_, Word { body: Body::Acked { .. } | Body::Recovered { .. }, .. }) | Blow::Contents(_)
+            Input::ElectionMessage(_, ElectionMessage { body: Body::RenewalAck { .. } | Body::Recovered { .. }, .. }) | Input::Contents(_)
                 if is_lonely => {}
-            Blow::Word(from, word) => election.heard(&around, &from, word),
-            Blow::Contents(view) => election.contents(&around, &view),
-            Blow::Pass(millis) => {
+            Input::ElectionMessage(from, word) => election.receive(&context, &from, word),
+            Input::Contents(view) => election.contents(&context, &view),
+            Input::Pass(millis) => {
                 now = now + Duration::from_millis(millis);
-                around.now = now;
-                election.tick(&around);
+                context.now = now;
+                election.tick(&context);
             }
-            Blow::Stored => {
+            Input::Stored => {
                 if let Some(ballot) = writing.drain(..).next_back() {
                     assert!(ballot.term >= disk.term, "a term falls on its way to the disk");
-                    election.stored(&around, ballot.version);
+                    election.stored(&context, ballot.version);
                     disk = ballot;
                 }
             }
-            Blow::StoreFailed => election.store_failed(&around),
-            Blow::Restart => {
+            Input::StoreFailed => election.store_failed(&context),
+            Input::Restart => {
                 writing.clear();
                 assert!(disk.is_well_formed(), "{disk:?}");
-                election = born(disk.clone(), &around);
+                election = born(disk.clone(), &context);
             }
-            Blow::Command(0, id) => election.add_voter(&around, 1, id),
-            Blow::Command(1, id) => election.remove_voter(&around, 2, &id),
-            Blow::Command(2, id) if !is_lonely => election.recover(&around, 3, vec![id], 4),
-            Blow::Command(3, _) => drop(election.resign(&around)),
-            Blow::Command(..) => election.members_changed(&around),
+            Input::Command(0, id) => election.add_voter(&context, 1, id),
+            Input::Command(1, id) => election.remove_voter(&context, 2, &id),
+            Input::Command(2, id) if !is_lonely => election.recover(&context, 3, vec![id], 4),
+            Input::Command(3, _) => drop(election.resign(&context)),
+            Input::Command(..) => election.members_changed(&context),
         }
         assert!(is_restart || election.term() >= term, "a term falls");
         while let Some(action) = election.poll() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::parliament::{LEASE, Parliament};
+use super::cluster::{LEASE, Cluster};
 use super::scenarios::{SECOND, led};
 
 const VOTERS: usize = 5;
@@ -30,16 +30,16 @@ fn choices<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
 }
 
 /// Returns five voters with clocks as wrong as they may be, and their leader.
-fn five(seed: u64) -> (Parliament, usize) {
-    let (mut parliament, leader) = led(seed, VOTERS);
-    parliament.run_for(SECOND);
+fn five(seed: u64) -> (Cluster, usize) {
+    let (mut cluster, leader) = led(seed, VOTERS);
+    cluster.run_for(SECOND);
     for node in 0..VOTERS {
-        if parliament.rng.random_bool(0.5) {
+        if cluster.rng.random_bool(0.5) {
             // The clock is slow or fast from now on.
-            parliament.set_rate(node, [-10_000, 10_000][node % 2]);
+            cluster.set_rate(node, [-10_000, 10_000][node % 2]);
         }
     }
-    (parliament, leader)
+    (cluster, leader)
 }
 
 fn pairs() -> Vec<(usize, usize)> {
@@ -47,18 +47,18 @@ fn pairs() -> Vec<(usize, usize)> {
 }
 
 /// Asserts that somebody leads in time and almost always from then on, and leads again in time after healing.
-fn stays_led(mut parliament: Parliament, what: &str) {
-    assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads at once");
-    parliament.run_for(MOST);
+fn stays_led(mut cluster: Cluster, what: &str) {
+    assert!(cluster.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads at once");
+    cluster.run_for(MOST);
     let mut led_for = 0;
     for _ in 0..100 {
-        parliament.run_for(Duration::from_millis(100));
-        led_for += usize::from(parliament.leader().is_some());
+        cluster.run_for(Duration::from_millis(100));
+        led_for += usize::from(cluster.leader().is_some());
     }
     assert!(led_for >= 95, "{what}: led for {led_for} of 100");
-    parliament.cut.clear();
-    assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads after healing");
-    parliament.assert_safe();
+    cluster.cut.clear();
+    assert!(cluster.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads after healing");
+    cluster.assert_safe();
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn one_to_three_dead_links_of_five_voters_leave_one_leader() {
     let combinations = choices(&pairs(), 3);
     assert_eq!(combinations.len(), 10 + 45 + 120);
     for (seed, links) in combinations.into_iter().enumerate() {
-        let (mut parliament, leader) = five(seed as u64);
-        parliament.cut = links.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
-        stays_led(parliament, &format!("{links:?}, led by {leader}"));
+        let (mut cluster, leader) = five(seed as u64);
+        cluster.cut = links.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        stays_led(cluster, &format!("{links:?}, led by {leader}"));
     }
 }
 
@@ -76,9 +76,9 @@ fn one_to_three_dead_links_of_five_voters_leave_one_leader() {
 fn one_or_two_links_that_are_dead_one_way_leave_one_leader() {
     let one_way: Vec<(usize, usize)> = pairs().into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
     for (seed, links) in choices(&one_way, 2).into_iter().enumerate() {
-        let (mut parliament, leader) = five(seed as u64);
-        parliament.cut = links.iter().copied().collect();
-        stays_led(parliament, &format!("{links:?}, led by {leader}"));
+        let (mut cluster, leader) = five(seed as u64);
+        cluster.cut = links.iter().copied().collect();
+        stays_led(cluster, &format!("{links:?}, led by {leader}"));
     }
 }
 
@@ -86,25 +86,25 @@ fn one_or_two_links_that_are_dead_one_way_leave_one_leader() {
 fn the_larger_side_of_a_partition_leads_and_no_side_of_three_does() {
     for seed in 0..20 {
         for sizes in [&[3, 2][..], &[2, 2, 1], &[4, 1]] {
-            let (mut parliament, _) = five(seed);
+            let (mut cluster, _) = five(seed);
             let mut order: Vec<usize> = (0..VOTERS).collect();
             order.rotate_left(seed as usize % VOTERS);
             let mut left = &order[..];
             let groups: Vec<&[usize]> = sizes.iter().map(|size| left.split_off(..*size).expect("enough")).collect();
-            parliament.split(&groups);
-            parliament.run_for(MOST);
-            match parliament.leader() {
+            cluster.split(&groups);
+            cluster.run_for(MOST);
+            match cluster.leader() {
                 Some(leader) => assert!(sizes[0] > 2 && groups[0].contains(&leader)),
                 None => assert!(sizes[0] == 2, "a majority without a leader, seed {seed}"),
             }
             for node in groups[1..].concat() {
-                assert!(!parliament.election(node).reaches_quorum(), "{node} of {groups:?} does not know");
+                assert!(!cluster.election(node).reaches_quorum(), "{node} of {groups:?} does not know");
             }
-            let leader = parliament.leader();
-            parliament.split(&[&order]);
-            assert!(parliament.run_until(SECOND, |p| p.leader().is_some()), "healed, seed {seed}");
-            assert!(leader.is_none() || parliament.leader() == leader, "healing deposes nobody");
-            parliament.assert_safe();
+            let leader = cluster.leader();
+            cluster.split(&[&order]);
+            assert!(cluster.run_until(SECOND, |p| p.leader().is_some()), "healed, seed {seed}");
+            assert!(leader.is_none() || cluster.leader() == leader, "healing deposes nobody");
+            cluster.assert_safe();
         }
     }
 }
@@ -112,14 +112,14 @@ fn the_larger_side_of_a_partition_leads_and_no_side_of_three_does() {
 #[test]
 fn a_voter_paused_for_any_time_disturbs_nobody_and_leads_no_longer_than_it_may() {
     for seed in 0..40 {
-        let (mut parliament, leader) = five(seed);
+        let (mut cluster, leader) = five(seed);
         for node in [leader, (leader + 1) % VOTERS] {
-            parliament.nodes[node].paused = true;
-            let pause = Duration::from_millis(parliament.rng.random_range(0..6_000));
-            parliament.run_for(pause);
-            parliament.resume(node);
-            assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "seed {seed}");
+            cluster.nodes[node].paused = true;
+            let pause = Duration::from_millis(cluster.rng.random_range(0..6_000));
+            cluster.run_for(pause);
+            cluster.resume(node);
+            assert!(cluster.run_until(MOST, |p| p.leader().is_some()), "seed {seed}");
         }
-        parliament.assert_safe();
+        cluster.assert_safe();
     }
 }

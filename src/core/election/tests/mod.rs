@@ -12,7 +12,7 @@ mod hostile;
 mod learners;
 mod links;
 mod model;
-mod parliament;
+mod cluster;
 mod preferring;
 mod promises;
 mod recoveries;

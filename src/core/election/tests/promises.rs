@@ -2,48 +2,48 @@
 
 use std::time::Duration;
 
-use super::parliament::{LEASE, MS, Parliament, id};
+use super::cluster::{LEASE, MS, Cluster, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Election, LeaseTiming, Word};
+use crate::core::election::{Body, Election, LeaseTiming, ElectionMessage};
 
 /// Lets a node leave: it hands over what it leads, says farewell, and is gone with all its writes on disk.
-fn leave(parliament: &mut Parliament, node: usize) {
-    parliament.with(node, Election::resign);
-    parliament.run_until(SECOND, |p| !p.election(node).is_resigning());
-    parliament.nodes[node].is_up = false;
-    parliament.with(node, Election::status_changed);
-    parliament.run_for(Duration::from_millis(50));
-    parliament.crash_when_written(node, usize::MAX);
-    parliament.nodes[node].is_up = true;
+fn leave(cluster: &mut Cluster, node: usize) {
+    cluster.with(node, Election::resign);
+    cluster.run_until(SECOND, |p| !p.election(node).is_resigning());
+    cluster.nodes[node].is_up = false;
+    cluster.with(node, Election::status_changed);
+    cluster.run_for(Duration::from_millis(50));
+    cluster.crash_when_written(node, usize::MAX);
+    cluster.nodes[node].is_up = true;
 }
 
-fn restart_all(parliament: &mut Parliament, within: Duration, what: &str) {
+fn restart_all(cluster: &mut Cluster, within: Duration, what: &str) {
     let disks: Vec<_> =
-        parliament.nodes.iter().map(|node| (node.disk.term, node.disk.vote, node.disk.promise)).collect();
-    parliament.start_all();
-    assert!(parliament.run_until(within, |p| p.leader().is_some()), "{what}: nobody leads in time, with {disks:?}");
+        cluster.nodes.iter().map(|node| (node.disk.term, node.disk.vote, node.disk.promise)).collect();
+    cluster.start_all();
+    assert!(cluster.run_until(within, |p| p.leader().is_some()), "{what}: nobody leads in time, with {disks:?}");
 }
 
 #[test]
 fn voters_that_stopped_gracefully_one_after_the_other_elect_at_once_when_they_return() {
     for (seed, voters) in (0..10).flat_map(|seed| [1, 3, 5, 7].map(|voters| (seed, voters))) {
         for leader_at in 0..voters {
-            let (mut parliament, _) = led(seed, voters);
-            parliament.run_for(SECOND * 3);
-            let leader = parliament.leader().expect("leads");
+            let (mut cluster, _) = led(seed, voters);
+            cluster.run_for(SECOND * 3);
+            let leader = cluster.leader().expect("leads");
             let mut order: Vec<usize> = (0..voters).filter(|node| *node != leader).collect();
             order.insert(leader_at, leader);
             for node in order {
-                leave(&mut parliament, node);
+                leave(&mut cluster, node);
             }
-            parliament.run_for(SECOND / 10);
+            cluster.run_for(SECOND / 10);
             restart_all(
-                &mut parliament,
+                &mut cluster,
                 LEASE / 3,
                 &format!("{voters} voters, leader as number {leader_at}, seed {seed}"),
             );
-            parliament.assert_safe();
+            cluster.assert_safe();
         }
     }
 }
@@ -51,38 +51,38 @@ fn voters_that_stopped_gracefully_one_after_the_other_elect_at_once_when_they_re
 #[test]
 fn voters_that_stop_all_at_one_time_elect_at_once_when_they_return() {
     for seed in 0..20 {
-        let (mut parliament, leader) = led(seed, 3);
-        parliament.run_for(SECOND * 3);
-        parliament.with(leader, Election::resign);
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND * 3);
+        cluster.with(leader, Election::resign);
         for node in (0..3).filter(|node| *node != leader) {
-            parliament.nodes[node].is_up = false;
-            parliament.with(node, Election::status_changed);
+            cluster.nodes[node].is_up = false;
+            cluster.with(node, Election::status_changed);
         }
-        parliament.run_for(SECOND / 4);
+        cluster.run_for(SECOND / 4);
         for node in 0..3 {
-            parliament.crash_when_written(node, usize::MAX);
-            parliament.nodes[node].is_up = true;
+            cluster.crash_when_written(node, usize::MAX);
+            cluster.nodes[node].is_up = true;
         }
-        restart_all(&mut parliament, LEASE / 3, &format!("seed {seed}"));
-        parliament.assert_safe();
+        restart_all(&mut cluster, LEASE / 3, &format!("seed {seed}"));
+        cluster.assert_safe();
     }
 }
 
 /// Lets a follower on which the claim rests leave and come back, along with one that hears the leader no more.
 fn one_leaves_that_is_needed(flaw: Option<Flaw>) -> Vec<String> {
-    let (mut parliament, leader) = led(5, 3);
+    let (mut cluster, leader) = led(5, 3);
     if let Some(flaw) = flaw {
-        parliament.nodes[leader].election.as_mut().expect("runs").plant(flaw);
+        cluster.nodes[leader].election.as_mut().expect("runs").plant(flaw);
     }
     let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
-    parliament.split(&[&[leader, one], &[two]]);
+    cluster.split(&[&[leader, one], &[two]]);
     // The other voter's promise is over, and the claim rests on the first alone.
-    parliament.run_for(LEASE * 2);
-    leave(&mut parliament, one);
-    parliament.split(&[&[leader], &[one, two]]);
-    parliament.start(one);
-    assert!(parliament.run_until(LEASE * 3, |p| p.leader().is_some_and(|now| now != leader)));
-    parliament.violations
+    cluster.run_for(LEASE * 2);
+    leave(&mut cluster, one);
+    cluster.split(&[&[leader], &[one, two]]);
+    cluster.start(one);
+    assert!(cluster.run_until(LEASE * 3, |p| p.leader().is_some_and(|now| now != leader)));
+    cluster.violations
 }
 
 #[test]
@@ -94,77 +94,77 @@ fn a_voter_that_leaves_is_not_freed_of_a_promise_that_a_claim_rests_on() {
 
 #[test]
 fn a_voter_that_was_freed_and_comes_back_counts_again() {
-    let (mut parliament, leader) = led(6, 3);
-    parliament.run_for(SECOND);
+    let (mut cluster, leader) = led(6, 3);
+    cluster.run_for(SECOND);
     let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
-    leave(&mut parliament, one);
-    assert_eq!(parliament.nodes[one].disk.promise, Duration::ZERO);
-    parliament.start(one);
-    parliament.run_for(SECOND * 2);
-    parliament.crash(two);
-    parliament.run_for(LEASE * 5);
-    assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
-    assert_eq!(parliament.nodes[one].disk.promise, LEASE);
-    parliament.assert_safe();
+    leave(&mut cluster, one);
+    assert_eq!(cluster.nodes[one].disk.promise, Duration::ZERO);
+    cluster.start(one);
+    cluster.run_for(SECOND * 2);
+    cluster.crash(two);
+    cluster.run_for(LEASE * 5);
+    assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
+    assert_eq!(cluster.nodes[one].disk.promise, LEASE);
+    cluster.assert_safe();
 }
 
 #[test]
 fn a_shorter_lease_shortens_the_wait_after_a_restart_once_the_longest_promise_is_over() {
     let long = LeaseTiming { lease_duration: SECOND * 60, renewal_interval: SECOND * 15 };
     let short = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
-    let mut parliament = Parliament::new(7, 3);
-    for node in &mut parliament.nodes {
+    let mut cluster = Cluster::new(7, 3);
+    for node in &mut cluster.nodes {
         node.timing = long;
     }
-    parliament.start_all();
-    assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()));
-    parliament.run_for(SECOND);
+    cluster.start_all();
+    assert!(cluster.run_until(SECOND * 5, |p| p.leader().is_some()));
+    cluster.run_for(SECOND);
     for node in 0..3 {
-        parliament.crash(node);
-        parliament.nodes[node].timing = short;
+        cluster.crash(node);
+        cluster.nodes[node].timing = short;
     }
-    parliament.start_all();
-    parliament.run_for(SECOND * 59);
-    assert_eq!(parliament.leader(), None, "what was promised is kept");
-    assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()));
-    parliament.run_for(SECOND);
-    let version = |parliament: &Parliament, node: usize| parliament.nodes[node].disk.version;
-    let versions = [0, 1, 2].map(|node| version(&parliament, node));
-    parliament.run_for(SECOND * 55);
-    for node in &parliament.nodes {
+    cluster.start_all();
+    cluster.run_for(SECOND * 59);
+    assert_eq!(cluster.leader(), None, "what was promised is kept");
+    assert!(cluster.run_until(SECOND * 5, |p| p.leader().is_some()));
+    cluster.run_for(SECOND);
+    let version = |cluster: &Cluster, node: usize| cluster.nodes[node].disk.version;
+    let versions = [0, 1, 2].map(|node| version(&cluster, node));
+    cluster.run_for(SECOND * 55);
+    for node in &cluster.nodes {
         assert_eq!(node.disk.promise, SECOND * 60, "it may bind still, for all that this process knows");
     }
-    assert_eq!([0, 1, 2].map(|node| version(&parliament, node)), versions, "renewals write nothing");
-    parliament.run_for(SECOND * 60);
-    assert!(parliament.nodes.iter().all(|node| node.disk.promise == LEASE));
-    assert_eq!([0, 1, 2].map(|node| version(&parliament, node)), versions.map(|version| version + 1), "once");
+    assert_eq!([0, 1, 2].map(|node| version(&cluster, node)), versions, "renewals write nothing");
+    cluster.run_for(SECOND * 60);
+    assert!(cluster.nodes.iter().all(|node| node.disk.promise == LEASE));
+    assert_eq!([0, 1, 2].map(|node| version(&cluster, node)), versions.map(|version| version + 1), "once");
     for node in 0..3 {
-        parliament.crash(node);
+        cluster.crash(node);
     }
-    restart_all(&mut parliament, LEASE * 2, "with the shorter lease");
-    parliament.assert_safe();
+    restart_all(&mut cluster, LEASE * 2, "with the shorter lease");
+    cluster.assert_safe();
 }
 
 #[test]
 fn a_lease_with_a_fraction_of_a_millisecond_is_promised_for_no_less_than_it_is_claimed() {
-    let mut parliament = Parliament::new(8, 3);
+    let mut cluster = Cluster::new(8, 3);
     let lease = Duration::from_micros(500_999);
-    for node in &mut parliament.nodes {
+    for node in &mut cluster.nodes {
         node.timing = LeaseTiming { lease_duration: lease, renewal_interval: Duration::from_millis(100) };
     }
-    parliament.start_all();
-    assert!(parliament.run_until(SECOND, |p| p.leader().is_some()));
-    parliament.run_for(SECOND);
-    for node in (0..3).filter(|node| Some(*node) != parliament.leader()) {
-        assert!(parliament.nodes[node].disk.promise >= lease);
+    cluster.start_all();
+    assert!(cluster.run_until(SECOND, |p| p.leader().is_some()));
+    cluster.run_for(SECOND);
+    for node in (0..3).filter(|node| Some(*node) != cluster.leader()) {
+        assert!(cluster.nodes[node].disk.promise >= lease);
     }
-    parliament.assert_safe();
+    cluster.assert_safe();
 }
 
 #[test]
 fn a_claim_rests_on_promises_that_are_on_disks() {
     for seed in 0..20 {
-        let mut p = Parliament::new(seed, 3);
+        let mut p = Cluster::new(seed, 3);
         p.write_delay = (20 * MS, 20 * MS);
         p.start_all();
         p.run_up_to(SECOND * 10, |p| p.leader().is_some());
@@ -186,8 +186,8 @@ fn who_acknowledged_again_is_not_freed_by_an_older_word() {
     p.nodes[one].is_up = false;
     p.with(one, Election::status_changed);
     let (from, lineage) = (p.nodes[leader].identity, p.election(leader).lineage().expect("one"));
-    let word = Word { from, lineage, body: Body::Freed { term, sequence: 1 } };
+    let word = ElectionMessage { from, lineage, body: Body::Freed { term, sequence: 1 } };
     let name = id(leader);
-    p.with(one, |election, around| election.heard(around, &name, word));
+    p.with(one, |election, context| election.receive(context, &name, word));
     assert_eq!(p.election(one).ballot().promise, LEASE);
 }

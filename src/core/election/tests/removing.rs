@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::parliament::{LEASE, MS, Parliament, id};
+use super::cluster::{LEASE, MS, Cluster, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{ChangeError, Election, LeaseTiming, VoterChange};
@@ -19,47 +19,47 @@ enum End {
 
 const ENDS: [End; 3] = [End::Paused, End::Crashed, End::CutOff];
 
-fn planted(seed: u64, voters: usize, flaw: Option<Flaw>) -> (Parliament, usize) {
-    let (mut parliament, leader) = led(seed, voters);
-    parliament.run_for(SECOND);
-    for node in &mut parliament.nodes {
+fn planted(seed: u64, voters: usize, flaw: Option<Flaw>) -> (Cluster, usize) {
+    let (mut cluster, leader) = led(seed, voters);
+    cluster.run_for(SECOND);
+    for node in &mut cluster.nodes {
         if let Some(flaw) = flaw {
             node.election.as_mut().expect("it runs").plant(flaw);
         }
     }
-    (parliament, leader)
+    (cluster, leader)
 }
 
-fn end(parliament: &mut Parliament, node: usize, end: End) {
+fn end(cluster: &mut Cluster, node: usize, end: End) {
     match end {
-        End::Paused => parliament.nodes[node].paused = true,
-        End::Crashed => parliament.crash_when_written(node, 0),
+        End::Paused => cluster.nodes[node].paused = true,
+        End::Crashed => cluster.crash_when_written(node, 0),
         End::CutOff => {
-            for other in (0..parliament.nodes.len()).filter(|other| *other != node) {
-                parliament.cut_pair(node, other);
+            for other in (0..cluster.nodes.len()).filter(|other| *other != node) {
+                cluster.cut_pair(node, other);
             }
         }
     }
 }
 
-fn remove(parliament: &mut Parliament, leader: usize, ticket: u64, node: usize) {
-    parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(node)));
+fn remove(cluster: &mut Cluster, leader: usize, ticket: u64, node: usize) {
+    cluster.with(leader, |election, context| election.remove_voter(context, ticket, &id(node)));
 }
 
-fn voters(parliament: &Parliament, node: usize) -> usize {
-    parliament.election(node).electorate().expect("it has formed").voters.len()
+fn voters(cluster: &Cluster, node: usize) -> usize {
+    cluster.election(node).electorate().expect("it has formed").voters.len()
 }
 
-fn proposes(parliament: &Parliament, leader: usize) -> bool {
-    let Some(election) = &parliament.nodes[leader].election else { return false };
+fn proposes(cluster: &Cluster, leader: usize) -> bool {
+    let Some(election) = &cluster.nodes[leader].election else { return false };
     election.ballot().accepted.as_ref().is_some_and(|view| view.change.is_some()) && election.is_changing()
 }
 
 /// Runs for two leases, after which there must be a leader; returns true if there is one.
-fn is_led_within_two_leases(parliament: &mut Parliament) -> bool {
-    parliament.run_for(LEASE * 2);
-    let is_led = parliament.run_until(SECOND, |p| p.leader().is_some());
-    parliament.assert_safe();
+fn is_led_within_two_leases(cluster: &mut Cluster) -> bool {
+    cluster.run_for(LEASE * 2);
+    let is_led = cluster.run_until(SECOND, |p| p.leader().is_some());
+    cluster.assert_safe();
     is_led
 }
 
@@ -67,18 +67,18 @@ fn is_led_within_two_leases(parliament: &mut Parliament) -> bool {
 fn no_voter_is_removed_on_the_word_of_another_that_has_fallen_silent_since() {
     for (seed, silent) in [0, 1, 20, 100, 300, 700, 1_200, 1_900].into_iter().enumerate() {
         for how in ENDS {
-            let (mut parliament, leader) = led(seed as u64, 3);
-            parliament.run_for(SECOND);
+            let (mut cluster, leader) = led(seed as u64, 3);
+            cluster.run_for(SECOND);
             let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
-            end(&mut parliament, away, how);
-            parliament.run_for(Duration::from_millis(silent));
-            remove(&mut parliament, leader, 1, other);
-            parliament.run_for(SOUNDING_TIMEOUT + CHANGE_TIMEOUT * 2);
-            let [(1, Err(error))] = &parliament.answers[..] else { panic!("{:?}", parliament.answers) };
+            end(&mut cluster, away, how);
+            cluster.run_for(Duration::from_millis(silent));
+            remove(&mut cluster, leader, 1, other);
+            cluster.run_for(SOUNDING_TIMEOUT + CHANGE_TIMEOUT * 2);
+            let [(1, Err(error))] = &cluster.answers[..] else { panic!("{:?}", cluster.answers) };
             assert!(matches!(error, ChangeError::NoMajorityLeft { there: 1, voters: 2, needed: 2, .. }), "{error:?}");
-            assert!(is_led_within_two_leases(&mut parliament), "{how:?} for {silent} ms");
-            assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
-            assert_eq!(voters(&parliament, leader), 3);
+            assert!(is_led_within_two_leases(&mut cluster), "{how:?} for {silent} ms");
+            assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
+            assert_eq!(voters(&cluster, leader), 3);
         }
     }
 }
@@ -86,80 +86,80 @@ fn no_voter_is_removed_on_the_word_of_another_that_has_fallen_silent_since() {
 #[test]
 fn a_removal_that_too_few_take_is_taken_back_and_its_leader_leads_on() {
     for (seed, how) in (0..10).flat_map(|seed| ENDS.map(|how| (seed, how))) {
-        let (mut parliament, leader) = led(seed, 3);
-        parliament.run_for(SECOND);
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND);
         let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
-        remove(&mut parliament, leader, 1, other);
-        parliament.run_up_to(SECOND, |p| proposes(p, leader));
-        assert!(proposes(&parliament, leader), "it was answered before");
-        end(&mut parliament, away, how);
-        parliament.run_for(CHANGE_TIMEOUT * 2);
-        assert_eq!(parliament.answers, [(1, Err(ChangeError::NotCarried))], "seed {seed}, {how:?}");
-        assert_eq!((voters(&parliament, leader), voters(&parliament, other)), (3, 3));
-        assert!(is_led_within_two_leases(&mut parliament));
-        assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1), "nothing was lost meanwhile");
+        remove(&mut cluster, leader, 1, other);
+        cluster.run_up_to(SECOND, |p| proposes(p, leader));
+        assert!(proposes(&cluster, leader), "it was answered before");
+        end(&mut cluster, away, how);
+        cluster.run_for(CHANGE_TIMEOUT * 2);
+        assert_eq!(cluster.answers, [(1, Err(ChangeError::NotCarried))], "seed {seed}, {how:?}");
+        assert_eq!((voters(&cluster, leader), voters(&cluster, other)), (3, 3));
+        assert!(is_led_within_two_leases(&mut cluster));
+        assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1), "nothing was lost meanwhile");
         // Either of them may lead.
-        parliament.with(leader, Election::resign);
-        assert!(parliament.run_until(SECOND, |p| p.leader() == Some(other)), "seed {seed}, {how:?}");
+        cluster.with(leader, Election::resign);
+        assert!(cluster.run_until(SECOND, |p| p.leader() == Some(other)), "seed {seed}, {how:?}");
         // And the voter that was away finds its way back.
         match how {
-            End::Paused => parliament.resume(away),
-            End::Crashed => parliament.start(away),
-            End::CutOff => parliament.cut.clear(),
+            End::Paused => cluster.resume(away),
+            End::Crashed => cluster.start(away),
+            End::CutOff => cluster.cut.clear(),
         }
-        parliament.run_for(LEASE * 2);
-        let now = parliament.leader().expect("led");
-        remove(&mut parliament, now, 2, (now + 1) % 3);
-        assert!(parliament.run_until(SECOND, |p| matches!(&p.answers[1..], [(2, Ok(two))] if two.voters.len() == 2)));
-        parliament.assert_safe();
+        cluster.run_for(LEASE * 2);
+        let now = cluster.leader().expect("led");
+        remove(&mut cluster, now, 2, (now + 1) % 3);
+        assert!(cluster.run_until(SECOND, |p| matches!(&p.answers[1..], [(2, Ok(two))] if two.voters.len() == 2)));
+        cluster.assert_safe();
     }
 }
 
 #[test]
 fn a_change_whose_old_electorate_is_lost_meanwhile_stands_if_the_new_one_is_there() {
     for seed in 0..10 {
-        let (mut parliament, leader) = led(seed, 2);
-        parliament.run_for(SECOND);
+        let (mut cluster, leader) = led(seed, 2);
+        cluster.run_for(SECOND);
         let other = 1 - leader;
-        remove(&mut parliament, leader, 1, other);
-        parliament.run_up_to(SECOND, |p| proposes(p, leader));
-        end(&mut parliament, other, End::Crashed);
-        assert!(!parliament.run_until(LEASE / 2, |p| p.leader().is_none()));
-        parliament.run_for(LEASE * 3);
-        assert_eq!((parliament.leader(), voters(&parliament, leader)), (Some(leader), 1), "seed {seed}");
-        assert_eq!(parliament.answers, [(1, Err(ChangeError::Interrupted))]);
-        parliament.start(other);
-        parliament.run_for(LEASE * 2);
-        assert_eq!(parliament.leader(), Some(leader));
-        parliament.assert_safe();
+        remove(&mut cluster, leader, 1, other);
+        cluster.run_up_to(SECOND, |p| proposes(p, leader));
+        end(&mut cluster, other, End::Crashed);
+        assert!(!cluster.run_until(LEASE / 2, |p| p.leader().is_none()));
+        cluster.run_for(LEASE * 3);
+        assert_eq!((cluster.leader(), voters(&cluster, leader)), (Some(leader), 1), "seed {seed}");
+        assert_eq!(cluster.answers, [(1, Err(ChangeError::Interrupted))]);
+        cluster.start(other);
+        cluster.run_for(LEASE * 2);
+        assert_eq!(cluster.leader(), Some(leader));
+        cluster.assert_safe();
     }
 }
 
 #[test]
 fn an_addition_that_too_few_take_is_taken_back_and_the_newcomer_learns_it() {
     for seed in 0..20 {
-        let (mut parliament, leader) = led(seed, 3);
-        let new = parliament.add(Vec::new());
-        parliament.start(new);
-        parliament.run_for(SECOND);
-        parliament.crash((leader + 1) % 3);
-        parliament.run_for(LEASE);
-        parliament.with(leader, |election, around| election.add_voter(around, 1, id(new)));
-        parliament.run_up_to(SECOND * 3, |p| proposes(p, leader));
-        assert!(proposes(&parliament, leader), "it has learnt");
+        let (mut cluster, leader) = led(seed, 3);
+        let new = cluster.add(Vec::new());
+        cluster.start(new);
+        cluster.run_for(SECOND);
+        cluster.crash((leader + 1) % 3);
+        cluster.run_for(LEASE);
+        cluster.with(leader, |election, context| election.add_voter(context, 1, id(new)));
+        cluster.run_up_to(SECOND * 3, |p| proposes(p, leader));
+        assert!(proposes(&cluster, leader), "it has learnt");
         // The messages sent to it may or may not reach its disk.
-        parliament.run_for(Duration::from_millis(seed % 4));
-        parliament.crash(new);
-        parliament.run_for(CHANGE_TIMEOUT * 2);
-        let is_taken_back = parliament.answers == [(1, Err(ChangeError::NotCarried))];
-        assert_eq!(voters(&parliament, leader), if is_taken_back { 3 } else { 4 }, "{:?}", parliament.answers);
+        cluster.run_for(Duration::from_millis(seed % 4));
+        cluster.crash(new);
+        cluster.run_for(CHANGE_TIMEOUT * 2);
+        let is_taken_back = cluster.answers == [(1, Err(ChangeError::NotCarried))];
+        assert_eq!(voters(&cluster, leader), if is_taken_back { 3 } else { 4 }, "{:?}", cluster.answers);
         if is_taken_back {
-            assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
-            parliament.start(new);
-            parliament.run_for(LEASE * 3);
-            assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1), "it deposes nobody");
+            assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
+            cluster.start(new);
+            cluster.run_for(LEASE * 3);
+            assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1), "it deposes nobody");
         }
-        parliament.assert_safe();
+        cluster.assert_safe();
     }
 }
 
@@ -168,19 +168,19 @@ fn an_addition_that_too_few_take_is_taken_back_and_the_newcomer_learns_it() {
 fn stuck_when_the_leader_leaves(flaw: Option<Flaw>) -> Vec<(u64, u64)> {
     let mut stuck = Vec::new();
     for (seed, after) in (0..8).flat_map(|seed| (0..24).map(move |after| (seed, after))) {
-        let (mut parliament, leader) = planted(seed, 3, flaw);
-        remove(&mut parliament, leader, 1, (leader + 2) % 3);
-        parliament.run_for(Duration::from_millis(after));
-        parliament.with(leader, Election::resign);
-        assert!(parliament.run_until(SECOND * 3, |p| !p.election(leader).is_handing_over()));
-        let is_done = matches!(&parliament.answers[..], [(1, Ok(_))]);
-        parliament.crash(leader);
-        let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some());
+        let (mut cluster, leader) = planted(seed, 3, flaw);
+        remove(&mut cluster, leader, 1, (leader + 2) % 3);
+        cluster.run_for(Duration::from_millis(after));
+        cluster.with(leader, Election::resign);
+        assert!(cluster.run_until(SECOND * 3, |p| !p.election(leader).is_handing_over()));
+        let is_done = matches!(&cluster.answers[..], [(1, Ok(_))]);
+        cluster.crash(leader);
+        let is_led = cluster.run_until(LEASE * 2, |p| p.leader().is_some());
         // If the removal was done, one of the two voters left is gone, and nobody can lead; otherwise somebody must.
         if is_led == is_done {
             stuck.push((seed, after));
         }
-        parliament.assert_safe();
+        cluster.assert_safe();
     }
     stuck
 }
@@ -194,15 +194,15 @@ fn a_leader_that_leaves_takes_back_what_its_successors_could_not_do_without_it()
 /// Returns true if the two voters left of three have a leader, after the third had gone when it was to take a change,
 /// and the leader then died.
 fn outlives_a_change_that_is_not_taken(flaw: Option<Flaw>) -> bool {
-    let (mut parliament, leader) = planted(1, 3, flaw);
+    let (mut cluster, leader) = planted(1, 3, flaw);
     let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
-    remove(&mut parliament, leader, 1, other);
-    parliament.run_up_to(SECOND, |p| proposes(p, leader));
-    end(&mut parliament, away, End::Crashed);
-    parliament.run_for(CHANGE_TIMEOUT * 2);
-    parliament.crash(leader);
-    parliament.start(leader);
-    is_led_within_two_leases(&mut parliament)
+    remove(&mut cluster, leader, 1, other);
+    cluster.run_up_to(SECOND, |p| proposes(p, leader));
+    end(&mut cluster, away, End::Crashed);
+    cluster.run_for(CHANGE_TIMEOUT * 2);
+    cluster.crash(leader);
+    cluster.start(leader);
+    is_led_within_two_leases(&mut cluster)
 }
 
 #[test]
@@ -213,21 +213,21 @@ fn a_change_that_is_not_taken_leaves_nothing_behind() {
 
 /// Returns true if a claim that is shorter than a change may take stands while a change is in flight that too few take.
 fn leads_on_while_a_change_is_not_taken(flaw: Option<Flaw>) -> bool {
-    let mut parliament = Parliament::new(1, 3);
-    parliament.flaw = flaw;
-    for node in &mut parliament.nodes {
+    let mut cluster = Cluster::new(1, 3);
+    cluster.flaw = flaw;
+    for node in &mut cluster.nodes {
         node.timing = LeaseTiming { lease_duration: CHANGE_TIMEOUT / 2, renewal_interval: CHANGE_TIMEOUT / 8 };
     }
-    parliament.start_all();
-    assert!(parliament.run_until(SECOND * 2, |p| p.leader().is_some()));
-    parliament.run_for(SECOND);
-    let leader = parliament.leader().expect("led");
-    remove(&mut parliament, leader, 1, (leader + 2) % 3);
-    parliament.run_up_to(SECOND, |p| proposes(p, leader));
-    end(&mut parliament, (leader + 1) % 3, End::CutOff);
-    parliament.run_for(CHANGE_TIMEOUT * 2);
-    parliament.assert_safe();
-    parliament.losses.is_empty()
+    cluster.start_all();
+    assert!(cluster.run_until(SECOND * 2, |p| p.leader().is_some()));
+    cluster.run_for(SECOND);
+    let leader = cluster.leader().expect("led");
+    remove(&mut cluster, leader, 1, (leader + 2) % 3);
+    cluster.run_up_to(SECOND, |p| proposes(p, leader));
+    end(&mut cluster, (leader + 1) % 3, End::CutOff);
+    cluster.run_for(CHANGE_TIMEOUT * 2);
+    cluster.assert_safe();
+    cluster.losses.is_empty()
 }
 
 #[test]
@@ -238,12 +238,12 @@ fn a_claim_rests_on_the_electorate_in_force_while_a_change_is_in_flight() {
 
 /// Returns true if a removal is proposed to the voters although those that would be left do not answer.
 fn is_put_to_the_voters_unheard(flaw: Option<Flaw>) -> bool {
-    let (mut parliament, leader) = planted(1, 3, flaw);
-    let before = parliament.watch.moments.electorates;
-    end(&mut parliament, (leader + 1) % 3, End::Paused);
-    remove(&mut parliament, leader, 1, (leader + 2) % 3);
-    parliament.run_for(LEASE);
-    parliament.watch.moments.electorates > before
+    let (mut cluster, leader) = planted(1, 3, flaw);
+    let before = cluster.watch.moments.electorates;
+    end(&mut cluster, (leader + 1) % 3, End::Paused);
+    remove(&mut cluster, leader, 1, (leader + 2) % 3);
+    cluster.run_for(LEASE);
+    cluster.watch.moments.electorates > before
 }
 
 #[test]
@@ -256,26 +256,26 @@ fn answers_from_before_a_change_was_asked_for_do_not_count() {
 fn a_replacement_ends_after_its_first_half_if_too_few_would_be_left() {
     for (seed, voters_before, dead) in (0..6).flat_map(|seed| [(seed, 2, 0), (seed, 4, 1)]) {
         for after in [0, 5, 20, 100, 180, 190, 200, 400] {
-            let (mut parliament, leader) = led(seed, voters_before);
-            let new = parliament.add(Vec::new());
-            parliament.start(new);
-            parliament.run_for(SECOND);
+            let (mut cluster, leader) = led(seed, voters_before);
+            let new = cluster.add(Vec::new());
+            cluster.start(new);
+            cluster.run_for(SECOND);
             for nth in 0..dead {
-                parliament.crash((leader + 2 + nth) % voters_before);
+                cluster.crash((leader + 2 + nth) % voters_before);
             }
-            parliament.run_for(LEASE * 2);
+            cluster.run_for(LEASE * 2);
             let old = (leader + 1) % voters_before;
-            parliament.with(leader, |election, around| election.replace_voter(around, 1, &id(old), &id(new)));
-            let is_added = |p: &Parliament| {
+            cluster.with(leader, |election, context| election.replace_voter(context, 1, &id(old), &id(new)));
+            let is_added = |p: &Cluster| {
                 let added = p.newest_agreed().and_then(|view| view.change.clone());
                 matches!(added.as_deref(), Some(VoterChange::Added(_)))
             };
-            parliament.run_up_to(SECOND * 3, is_added);
-            assert!(is_added(&parliament));
-            parliament.run_for(Duration::from_millis(after));
-            parliament.crash(new);
-            parliament.run_for(SOUNDING_TIMEOUT + CHANGE_TIMEOUT * 2);
-            let is_done = match &parliament.answers[..] {
+            cluster.run_up_to(SECOND * 3, is_added);
+            assert!(is_added(&cluster));
+            cluster.run_for(Duration::from_millis(after));
+            cluster.crash(new);
+            cluster.run_for(SOUNDING_TIMEOUT + CHANGE_TIMEOUT * 2);
+            let is_done = match &cluster.answers[..] {
                 [(1, Ok(_))] => true,
                 [(1, Err(error))] => {
                     assert_eq!(*error, ChangeError::HalfDone { old: id(old), new: id(new) }, "{after}");
@@ -283,69 +283,69 @@ fn a_replacement_ends_after_its_first_half_if_too_few_would_be_left() {
                 }
                 answers => panic!("{after}: {answers:?}"),
             };
-            assert_eq!(voters(&parliament, leader), voters_before + usize::from(!is_done));
-            assert_eq!(is_led_within_two_leases(&mut parliament), !is_done, "{voters_before} voters, {after} ms");
+            assert_eq!(voters(&cluster, leader), voters_before + usize::from(!is_done));
+            assert_eq!(is_led_within_two_leases(&mut cluster), !is_done, "{voters_before} voters, {after} ms");
             if !is_done {
-                assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
-                parliament.start(new);
-                parliament.run_for(SECOND);
-                parliament.with(leader, |election, around| election.replace_voter(around, 2, &id(old), &id(new)));
-                assert!(parliament.run_until(SECOND * 2, |p| matches!(&p.answers[1..], [(2, Ok(_))])));
+                assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
+                cluster.start(new);
+                cluster.run_for(SECOND);
+                cluster.with(leader, |election, context| election.replace_voter(context, 2, &id(old), &id(new)));
+                assert!(cluster.run_until(SECOND * 2, |p| matches!(&p.answers[1..], [(2, Ok(_))])));
             }
-            parliament.assert_safe();
+            cluster.assert_safe();
         }
     }
 }
 
 #[test]
 fn voters_are_asked_no_longer_than_they_may_take() {
-    let (mut parliament, leader) = led(5, 3);
-    parliament.run_for(SECOND);
-    end(&mut parliament, (leader + 1) % 3, End::Paused);
-    remove(&mut parliament, leader, 1, (leader + 2) % 3);
-    parliament.run_for(SOUNDING_TIMEOUT * 99 / 100);
-    assert_eq!(parliament.answers, []);
-    parliament.run_for(SOUNDING_TIMEOUT / 50);
-    assert_eq!(parliament.answers.len(), 1);
+    let (mut cluster, leader) = led(5, 3);
+    cluster.run_for(SECOND);
+    end(&mut cluster, (leader + 1) % 3, End::Paused);
+    remove(&mut cluster, leader, 1, (leader + 2) % 3);
+    cluster.run_for(SOUNDING_TIMEOUT * 99 / 100);
+    assert_eq!(cluster.answers, []);
+    cluster.run_for(SOUNDING_TIMEOUT / 50);
+    assert_eq!(cluster.answers.len(), 1);
     // The wait lasts as long as the disks take, and no longer.
-    let (mut parliament, leader) = led(5, 3);
-    parliament.run_for(SECOND);
+    let (mut cluster, leader) = led(5, 3);
+    cluster.run_for(SECOND);
     let slow = (leader + 1) % 3;
     let most = CHANGE_TIMEOUT.as_nanos() as u64 - 20 * MS;
-    parliament.nodes[slow].write_delay = Some((most, most));
-    remove(&mut parliament, leader, 1, (leader + 2) % 3);
-    parliament.run_for(CHANGE_TIMEOUT + Duration::from_millis(20));
-    assert!(matches!(&parliament.answers[..], [(1, Ok(_))]), "{:?}", parliament.answers);
-    parliament.assert_safe();
+    cluster.nodes[slow].write_delay = Some((most, most));
+    remove(&mut cluster, leader, 1, (leader + 2) % 3);
+    cluster.run_for(CHANGE_TIMEOUT + Duration::from_millis(20));
+    assert!(matches!(&cluster.answers[..], [(1, Ok(_))]), "{:?}", cluster.answers);
+    cluster.assert_safe();
 }
 
 #[test]
 fn a_leader_that_dies_while_a_removal_is_in_flight_is_succeeded_by_two_of_three_unless_one_of_them_holds_it() {
     let [mut succeeded, mut stuck] = [0; 2];
     for (seed, after) in (0..10).flat_map(|seed| [0, 1, 2, 3, 4, 6, 8].map(|after| (seed, after))) {
-        let (mut parliament, leader) = led(seed, 3);
-        parliament.run_for(SECOND);
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND);
         let (third, other) = ((leader + 1) % 3, (leader + 2) % 3);
-        remove(&mut parliament, leader, 1, other);
-        parliament.run_up_to(SECOND, |p| proposes(p, leader));
-        parliament.run_for(Duration::from_millis(after));
-        if !parliament.answers.is_empty() {
+        remove(&mut cluster, leader, 1, other);
+        cluster.run_up_to(SECOND, |p| proposes(p, leader));
+        cluster.run_for(Duration::from_millis(after));
+        if !cluster.answers.is_empty() {
             continue;
         }
-        parliament.crash(leader);
-        parliament.run_for(LEASE);
+        cluster.crash(leader);
+        cluster.run_for(LEASE);
         let holds =
-            parliament.nodes[third].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 2);
-        let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some());
+            cluster.nodes[third].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 2);
+        let is_led = cluster.run_until(LEASE * 2, |p| p.leader().is_some());
         assert_eq!(is_led, !holds, "seed {seed}, after {after} ms");
         [succeeded, stuck] = [succeeded + u32::from(is_led), stuck + u32::from(!is_led)];
         let after = if holds { 2 } else { 3 };
-        parliament.start(leader);
-        assert!(parliament.run_until(LEASE * 3, |p| p.leader().is_some()), "it is back");
-        parliament.run_for(SECOND);
-        let now = parliament.leader().expect("led");
-        assert_eq!(voters(&parliament, now), after, "the successor carries what it holds, or nothing");
-        parliament.assert_safe();
+        cluster.start(leader);
+        assert!(cluster.run_until(LEASE * 3, |p| p.leader().is_some()), "it is back");
+        cluster.run_for(SECOND);
+        let now = cluster.leader().expect("led");
+        assert_eq!(voters(&cluster, now), after, "the successor carries what it holds, or nothing");
+        cluster.assert_safe();
     }
     assert!(succeeded > 0 && stuck > 0, "{succeeded} {stuck}");
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::disks::{COMMANDS, Command, give, with_newcomer};
-use super::parliament::{LEASE, MS, Nanos, Parliament, id};
+use super::cluster::{LEASE, MS, Nanos, Cluster, id};
 use super::scenarios::SECOND;
 use crate::core::election::{ChangeError, Election};
 use crate::core::limits::{
@@ -22,8 +22,8 @@ enum Slow {
     All,
 }
 
-fn set_disk(parliament: &mut Parliament, node: usize, write: Nanos) {
-    parliament.nodes[node].write_delay = Some((write, write));
+fn set_disk(cluster: &mut Cluster, node: usize, write: Nanos) {
+    cluster.nodes[node].write_delay = Some((write, write));
 }
 
 #[test]
@@ -31,17 +31,17 @@ fn slow_disks_change_voters_whosever_they_are() {
     let disks = [Slow::Leader, Slow::Others, Slow::All];
     for (write_ms, slow) in [300, 600, 1_000].into_iter().flat_map(|ms| disks.map(|slow| (ms, slow))) {
         for command in COMMANDS {
-            let (mut parliament, leader) = with_newcomer(write_ms, 3);
+            let (mut cluster, leader) = with_newcomer(write_ms, 3);
             for node in 0..4 {
                 if slow == Slow::All || (node == leader) == (slow == Slow::Leader) {
-                    set_disk(&mut parliament, node, write_ms * MS);
+                    set_disk(&mut cluster, node, write_ms * MS);
                 }
             }
-            give(&mut parliament, leader, 3, 1, command);
-            parliament.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
+            give(&mut cluster, leader, 3, 1, command);
+            cluster.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
             let what = format!("{command:?}, {slow:?}: {write_ms} ms");
-            assert!(matches!(&parliament.answers[..], [(1, Ok(_))]), "{what}: {:?}", parliament.answers);
-            parliament.assert_safe();
+            assert!(matches!(&cluster.answers[..], [(1, Ok(_))]), "{what}: {:?}", cluster.answers);
+            cluster.assert_safe();
         }
     }
 }
@@ -49,73 +49,73 @@ fn slow_disks_change_voters_whosever_they_are() {
 #[test]
 fn a_change_on_a_leaders_disk_that_hangs_fails_in_time_with_its_name_and_another_voter_leads() {
     for (seed, is_one_dead) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let (mut parliament, leader) = with_newcomer(seed, 3);
+        let (mut cluster, leader) = with_newcomer(seed, 3);
         if is_one_dead {
-            parliament.crash((leader + 2) % 3);
+            cluster.crash((leader + 2) % 3);
         }
-        set_disk(&mut parliament, leader, FOR_GOOD);
-        give(&mut parliament, leader, 3, 1, Command::Add);
-        parliament.run_for(SLOW_DISK_TIMEOUT.saturating_sub(ANSWER_TIMEOUT));
-        assert_eq!(parliament.answers, [], "it may be slow");
-        parliament.run_for(ANSWER_TIMEOUT * 2);
-        assert_eq!(parliament.answers, [(1, Err(ChangeError::OwnDisk { id: id(leader) }))], "{is_one_dead}");
-        let voters = |node: usize| parliament.election(node).electorate().expect("it has formed").voters.len();
+        set_disk(&mut cluster, leader, FOR_GOOD);
+        give(&mut cluster, leader, 3, 1, Command::Add);
+        cluster.run_for(SLOW_DISK_TIMEOUT.saturating_sub(ANSWER_TIMEOUT));
+        assert_eq!(cluster.answers, [], "it may be slow");
+        cluster.run_for(ANSWER_TIMEOUT * 2);
+        assert_eq!(cluster.answers, [(1, Err(ChangeError::OwnDisk { id: id(leader) }))], "{is_one_dead}");
+        let voters = |node: usize| cluster.election(node).electorate().expect("it has formed").voters.len();
         assert_eq!([leader, (leader + 1) % 3].map(voters), [3; 2]);
-        let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some_and(|now| now != leader));
+        let is_led = cluster.run_until(LEASE * 2, |p| p.leader().is_some_and(|now| now != leader));
         assert_eq!(is_led, !is_one_dead, "whose disk hangs stands aside");
-        parliament.assert_safe();
+        cluster.assert_safe();
     }
 }
 
 #[test]
 fn a_command_that_waits_for_the_leaders_own_disk_names_it_and_not_a_voter_that_is_dead() {
-    let (mut parliament, leader) = with_newcomer(2, 3);
-    set_disk(&mut parliament, leader, FOR_GOOD);
-    parliament.crash((leader + 1) % 3);
-    parliament.members.push(id(30));
-    parliament.with(leader, Election::members_changed);
-    parliament.run_for(STORING_TIMEOUT);
-    give(&mut parliament, leader, 3, 1, Command::Add);
-    parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
-    assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(leader) }))]);
+    let (mut cluster, leader) = with_newcomer(2, 3);
+    set_disk(&mut cluster, leader, FOR_GOOD);
+    cluster.crash((leader + 1) % 3);
+    cluster.members.push(id(30));
+    cluster.with(leader, Election::members_changed);
+    cluster.run_for(STORING_TIMEOUT);
+    give(&mut cluster, leader, 3, 1, Command::Add);
+    cluster.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
+    assert_eq!(cluster.answers, [(1, Err(ChangeError::NotStored { id: id(leader) }))]);
 }
 
 #[test]
 fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
     for dead in [1, 2] {
-        let (mut parliament, leader) = with_newcomer(2, 3);
+        let (mut cluster, leader) = with_newcomer(2, 3);
         let (dead, full) = ((leader + dead) % 3, (leader + 3 - dead) % 3);
-        parliament.nodes[full].is_disk_full = true;
-        parliament.members.push(id(30));
-        parliament.with(leader, Election::members_changed);
-        parliament.run_for(STORING_TIMEOUT);
-        parliament.crash(dead);
-        parliament.members.push(id(31));
-        parliament.with(leader, Election::members_changed);
-        parliament.run_for(SECOND);
-        give(&mut parliament, leader, 3, 1, Command::Add);
-        parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
-        assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(full) }))]);
+        cluster.nodes[full].is_disk_full = true;
+        cluster.members.push(id(30));
+        cluster.with(leader, Election::members_changed);
+        cluster.run_for(STORING_TIMEOUT);
+        cluster.crash(dead);
+        cluster.members.push(id(31));
+        cluster.with(leader, Election::members_changed);
+        cluster.run_for(SECOND);
+        give(&mut cluster, leader, 3, 1, Command::Add);
+        cluster.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
+        assert_eq!(cluster.answers, [(1, Err(ChangeError::NotStored { id: id(full) }))]);
     }
 }
 
 /// Returns the time from the command until a removal is taken back that one of the voters acknowledges and does not
 /// store.
 fn taken_back_after(is_silent_then: bool) -> Duration {
-    let (mut parliament, leader) = with_newcomer(4, 3);
+    let (mut cluster, leader) = with_newcomer(4, 3);
     let away = (leader + 2) % 3;
-    set_disk(&mut parliament, away, FOR_GOOD);
-    give(&mut parliament, leader, 3, 1, Command::Remove);
-    let given = parliament.now;
-    parliament.run_for(Duration::from_millis(500));
+    set_disk(&mut cluster, away, FOR_GOOD);
+    give(&mut cluster, leader, 3, 1, Command::Remove);
+    let given = cluster.now;
+    cluster.run_for(Duration::from_millis(500));
     if is_silent_then {
-        parliament.crash_when_written(away, 0);
+        cluster.crash_when_written(away, 0);
     }
-    parliament.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
-    assert_eq!(parliament.answers, [(1, Err(ChangeError::NotCarried))]);
-    assert_eq!(parliament.leader(), Some(leader));
-    parliament.assert_safe();
-    Duration::from_nanos(parliament.now - given)
+    cluster.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
+    assert_eq!(cluster.answers, [(1, Err(ChangeError::NotCarried))]);
+    assert_eq!(cluster.leader(), Some(leader));
+    cluster.assert_safe();
+    Duration::from_nanos(cluster.now - given)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::parliament::{LEASE, MS, Nanos};
+use super::cluster::{LEASE, MS, Nanos};
 use super::scenarios::led;
 use crate::core::election::flaw::Flaw;
 
@@ -23,26 +23,26 @@ const ELECTORATES: [(usize, usize); 6] = [(3, 1), (3, 2), (5, 1), (5, 2), (5, 3)
 
 /// Kills the leader and all others that may die; returns the time until somebody leads, if it is at most this.
 fn elect(seed: u64, death: Death, most: Duration, flaw: Option<Flaw>) -> Option<Duration> {
-    let (mut parliament, leader) = led(seed, death.voters);
-    parliament.run_for(LEASE);
-    parliament.delay.1 = death.delay;
+    let (mut cluster, leader) = led(seed, death.voters);
+    cluster.run_for(LEASE);
+    cluster.delay.1 = death.delay;
     let others: Vec<usize> = (1..death.voters).map(|nth| (leader + nth) % death.voters).collect();
     let (left, lost) = others.split_at(death.voters / 2 + 1);
     for node in &left[..death.slow] {
-        parliament.nodes[*node].write_delay = Some(death.write);
+        cluster.nodes[*node].write_delay = Some(death.write);
     }
     for node in left {
-        if let (Some(flaw), Some(election)) = (flaw, &mut parliament.nodes[*node].election) {
+        if let (Some(flaw), Some(election)) = (flaw, &mut cluster.nodes[*node].election) {
             election.plant(flaw);
         }
     }
-    lost.iter().chain([&leader]).for_each(|node| parliament.crash(*node));
-    let died = parliament.now;
-    let is_led = parliament.run_until(most, |p| p.leader().is_some());
-    parliament.assert_safe();
-    let terms = parliament.nodes.iter().map(|node| node.disk.term.0).max().unwrap_or(0);
+    lost.iter().chain([&leader]).for_each(|node| cluster.crash(*node));
+    let died = cluster.now;
+    let is_led = cluster.run_until(most, |p| p.leader().is_some());
+    cluster.assert_safe();
+    let terms = cluster.nodes.iter().map(|node| node.disk.term.0).max().unwrap_or(0);
     assert!(flaw.is_some() || terms < 10, "{terms} terms, seed {seed}, {death:?}");
-    is_led.then_some(Duration::from_nanos(parliament.now - died))
+    is_led.then_some(Duration::from_nanos(cluster.now - died))
 }
 
 /// Returns the deaths after which nobody leads in time, by their seeds.

@@ -1,4 +1,4 @@
-//! The checks of every run of a parliament, beside claims and leaders: terms at each voter, the numbers agreed in each
+//! The checks of every run of a cluster, beside claims and leaders: terms at each voter, the numbers agreed in each
 //! term, and the moments at which a fault hurts most.
 //!
 //! Must not know: which rules make them hold.

@@ -9,22 +9,22 @@ fn a_member_that_asks_for_much_gets_nothing_twice() {
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
     let mut sequence = 100_000;
-    let mut ask = |net: &mut Net, nonce: u64, wish: VoterWish| {
+    let mut ask = |net: &mut Net, nonce: u64, request: VoterRequest| {
         sequence += 1;
-        let bytes = forged(run, sequence, &[question(nonce, wish)]);
+        let bytes = forged(run, sequence, &[question(nonce, request)]);
         net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
     };
-    ask(&mut net, 0, VoterWish::Add(id("n5")));
+    ask(&mut net, 0, VoterRequest::Add(id("n5")));
     net.run(ms(300));
     net.command(first, remove("n5"));
     net.run(ms(500));
-    let before = net.nodes[first].core.counters().dropped(Drop::TableFull);
+    let before = net.nodes[first].core.counters().dropped(DropReason::TableFull);
     let new = MAX_FORWARDED_COMMANDS as u64 + 3;
     for nonce in 1..new {
-        ask(&mut net, nonce, VoterWish::Remove(id("nobody")));
+        ask(&mut net, nonce, VoterRequest::Remove(id("nobody")));
     }
-    assert_eq!(net.nodes[first].core.counters().dropped(Drop::TableFull), before + 3);
-    ask(&mut net, 0, VoterWish::Add(id("n5")));
+    assert_eq!(net.nodes[first].core.counters().dropped(DropReason::TableFull), before + 3);
+    ask(&mut net, 0, VoterRequest::Add(id("n5")));
     net.run(ms(500));
     assert_eq!(voters(&net, first).len(), 3, "what was done once is not done again");
 }
@@ -38,7 +38,7 @@ fn a_repeated_question_is_no_second_command() {
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
     let ask = |net: &mut Net, sequence: u64, nonce: u64| {
-        let bytes = forged(run, 100_000 + sequence, &[question(nonce, VoterWish::Add(id("n5")))]);
+        let bytes = forged(run, 100_000 + sequence, &[question(nonce, VoterRequest::Add(id("n5")))]);
         net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
     };
     for sequence in 1..=5 {
@@ -69,12 +69,12 @@ fn one_packet_asks_once() {
     let (first, _) = leader(&net);
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
-    let questions: Vec<Message> = (0..10).map(|nonce| question(nonce, VoterWish::Remove(id("nobody")))).collect();
-    let before = net.nodes[first].core.counters().dropped(Drop::RateLimited);
+    let questions: Vec<Message> = (0..10).map(|nonce| question(nonce, VoterRequest::Remove(id("nobody")))).collect();
+    let before = net.nodes[first].core.counters().dropped(DropReason::RateLimited);
     net.input(first, Input::Packet { from: address(LEARNER), bytes: &forged(run, 100_000, &questions) });
     net.run(ms(10));
     assert_eq!(told_the_dead(&net, LEARNER).len(), 1);
-    assert_eq!(net.nodes[first].core.counters().dropped(Drop::RateLimited), before + 9);
+    assert_eq!(net.nodes[first].core.counters().dropped(DropReason::RateLimited), before + 9);
 }
 
 #[test]
@@ -83,15 +83,15 @@ fn only_members_that_are_up_are_obeyed_and_only_from_their_proven_addresses() {
     let (first, _) = leader(&net);
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
-    let wish = || VoterWish::Add(id("n5"));
+    let request = || VoterRequest::Add(id("n5"));
     let mut sequence = 100_000;
     let mut ask = |net: &mut Net, run: Run, from: usize| {
         sequence += 1;
-        let bytes = forged(run, sequence, &[question(sequence, wish())]);
+        let bytes = forged(run, sequence, &[question(sequence, request())]);
         net.input(first, Input::Packet { from: address(from), bytes: &bytes });
     };
     let dropped = |net: &Net, reason| net.nodes[first].core.counters().dropped(reason);
-    let reasons = [Drop::UnknownRun, Drop::Unproven, Drop::WrongState, Drop::Claimed];
+    let reasons = [DropReason::UnknownRun, DropReason::Unproven, DropReason::WrongState, DropReason::Claimed];
     let before = reasons.map(|reason| dropped(&net, reason));
     ask(&mut net, Run(0xbad), 66);
     ask(&mut net, run, 66);
@@ -148,11 +148,11 @@ fn an_answer_is_believed_from_the_leader_alone_and_to_the_question_alone() {
     let asked = ask(&mut net, add("n5"));
     let electorate = net.nodes[first].core.electorate().expect("known").clone();
     let tell = |net: &mut Net, who: usize, nonce: Nonce| tell(net, who, nonce, Ok(electorate.clone()));
-    let before = net.nodes[LEARNER].core.counters().dropped(Drop::Unasked);
+    let before = net.nodes[LEARNER].core.counters().dropped(DropReason::Unasked);
     tell(&mut net, first, Nonce(asked.0 ^ 1));
     tell(&mut net, (first + 1) % 3, asked);
     assert_eq!(replies(&net, LEARNER), []);
-    assert_eq!(net.nodes[LEARNER].core.counters().dropped(Drop::Unasked), before + 2);
+    assert_eq!(net.nodes[LEARNER].core.counters().dropped(DropReason::Unasked), before + 2);
     tell(&mut net, first, asked);
     assert_eq!(replies(&net, LEARNER), [Ok(3)]);
     tell(&mut net, first, asked);

@@ -211,7 +211,7 @@ fn who_does_not_lead_says_so_and_looks_no_further() {
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
     // A leader would say that it votes already.
-    let bytes = forged(run, 100_000, &[question(1, VoterWish::Add(id(&format!("n{first}"))))]);
+    let bytes = forged(run, 100_000, &[question(1, VoterRequest::Add(id(&format!("n{first}"))))]);
     net.input((first + 1) % 3, Input::Packet { from: address(LEARNER), bytes: &bytes });
     net.run(ms(10));
     let told = VotersChanged { nonce: Nonce(1), result: Err(ChangeError::NotLeader) };
@@ -224,7 +224,7 @@ fn nothing_is_said_to_an_address_that_is_no_longer_proven() {
     let (first, _) = leader(&net);
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
-    let bytes = forged(run, 100_000, &[question(1, VoterWish::Add(id("n5")))]);
+    let bytes = forged(run, 100_000, &[question(1, VoterRequest::Add(id("n5")))]);
     net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
     let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
     net.nodes[first].core.view.peer_mut(slot).proven = false;
@@ -303,10 +303,10 @@ fn where_nobody_is_elected_the_command_is_refused_and_a_question_dropped() {
     assert_eq!(replies(&net, 0), [Err(CommandError::NoQuorumMode)]);
     net.kill(1);
     let run = net.nodes[1].core.me().run;
-    let before = net.nodes[0].core.counters().dropped(Drop::WrongState);
-    let bytes = forged(run, 100_000, &[question(1, VoterWish::Add(id("n1")))]);
+    let before = net.nodes[0].core.counters().dropped(DropReason::WrongState);
+    let bytes = forged(run, 100_000, &[question(1, VoterRequest::Add(id("n1")))]);
     net.input(0, Input::Packet { from: address(1), bytes: &bytes });
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::WrongState), before + 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::WrongState), before + 1);
     net.run(ms(10));
     assert_eq!(told_the_dead(&net, 1), []);
 }

@@ -4,7 +4,7 @@ mod believed;
 mod commands;
 mod resigning;
 
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, Output, Reply};
 use crate::core::election::{ChangeError, Electorate, Unchanged};
 use crate::core::limits::{
@@ -14,7 +14,7 @@ use crate::core::member::Run;
 use crate::core::settings::Profile;
 use crate::core::tests::leadership::{SECOND, cluster, leader};
 use crate::core::tests::net::{Net, address, id, ms};
-use crate::core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterWish, VotersChanged};
+use crate::core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
 
 /// A member that votes nowhere.
 const LEARNER: usize = 4;
@@ -66,8 +66,8 @@ fn forged(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
     packet.finish()
 }
 
-fn question(nonce: u64, wish: VoterWish) -> Message {
-    Message::ChangeVoters(Box::new(ChangeVoters { nonce: Nonce(nonce), wish }))
+fn question(nonce: u64, request: VoterRequest) -> Message {
+    Message::ChangeVoters(Box::new(ChangeVoters { nonce: Nonce(nonce), request }))
 }
 
 /// Returns what was said about the electorate to a place where nobody listens any more.

@@ -44,7 +44,7 @@ fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_i
             assert_eq!(heard, *taken, "of n{origin} at {}", node.core.me().id);
         }
     }
-    assert!(net.nodes[0].core.counters().messages.evicted > 0, "what gives way is counted");
+    assert!(net.nodes[0].core.counters().messages.removed_runs > 0, "what gives way is counted");
     assert_sums(&net);
 }
 
@@ -61,7 +61,7 @@ fn more_origins_than_there_is_room_for_wait_until_one_is_forgotten() {
         forge(&mut net, 1, 0, &[broadcast(Run(0x10_0000 + n as u64), 1, Duration::ZERO)]);
     }
     assert_eq!(net.nodes[0].messages.len(), MAX_ORIGINS);
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::TableFull), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), 1);
     assert_sums(&net);
 }
 
@@ -84,7 +84,7 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     net.nodes[0].core.asked_for_broadcasts(slot, &[Span { run, first: 1, last: 1 }]);
     net.drain(0);
     assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unproven), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unproven), 1);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
     }
     relay("n2", most + 2);
     assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "and the last one, by another member");
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::RateLimited), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::RateLimited), 1);
     assert_sums(&net);
 }
 

@@ -151,7 +151,7 @@ fn who_relays_cannot_carry_an_origins_window_away() {
     for number in [1, 2, 3] {
         forge(&mut net, 2, 0, &[broadcast(run, number + MESSAGE_WINDOW, Duration::ZERO)]);
     }
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Jumped), 3);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Jumped), 3);
     forge(&mut net, 1, 0, &[broadcast(run, 2, Duration::ZERO)]);
     forge(&mut net, 1, 0, &[broadcast(run, 2 + MESSAGE_WINDOW, Duration::ZERO)]);
     assert_eq!(net.nodes[0].messages.len(), 3, "the origin itself may");

@@ -117,7 +117,7 @@ fn an_answer_on_its_way_at_the_deadline_is_dropped_and_answers_no_later_request(
     net.run(ms(100));
     assert_eq!(net.nodes[0].replies.len(), 1, "the next one waits for its own answer");
     let counters = net.nodes[0].core.counters();
-    assert_eq!((counters.dropped(Drop::Unasked), counters.messages.dropped, counters.messages.delivered), (1, 1, 0));
+    assert_eq!((counters.dropped(DropReason::Unasked), counters.messages.dropped, counters.messages.delivered), (1, 1, 0));
     // Whoever answers in the last moment is told that nobody knows whether it came in time.
     assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n0") })]);
     let second = net.nodes[1].messages[1].1.id;
@@ -227,7 +227,7 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
     }
     net.run(ms(50));
     assert!(net.nodes[0].replies.is_empty(), "{:?}", net.nodes[0].replies);
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unasked), 2);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unasked), 2);
     net.pause(1, false);
     net.run(Duration::from_secs(2));
     assert!(matches!(net.nodes[0].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[0].replies);
@@ -278,7 +278,7 @@ fn letters_beyond_the_allowance_of_their_sender_are_not_taken_until_it_has_a_new
     }
     net.run(ms(1));
     assert_eq!(net.nodes[0].messages.len() as u64, most);
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::RateLimited), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::RateLimited), 1);
     hand_in(&mut net, 0, "n2", &letter(1));
     // The core's own clock is that of its last input.
     net.run(ALLOWANCE_INTERVAL * 2);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{

@@ -7,7 +7,7 @@ use super::world::name;
 use crate::core::Time;
 use crate::lease::LeaseName;
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderBirth, Output};
+use crate::lease::contender::{Contender, ContenderInit, Output};
 use crate::sim::lease::Database;
 
 /// Two nodes that gossip with each other and ask two databases, and a node more at the second one.
@@ -25,7 +25,7 @@ struct Apart {
 impl Apart {
     fn new(flaw: Option<Flaw>) -> Self {
         let node = |at: usize| {
-            let birth = ContenderBirth {
+            let init = ContenderInit {
                 node: name(at),
                 rpc_address: None,
                 timing: usual(),
@@ -33,7 +33,7 @@ impl Apart {
                 terms: std::collections::BTreeMap::new(),
                 seed: [at as u8; 32],
             };
-            let mut contender = Contender::new(birth, Time::ORIGIN);
+            let mut contender = Contender::new(init, Time::ORIGIN);
             if let Some(flaw) = flaw {
                 contender.plant(flaw);
             }

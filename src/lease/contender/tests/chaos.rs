@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use super::watch::Reached;
 use super::world::{MS, Nanos, Network, World, name};
 use crate::lease::LeaseName;
-use crate::lease::contender::LeaseTiming;
+use crate::lease::contender::ContenderTiming;
 use crate::lease::contender::flaw::Flaw;
 
 /// The number of faults in a run.
@@ -44,9 +44,9 @@ struct Run {
     was_put_back: bool,
 }
 
-fn timing(run: &mut World, lease: Duration) -> LeaseTiming {
+fn timing(run: &mut World, lease: Duration) -> ContenderTiming {
     let renewal_interval = lease * run.rng.random_range(20..45) / 100;
-    LeaseTiming {
+    ContenderTiming {
         lease_duration: lease,
         renewal_interval,
         liveness_window: (renewal_interval + lease) / 2,
@@ -76,7 +76,7 @@ fn run(seed: u64, flaw: Option<Flaw>) -> (Reached, Vec<String>) {
 impl Run {
     fn new(seed: u64, storm: Storm) -> Self {
         let lease = Duration::from_millis([600, 1_000, 3_000][(seed / 2 % 3) as usize]);
-        let mut world = World::new(seed, 0, LeaseTiming::of_lease(lease));
+        let mut world = World::new(seed, 0, ContenderTiming::of_lease(lease));
         let common = timing(&mut world, lease);
         let nodes = world.rng.random_range(2..=4);
         for node in 0..nodes {

@@ -6,8 +6,8 @@ use super::world::{MS, Nanos, World, name};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderAlarm, ContenderBirth, LeaseTiming, Output};
-use crate::lease::{LeaseName, Outcome, Round, Step, Wish};
+use crate::lease::contender::{Contender, ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest};
 use crate::sim::lease::Database;
 
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -16,8 +16,8 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// The time that is left of a lease at least when all nodes have seen it, less a second or two.
 const MOST_OF_LEASE: Duration = Duration::from_secs(8);
 
-pub(super) fn usual() -> LeaseTiming {
-    LeaseTiming::of_lease(LEASE)
+pub(super) fn usual() -> ContenderTiming {
+    ContenderTiming::of_lease(LEASE)
 }
 
 /// Returns a world of this many nodes, and the one that leads.
@@ -33,8 +33,8 @@ fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
 }
 
 /// Returns a contender that is asked by hand.
-fn alone(timing: LeaseTiming) -> Contender {
-    let birth = ContenderBirth {
+fn alone(timing: ContenderTiming) -> Contender {
+    let init = ContenderInit {
         node: name(0),
         rpc_address: None,
         timing,
@@ -42,7 +42,7 @@ fn alone(timing: LeaseTiming) -> Contender {
         terms: std::collections::BTreeMap::new(),
         seed: [7; 32],
     };
-    Contender::new(birth, Time::ORIGIN)
+    Contender::new(init, Time::ORIGIN)
 }
 
 fn outputs(contender: &mut Contender) -> Vec<Output> {
@@ -87,7 +87,7 @@ fn a_lease_that_somebody_waits_for_is_asked_about_at_once_and_a_claim_is_worth_n
     contender.hurry(now, &LeaseName::new("nobodys").expect("a name"), now);
     assert_eq!(contender.next_deadline(), Some(now));
     let renewal = contender.begin(now).expect("due by now");
-    assert!(matches!(renewal.steps[0].wish, Wish::Renew { .. }));
+    assert!(matches!(renewal.steps[0].request, StepRequest::Renew { .. }));
     assert_eq!(own_claim(&contender), Some((1, Time::ORIGIN + LEASE * 98 / 100)));
     let answer = database.execute(SECOND, &renewal).expect("it takes writes");
     contender.answered(now, &answer);
@@ -123,7 +123,7 @@ fn leads_by_what_came_late(flaw: Option<Flaw>) -> bool {
     let lease = LeaseName::default();
     contender.heard(Time::ORIGIN, &lease, &name(1), 9, true);
     let lost = contender.begin(Time::ORIGIN).expect("due");
-    assert!(matches!(lost.steps[0].wish, Wish::Acquire { above: 9, .. }), "{lost:?}");
+    assert!(matches!(lost.steps[0].request, StepRequest::Acquire { above: 9, .. }), "{lost:?}");
     contender.failed(Time::ORIGIN + SECOND, false);
     // Another node, which has not heard of term 9, leads in term 1.
     let (mut database, mut other) = (Database::new(), alone(usual()));
@@ -157,7 +157,7 @@ fn taken_at(flaw: Option<Flaw>) -> u64 {
     // The round is handed out before the report of term 1, and its answer comes after it.
     let round = contender.begin(Time::ORIGIN).expect("due");
     let early =
-        Round { steps: round.steps.iter().map(|step| Step { wish: Wish::Watch, ..step.clone() }).collect(), ..round };
+        Round { steps: round.steps.iter().map(|step| Step { request: StepRequest::Watch, ..step.clone() }).collect(), ..round };
     contender.heard(Time::ORIGIN + SECOND, &lease, &name(1), 1, false);
     contender.answered(Time::ORIGIN + SECOND, &database.execute(Duration::ZERO, &early).expect("it takes writes"));
     // The leader of term 1 may have renewed until now, when all of it is lost.
@@ -165,7 +165,7 @@ fn taken_at(flaw: Option<Flaw>) -> u64 {
     for second in lost_at..100 {
         let now = Time::ORIGIN + SECOND * second as u32;
         let Some(round) = contender.begin(now) else { continue };
-        if matches!(round.steps[0].wish, Wish::Acquire { .. }) {
+        if matches!(round.steps[0].request, StepRequest::Acquire { .. }) {
             return second - lost_at;
         }
         contender.answered(now, &database.execute(Duration::from_secs(second), &round).expect("it takes writes"));
@@ -190,7 +190,7 @@ fn an_acquisition_in_a_term_that_was_heard_of_meanwhile_is_neither_led_nor_relea
     for second in 1..14 {
         let now = Time::ORIGIN + SECOND * second;
         let Some(round) = contender.begin(now) else { continue };
-        assert_eq!(round.steps[0].wish, Wish::Watch, "in second {second}");
+        assert_eq!(round.steps[0].request, StepRequest::Watch, "in second {second}");
         contender.answered(now, &database.execute(SECOND * second, &round).expect("it takes writes"));
     }
     assert!(database.look(&lease).1.is_some());
@@ -210,7 +210,7 @@ fn an_acquisition_that_is_found_too_late_is_released_and_not_led() {
     assert_eq!(own_claim(&contender), None);
     let soon = late + SECOND;
     let release = contender.begin(soon).expect("due");
-    assert!(matches!(release.steps[0].wish, Wish::Release { .. }), "{release:?}");
+    assert!(matches!(release.steps[0].request, StepRequest::Release { .. }), "{release:?}");
     contender.answered(soon, &database.execute(LEASE + SECOND, &release).expect("it takes writes"));
     let soon = soon + SECOND;
     let again = contender.begin(soon).expect("due");
@@ -293,8 +293,8 @@ fn a_store_that_is_down_deposes_at_the_expiry_and_is_led_in_a_higher_term_once_i
 
 /// Returns the tightest figures that are allowed: the lease is hardly longer than two renewal intervals, and an answer
 /// may take one.
-fn tight() -> LeaseTiming {
-    LeaseTiming {
+fn tight() -> ContenderTiming {
+    ContenderTiming {
         renewal_interval: Duration::from_millis(7_400),
         statement_timeout: Duration::from_millis(7_400),
         ..usual()

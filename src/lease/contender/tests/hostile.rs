@@ -7,23 +7,23 @@ use super::world::name;
 use crate::core::Time;
 use crate::lease::contender::timing::MAX_TOLD_AGAIN;
 use crate::lease::contender::{
-    Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
+    Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
 };
-use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, Token, Wish};
+use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, Token, StepRequest};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
 
 fn contender(leases: usize) -> Contender {
-    let birth = ContenderBirth {
+    let init = ContenderInit {
         node: name(0),
         rpc_address: None,
-        timing: LeaseTiming::of_lease(LEASE),
+        timing: ContenderTiming::of_lease(LEASE),
         leases: (0..leases).map(|lease| LeaseName::new(&format!("lease-{lease}")).expect("a name")).collect(),
         terms: BTreeMap::new(),
         seed: [1; 32],
     };
-    Contender::new(birth, Time::ORIGIN)
+    Contender::new(init, Time::ORIGIN)
 }
 
 fn alarms(contender: &mut Contender) -> Vec<&'static str> {
@@ -32,8 +32,8 @@ fn alarms(contender: &mut Contender) -> Vec<&'static str> {
 }
 
 fn drawn(round: &Round) -> Token {
-    match &round.steps[0].wish {
-        Wish::Acquire { drawn, .. } | Wish::Renew { drawn, .. } => *drawn,
+    match &round.steps[0].request {
+        StepRequest::Acquire { drawn, .. } | StepRequest::Renew { drawn, .. } => *drawn,
         other => panic!("nothing is drawn: {other:?}"),
     }
 }
@@ -86,7 +86,7 @@ fn a_grant_under_a_token_that_was_not_drawn_or_in_a_term_out_of_bounds_is_none()
 /// Answers the round of a contender for two leases: the first as given, the second acquired.
 fn beside_a_sound_one(contender: &mut Contender, outcome: Outcome, term: u64) {
     let round = contender.begin(Time::ORIGIN).expect("due");
-    let Wish::Acquire { drawn, .. } = round.steps[1].wish else { panic!("it asks for both") };
+    let StepRequest::Acquire { drawn, .. } = round.steps[1].request else { panic!("it asks for both") };
     let mut answer = seen(Outcome::Acquired, 1, drawn, 1);
     answer.steps.insert(0, Seen { outcome, term, holder: None, is_released: false });
     contender.answered(Time::ORIGIN, &answer);
@@ -187,7 +187,7 @@ fn a_renewal_never_names_more_tokens_than_are_remembered() {
     while leads(&contender) {
         let now = contender.next_deadline().expect("there is always something to do");
         if let Some(round) = contender.begin(now) {
-            if let Wish::Renew { held, .. } = &round.steps[0].wish {
+            if let StepRequest::Renew { held, .. } = &round.steps[0].request {
                 most = most.max(held.len());
             }
             contender.failed(now, false);

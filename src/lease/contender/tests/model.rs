@@ -16,7 +16,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::world::name;
 use crate::core::Time;
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderBirth, LeaseTiming, Output};
+use crate::lease::contender::{Contender, ContenderInit, ContenderTiming, Output};
 use crate::lease::{Answer, LeaseName, Outcome, Round};
 use crate::sim::lease::Database;
 
@@ -119,16 +119,16 @@ struct Rules {
     reached: Arc<Mutex<Reached>>,
 }
 
-fn born(node: usize, birth: u8, now: Time, flaw: Option<Flaw>) -> Contender {
-    let birth = ContenderBirth {
+fn born(node: usize, init: u8, now: Time, flaw: Option<Flaw>) -> Contender {
+    let init = ContenderInit {
         node: name(node),
         rpc_address: None,
-        timing: LeaseTiming::of_lease(LEASE),
+        timing: ContenderTiming::of_lease(LEASE),
         leases: vec![LeaseName::default()],
         terms: BTreeMap::new(),
-        seed: [node as u8 * 16 + birth; 32],
+        seed: [node as u8 * 16 + init; 32],
     };
-    let mut contender = Contender::new(birth, now);
+    let mut contender = Contender::new(init, now);
     if let Some(flaw) = flaw {
         contender.plant(flaw);
     }

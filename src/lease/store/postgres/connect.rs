@@ -47,7 +47,7 @@ impl Connection {
 }
 
 /// The reason why a host cannot be used.
-enum Turned {
+enum ConnectFailure {
     /// The server is not there, or has no time.
     Away(String),
     /// The server takes no writes.
@@ -64,7 +64,7 @@ pub(super) async fn connect(parameters: &Parameters, place: &str) -> Result<Conn
         let turned = match attempt {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(turned)) => turned,
-            Err(_) => Turned::Away(format!("no answer within {:?}", parameters.connect_timeout)),
+            Err(_) => ConnectFailure::Away(format!("no answer within {:?}", parameters.connect_timeout)),
         };
         tried.push((host, turned));
     }
@@ -73,19 +73,19 @@ pub(super) async fn connect(parameters: &Parameters, place: &str) -> Result<Conn
 
 /// Returns the error for the attempts: a server that is only away may come back, so that comes before errors that need
 /// people.
-fn failure(tried: &[(&Host, Turned)], place: &str) -> StoreError {
-    let tell = |(host, turned): &(&Host, Turned)| {
+fn failure(tried: &[(&Host, ConnectFailure)], place: &str) -> StoreError {
+    let tell = |(host, turned): &(&Host, ConnectFailure)| {
         let said = match turned {
-            Turned::Away(said) | Turned::Down(said) => said.as_str(),
-            Turned::Standby => "takes no writes",
+            ConnectFailure::Away(said) | ConnectFailure::Down(said) => said.as_str(),
+            ConnectFailure::Standby => "takes no writes",
         };
         if tried.len() == 1 { (*said).to_owned() } else { format!("{}:{}: {said}", host.name, host.port) }
     };
     let place = place.to_owned();
     let reason = tried.iter().map(tell).collect::<Vec<_>>().join("; ");
-    if tried.iter().any(|(_, turned)| matches!(turned, Turned::Away(_))) {
+    if tried.iter().any(|(_, turned)| matches!(turned, ConnectFailure::Away(_))) {
         StoreError::Unreachable { place, reason }
-    } else if tried.iter().any(|(_, turned)| matches!(turned, Turned::Standby)) {
+    } else if tried.iter().any(|(_, turned)| matches!(turned, ConnectFailure::Standby)) {
         StoreError::ReadOnly { place, reason }
     } else {
         let hint = String::from("check user, password, database and sslmode");
@@ -93,14 +93,14 @@ fn failure(tried: &[(&Host, Turned)], place: &str) -> StoreError {
     }
 }
 
-async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, Turned> {
+async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, ConnectFailure> {
     // The files may lie on a disk that hangs.
     let (for_files, of_host) = (parameters.clone(), host.clone());
     let files = move || (password::password(&for_files, &of_host), tls::config(&for_files));
-    let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| Turned::Away(error.to_string()))?;
+    let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| ConnectFailure::Away(error.to_string()))?;
     let config = config(parameters, host, password);
-    let connected = config.connect(MakeRustlsConnect::new(tls.map_err(Turned::Down)?)).await;
-    let (client, connection) = connected.map_err(|error| judge(&error))?;
+    let connected = config.connect(MakeRustlsConnect::new(tls.map_err(ConnectFailure::Down)?)).await;
+    let (client, connection) = connected.map_err(|error| classify(&error))?;
     let run = async move {
         if let Err(error) = connection.await {
             tracing::debug!(error = %with_causes(&error), "a connection to the database ended");
@@ -153,16 +153,16 @@ fn config(parameters: &Parameters, host: &Host, password: Option<String>) -> Con
     config
 }
 
-fn judge(error: &tokio_postgres::Error) -> Turned {
+fn classify(error: &tokio_postgres::Error) -> ConnectFailure {
     let said = with_causes(error);
     if let Some(code) = error.code() {
         let class = &code.code()[..2];
         // Authentication, no such database, too old a protocol. All other errors pass: starting, stopping, too many
         // clients.
         return if class == "28" || class == "3D" || *code == SqlState::INSUFFICIENT_PRIVILEGE {
-            Turned::Down(said)
+            ConnectFailure::Down(said)
         } else {
-            Turned::Away(said)
+            ConnectFailure::Away(said)
         };
     }
     let mut cause = std::error::Error::source(error);
@@ -170,17 +170,17 @@ fn judge(error: &tokio_postgres::Error) -> Turned {
         if let Some(inner) = inner.downcast_ref::<std::io::Error>() {
             // The client's error for a server whose transactions are read-only.
             if inner.kind() == std::io::ErrorKind::PermissionDenied && said.contains("does not allow writes") {
-                return Turned::Standby;
+                return ConnectFailure::Standby;
             }
             // Certificates that are not trusted.
             if inner.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some() {
-                return Turned::Down(said);
+                return ConnectFailure::Down(said);
             }
-            return Turned::Away(said);
+            return ConnectFailure::Away(said);
         }
         cause = inner.source();
     }
-    Turned::Down(said)
+    ConnectFailure::Down(said)
 }
 
 #[cfg(test)]
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn who_may_come_back_goes_before_what_needs_people() {
         let (a, b) = (Host { name: "a".into(), port: 1 }, Host { name: "b".into(), port: 2 });
-        let away = || Turned::Away("gone".into());
-        let down = || Turned::Down("wrong password".into());
+        let away = || ConnectFailure::Away("gone".into());
+        let down = || ConnectFailure::Down("wrong password".into());
         let unreachable = failure(&[(&a, down()), (&b, away())], "x");
         assert!(matches!(&unreachable, StoreError::Unreachable { .. }), "{unreachable}");
         assert!(unreachable.to_string().contains("a:1: wrong password; b:2: gone"), "{unreachable}");
-        assert!(matches!(failure(&[(&a, down()), (&b, Turned::Standby)], "x"), StoreError::ReadOnly { .. }));
+        assert!(matches!(failure(&[(&a, down()), (&b, ConnectFailure::Standby)], "x"), StoreError::ReadOnly { .. }));
         assert!(matches!(failure(&[(&a, down())], "x"), StoreError::Refused { .. }));
     }
 }

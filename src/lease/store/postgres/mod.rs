@@ -17,7 +17,7 @@
 //! | the tables | `tables` |
 //! | statements, sent without waiting in between | `statements`, `pipeline` |
 //! | requests within a connection: lists and sweeps; a round | `session`, `round` |
-//! | the meaning of errors, before and while committing | `trouble` |
+//! | the meaning of errors, before and while committing | `request_error` |
 
 mod connect;
 mod parameters;
@@ -28,7 +28,7 @@ mod session;
 mod statements;
 mod tables;
 mod tls;
-mod trouble;
+mod request_error;
 mod url;
 
 use std::time::{Duration, Instant};
@@ -38,14 +38,14 @@ use tokio_postgres::Client;
 pub use parameters::MAX_HOSTS;
 pub use url::PostgresUrl;
 
-use super::standing::Standing;
+use super::unchanged::UnchangedRows;
 use super::{StoreError, StoreOptions, millis};
 use crate::lease::{Answer, NodeRow, Round};
 use connect::Connection;
 use parameters::{Environment, Parameters};
 use session::{Reply, Request, Session};
 use statements::Statements;
-use trouble::{Remedy, Trouble};
+use request_error::{Remedy, RequestError};
 
 /// A store of leases on a server.
 pub struct PostgresStore {
@@ -57,7 +57,7 @@ pub struct PostgresStore {
     /// in time.
     limit: String,
     connection: Option<Connection>,
-    standing: Standing,
+    unchanged: UnchangedRows,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -77,7 +77,7 @@ impl PostgresStore {
         let place = format!("postgres://{}/{}", hosts.collect::<Vec<_>>().join(","), parameters.database);
         let place = crate::text::visible(&place, crate::text::MAX_SHOWN * 2);
         let statements = Statements::new(&options);
-        Ok(Self { place, options, parameters, statements, limit, connection: None, standing: Standing::default() })
+        Ok(Self { place, options, parameters, statements, limit, connection: None, unchanged: UnchangedRows::default() })
     }
 
     pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {
@@ -103,7 +103,7 @@ impl PostgresStore {
         let Reply::Swept { gone, met } = self.request(&Request::Sweep { row_ttl_ms }).await? else {
             unreachable!("a sweep is answered with what went");
         };
-        let may_go = self.standing.meet(met, Instant::now());
+        let may_go = self.unchanged.meet(met, Instant::now());
         if may_go.is_empty() {
             return Ok(gone);
         }
@@ -139,7 +139,7 @@ impl PostgresStore {
         again.map_err(|trouble| trouble.error)
     }
 
-    async fn attempt(&mut self, request: &Request, is_table_missing: bool) -> Result<Reply, Trouble> {
+    async fn attempt(&mut self, request: &Request, is_table_missing: bool) -> Result<Reply, RequestError> {
         // The connection is out of `self` until all went well: if the request is dropped or fails half-way, it is
         // closed.
         let connection = match self.connection.take() {
@@ -151,7 +151,7 @@ impl PostgresStore {
         Ok(reply)
     }
 
-    async fn connect(&self, is_table_missing: bool) -> Result<Connection, Trouble> {
+    async fn connect(&self, is_table_missing: bool) -> Result<Connection, RequestError> {
         let connection = connect::connect(&self.parameters, &self.place).await?;
         let (options, place) = (&self.options, &self.place);
         tables::make_sure(&connection.client, options, place, &self.limit, is_table_missing).await?;

@@ -23,11 +23,11 @@ use tokio_postgres::types::Type;
 use super::pipeline::{Statement, Value, run};
 use super::session::Session;
 use super::statements::{CLOCK, Statements};
-use super::trouble::{Stage, Trouble, judge, late};
+use super::request_error::{Stage, RequestError, classify, late};
 use crate::lease::store::rows::{self, LeaderRow, LeaseRows};
 use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::{StoreError, millis};
-use crate::lease::{Answer, LeaseName, Outcome, Round, Step, Wish};
+use crate::lease::{Answer, LeaseName, Outcome, Round, Step, StepRequest};
 
 /// A round's values, as its statements take them.
 struct Asking<'a> {
@@ -41,7 +41,7 @@ struct Asking<'a> {
 
 impl Session<'_> {
     /// Carries out a round.
-    pub(super) async fn round(&self, round: &Round) -> Result<Answer, Trouble> {
+    pub(super) async fn round(&self, round: &Round) -> Result<Answer, RequestError> {
         let acquisitions = acquisitions(round);
         let changed = ChangedRows::of(round);
         let now = self.begin(round).await?;
@@ -67,8 +67,8 @@ impl Session<'_> {
         } else {
             let rows = self.ask(&statements, Stage::Before).await?;
             won.note(self, &rows)?;
-            for (lease, wish) in acquisitions {
-                let outcome = self.acquire(&asking, lease, wish).await?;
+            for (lease, request) in acquisitions {
+                let outcome = self.acquire(&asking, lease, request).await?;
                 won.acquired.insert(lease.clone(), outcome);
             }
             self.ask(&look, Stage::Committing).await?.swap_remove(0)
@@ -84,9 +84,9 @@ impl Session<'_> {
     }
 
     /// Begins, locks the rows that may be changed, and reads the clock.
-    async fn begin(&self, round: &Round) -> Result<SystemTime, Trouble> {
-        let is_change = |wish: &Wish| !matches!(wish, Wish::Watch);
-        let changing = round.steps.iter().filter(|step| is_change(&step.wish));
+    async fn begin(&self, round: &Round) -> Result<SystemTime, RequestError> {
+        let is_change = |request: &StepRequest| !matches!(request, StepRequest::Watch);
+        let changing = round.steps.iter().filter(|step| is_change(&step.request));
         let leases: Vec<&str> = changing.map(|step| step.lease.as_str()).collect();
         let cluster = self.options.cluster();
         let mut statements = self.beginning();
@@ -103,8 +103,8 @@ impl Session<'_> {
         }
     }
 
-    async fn acquire(&self, asking: &Asking<'_>, lease: &LeaseName, wish: &Wish) -> Result<Outcome, Trouble> {
-        let Wish::Acquire { drawn, above, expired, missing } = wish else { return Ok(Outcome::Held) };
+    async fn acquire(&self, asking: &Asking<'_>, lease: &LeaseName, request: &StepRequest) -> Result<Outcome, RequestError> {
+        let StepRequest::Acquire { drawn, above, expired, missing } = request else { return Ok(Outcome::Held) };
         let Some(above) = i64::try_from(*above).ok().filter(|above| *above < MAX_TERM.cast_signed()) else {
             return Ok(Outcome::Exhausted);
         };
@@ -147,7 +147,7 @@ impl Session<'_> {
                 let outcome = match error.code() {
                     Some(&SqlState::UNIQUE_VIOLATION) => Outcome::Conflict,
                     Some(&(SqlState::CHECK_VIOLATION | SqlState::NUMERIC_VALUE_OUT_OF_RANGE)) => Outcome::Exhausted,
-                    _ => return Err(judge(&error, Stage::Before, self.place, self.options)),
+                    _ => return Err(classify(&error, Stage::Before, self.place, self.options)),
                 };
                 let back = [Statement::new("rollback to savepoint acquiring", Vec::new())];
                 self.ask(&back, Stage::Before).await?;
@@ -174,9 +174,9 @@ fn read(row: &Row) -> Result<LeaseRows, tokio_postgres::Error> {
 }
 
 /// Returns the acquisitions, in the order in which locks are taken.
-fn acquisitions(round: &Round) -> Vec<(&LeaseName, &Wish)> {
-    let is_acquisition = |step: &&Step| matches!(step.wish, Wish::Acquire { .. });
-    let mut found: Vec<_> = round.steps.iter().filter(is_acquisition).map(|step| (&step.lease, &step.wish)).collect();
+fn acquisitions(round: &Round) -> Vec<(&LeaseName, &StepRequest)> {
+    let is_acquisition = |step: &&Step| matches!(step.request, StepRequest::Acquire { .. });
+    let mut found: Vec<_> = round.steps.iter().filter(is_acquisition).map(|step| (&step.lease, &step.request)).collect();
     found.sort_unstable_by_key(|(lease, _)| *lease);
     found
 }
@@ -195,21 +195,21 @@ impl ChangedRows {
     fn of(round: &Round) -> Self {
         let mut rows = Self::default();
         for step in &round.steps {
-            match &step.wish {
-                Wish::Renew { held, drawn } => {
+            match &step.request {
+                StepRequest::Renew { held, drawn } => {
                     for token in held.iter().collect::<BTreeSet<_>>() {
                         rows.renewed.push(step.lease.to_string());
                         rows.renewed_held.push(token.to_string());
                         rows.renewed_drawn.push(drawn.to_string());
                     }
                 }
-                Wish::Release { held } => {
+                StepRequest::Release { held } => {
                     for token in held.iter().collect::<BTreeSet<_>>() {
                         rows.released.push(step.lease.to_string());
                         rows.released_held.push(token.to_string());
                     }
                 }
-                Wish::Watch | Wish::Acquire { .. } => {}
+                StepRequest::Watch | StepRequest::Acquire { .. } => {}
             }
         }
         rows
@@ -269,7 +269,7 @@ struct Won {
 
 impl Won {
     /// Notes the answers to renewals and releases. A heartbeat answers nothing.
-    fn note(&mut self, session: &Session<'_>, rows: &[Vec<Row>]) -> Result<(), Trouble> {
+    fn note(&mut self, session: &Session<'_>, rows: &[Vec<Row>]) -> Result<(), RequestError> {
         for row in rows.iter().flatten() {
             self.changed.insert(row.try_get(0).map_err(|error| session.damaged(error))?);
         }
@@ -278,12 +278,12 @@ impl Won {
 
     fn outcome(&self, step: &Step) -> Outcome {
         let is_changed = self.changed.contains(step.lease.as_str());
-        match &step.wish {
-            Wish::Watch => Outcome::Watched,
-            Wish::Acquire { .. } => self.acquired.get(&step.lease).copied().unwrap_or(Outcome::Held),
-            Wish::Renew { .. } if is_changed => Outcome::Renewed,
-            Wish::Release { .. } if is_changed => Outcome::Released,
-            Wish::Renew { .. } | Wish::Release { .. } => Outcome::Rejected,
+        match &step.request {
+            StepRequest::Watch => Outcome::Watched,
+            StepRequest::Acquire { .. } => self.acquired.get(&step.lease).copied().unwrap_or(Outcome::Held),
+            StepRequest::Renew { .. } if is_changed => Outcome::Renewed,
+            StepRequest::Release { .. } if is_changed => Outcome::Released,
+            StepRequest::Renew { .. } | StepRequest::Release { .. } => Outcome::Rejected,
         }
     }
 }

@@ -10,8 +10,8 @@ use tokio_postgres::{Client, Row};
 
 use super::pipeline::{Statement, Value, run};
 use super::statements::{BEGIN, CLOCK, LIMITS, Statements};
-use super::trouble::{Stage, Trouble, judge, late};
-use crate::lease::store::standing::Expired;
+use super::request_error::{Stage, RequestError, classify, late};
+use crate::lease::store::unchanged::Expired;
 use crate::lease::store::{StoreError, StoreOptions, rows};
 use crate::lease::{Answer, NodeRow, Round};
 
@@ -58,7 +58,7 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    pub(super) async fn carry_out(&self, request: &Request) -> Result<Reply, Trouble> {
+    pub(super) async fn carry_out(&self, request: &Request) -> Result<Reply, RequestError> {
         match request {
             Request::Prepare => {
                 let clock = [Statement::new(CLOCK, Vec::new())];
@@ -72,10 +72,10 @@ impl Session<'_> {
     }
 
     /// Sends statements and awaits their answers.
-    pub(super) async fn ask(&self, statements: &[Statement<'_>], stage: Stage) -> Result<Vec<Vec<Row>>, Trouble> {
+    pub(super) async fn ask(&self, statements: &[Statement<'_>], stage: Stage) -> Result<Vec<Vec<Row>>, RequestError> {
         match timeout_at(self.deadline, run(self.client, statements)).await {
             Ok(Ok(rows)) => Ok(rows),
-            Ok(Err((_, error))) => Err(judge(&error, stage, self.place, self.options)),
+            Ok(Err((_, error))) => Err(classify(&error, stage, self.place, self.options)),
             Err(_) => Err(late(stage, self.place, self.options.statement_timeout())),
         }
     }
@@ -90,7 +90,7 @@ impl Session<'_> {
         vec![Statement::new(BEGIN, Vec::new()), Statement::new(LIMITS, vec![(&self.limit, Type::TEXT)])]
     }
 
-    async fn nodes(&self) -> Result<Reply, Trouble> {
+    async fn nodes(&self) -> Result<Reply, RequestError> {
         let cluster = self.options.cluster();
         let mut statements = self.beginning();
         statements.push(Statement::new(&self.statements.nodes, vec![(&cluster, Type::TEXT)]));
@@ -107,7 +107,7 @@ impl Session<'_> {
         Ok(Reply::Nodes(rows[2].iter().filter_map(|row| read(row).ok()).collect()))
     }
 
-    async fn sweep(&self, row_ttl_ms: i64) -> Result<Reply, Trouble> {
+    async fn sweep(&self, row_ttl_ms: i64) -> Result<Reply, RequestError> {
         let cluster = self.options.cluster();
         let values = || -> Vec<Value<'_>> { vec![(&cluster, Type::TEXT), (&row_ttl_ms, Type::INT8)] };
         let mut statements = self.beginning();
@@ -124,7 +124,7 @@ impl Session<'_> {
         Ok(Reply::Swept { gone: self.counted(&rows[2])? + self.counted(&rows[3])?, met })
     }
 
-    async fn sweep_expired(&self, row_ttl_ms: i64, may_go: &[Expired]) -> Result<Reply, Trouble> {
+    async fn sweep_expired(&self, row_ttl_ms: i64, may_go: &[Expired]) -> Result<Reply, RequestError> {
         let cluster = self.options.cluster();
         let leases: Vec<&str> = may_go.iter().map(|row| row.lease.as_str()).collect();
         let tokens: Vec<&str> = may_go.iter().map(|row| row.token.as_str()).collect();

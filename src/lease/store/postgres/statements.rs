@@ -3,7 +3,7 @@
 //! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every comparison
 //! with a row is made here, with the one time of the round.
 
-use crate::lease::store::standing::MAX_STANDING;
+use crate::lease::store::unchanged::MAX_UNCHANGED;
 use crate::lease::store::{MAX_NODES, StoreOptions};
 
 /// Begins a transaction in which rows are judged as they are when their locks are taken, whatever the role's default
@@ -138,7 +138,7 @@ impl Statements {
                 "select lease, lease_token, lease_ms from {leases}
                  where cluster = $1 and is_leader and expires_at <= clock_timestamp()
                  and updated_at < clock_timestamp() - $2 * interval '1 millisecond'
-                 order by lease limit {MAX_STANDING}"
+                 order by lease limit {MAX_UNCHANGED}"
             ),
             sweep_expired: format!(
                 "with gone as (

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Error};
 
 use super::pipeline::{Statement, run};
 use super::statements::{BEGIN, LIMITS};
-use super::trouble::{Making, Stage, Trouble, judge, judge_making, late};
+use super::request_error::{Making, Stage, RequestError, classify, classify_making, late};
 use crate::lease::store::schema::{self, VERSION};
 use crate::lease::store::{StoreError, StoreKind, StoreOptions};
 
@@ -27,7 +27,7 @@ pub(super) async fn make_sure(
     place: &str,
     limit: &str,
     is_known_missing: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), RequestError> {
     let mut from = if is_known_missing { 0 } else { find(client, options, place, limit).await? };
     let mut attempt = 0;
     while from < VERSION {
@@ -35,9 +35,9 @@ pub(super) async fn make_sure(
         match make(client, options, limit, from).await {
             Ok(()) => return Ok(()),
             Err(None) => return Err(late(Stage::Before, place, options.statement_timeout())),
-            Err(Some(error)) => match judge_making(&error, place, options) {
+            Err(Some(error)) => match classify_making(&error, place, options) {
                 Making::Failed(trouble) => return Err(trouble),
-                Making::Raced if attempt >= ATTEMPTS => return Err(judge(&error, Stage::Before, place, options)),
+                Making::Raced if attempt >= ATTEMPTS => return Err(classify(&error, Stage::Before, place, options)),
                 Making::Raced => {}
             },
         }
@@ -51,7 +51,7 @@ pub(super) async fn make_sure(
 }
 
 /// Returns the version of the tables; 0 if there are none.
-async fn find(client: &Client, options: &StoreOptions, place: &str, limit: &str) -> Result<i64, Trouble> {
+async fn find(client: &Client, options: &StoreOptions, place: &str, limit: &str) -> Result<i64, RequestError> {
     // Asked by name, so that nothing fails where there are no tables: poolers and logs take note of errors.
     let name = options.table("version");
     let version = format!("select version from {name}");
@@ -72,9 +72,9 @@ async fn find(client: &Client, options: &StoreOptions, place: &str, limit: &str)
     Ok(rows[2].first().and_then(|row| row.try_get(0).ok()).unwrap_or(0))
 }
 
-fn told(error: Option<Error>, options: &StoreOptions, place: &str) -> Trouble {
+fn told(error: Option<Error>, options: &StoreOptions, place: &str) -> RequestError {
     match error {
-        Some(error) => judge(&error, Stage::Before, place, options),
+        Some(error) => classify(&error, Stage::Before, place, options),
         None => late(Stage::Before, place, options.statement_timeout()),
     }
 }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use super::file::{self, Files};
 use super::statements::Statements;
 use crate::lease::store::schema::{self, StoreKind, VERSION};
-use crate::lease::store::standing::Standing;
+use crate::lease::store::unchanged::UnchangedRows;
 use crate::lease::store::{StoreError, StoreOptions, millis};
 
 /// The pause between attempts where SQLite does not wait itself: while others switch the file to WAL, or recover it.
@@ -32,7 +32,7 @@ pub(super) struct Database {
     path: PathBuf,
     pub(super) options: StoreOptions,
     pub(super) statements: Arc<Statements>,
-    pub(super) standing: Standing,
+    pub(super) unchanged: UnchangedRows,
     open: Option<Open>,
 }
 
@@ -44,7 +44,7 @@ struct Open {
 impl Database {
     pub(super) fn new(path: &Path, options: StoreOptions) -> Self {
         let statements = Arc::new(Statements::new(&options));
-        Self { path: path.to_owned(), options, statements, standing: Standing::default(), open: None }
+        Self { path: path.to_owned(), options, statements, unchanged: UnchangedRows::default(), open: None }
     }
 
     pub(super) fn place(&self) -> String {
@@ -86,10 +86,10 @@ impl Database {
         let transaction = open
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| judge(&path, &error))?;
+            .map_err(|error| classify(&path, &error))?;
         let value = match work(&transaction, now()) {
             Ok(value) => value,
-            Err(error) => return Err(judge(&path, &error)),
+            Err(error) => return Err(classify(&path, &error)),
         };
         transaction.commit().map_err(|error| judge_commit(&path, &error))?;
         open.files.check_unchanged()?;
@@ -110,7 +110,7 @@ impl Database {
     fn try_open(&self) -> Result<Open, StoreError> {
         file::make(&self.path)?;
         let mut files = Files::of(&self.path)?;
-        let wrong = |error: rusqlite::Error| judge(&self.path, &error);
+        let wrong = |error: rusqlite::Error| classify(&self.path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
         connection.busy_timeout(self.options.statement_timeout()).map_err(wrong)?;
@@ -131,7 +131,7 @@ impl Database {
     }
 
     fn make_tables(&self, connection: &mut Connection) -> Result<(), StoreError> {
-        let wrong = |error: rusqlite::Error| judge(&self.path, &error);
+        let wrong = |error: rusqlite::Error| classify(&self.path, &error);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(wrong)?;
         let found = self.version(&transaction).map_err(wrong)?;
         if found > VERSION {
@@ -166,7 +166,7 @@ fn is_about_missing_table(error: &StoreError) -> bool {
 }
 
 /// Returns the meaning of an error before anything was committed.
-fn judge(path: &Path, error: &rusqlite::Error) -> StoreError {
+fn classify(path: &Path, error: &rusqlite::Error) -> StoreError {
     let place = path.display().to_string();
     let reason = error.to_string();
     let Some(code) = error.sqlite_error_code() else { return StoreError::Damaged { place, reason } };
@@ -186,7 +186,7 @@ fn judge(path: &Path, error: &rusqlite::Error) -> StoreError {
 /// Returns the meaning of an error while committing: others' locks and a full disk leave everything as it was; after a
 /// failure of the disk its contents are unknown.
 fn judge_commit(path: &Path, error: &rusqlite::Error) -> StoreError {
-    match judge(path, error) {
+    match classify(path, error) {
         known @ (StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => known,
         other => StoreError::OutcomeUnknown { place: path.display().to_string(), reason: other.to_string() },
     }

@@ -11,9 +11,9 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::database::{Database, Now};
 use crate::lease::store::rows::{self, LeaderRow, LeaseRows};
 use crate::lease::store::schema::MAX_TERM;
-use crate::lease::store::standing::{Expired, MAX_STANDING};
+use crate::lease::store::unchanged::{Expired, MAX_UNCHANGED};
 use crate::lease::store::{MAX_NODES, StoreError, StoreOptions, millis};
-use crate::lease::{Answer, LeaseName, NodeRow, Outcome, Round, Seen, Wish};
+use crate::lease::{Answer, LeaseName, NodeRow, Outcome, Round, Seen, StepRequest};
 
 /// Statements with the names of their tables.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Statements {
             expired: format!(
                 "select lease, lease_token, lease_ms from {leases}
                  where cluster = ?1 and updated_at < ?2 and is_leader and expires_at <= ?3
-                 order by lease limit {MAX_STANDING}"
+                 order by lease limit {MAX_UNCHANGED}"
             ),
             sweep_expired: format!(
                 "delete from {leases} where cluster = ?1 and lease = ?2 and lease_token = ?3 and is_leader
@@ -171,7 +171,7 @@ impl Database {
             transaction.execute(&statements.heartbeat, params![asking.cluster, asking.node, address, now.0])?;
             let mut steps = Vec::with_capacity(round.steps.len());
             for step in &round.steps {
-                let outcome = statements.carry_out(transaction, &asking, &step.lease, &step.wish)?;
+                let outcome = statements.carry_out(transaction, &asking, &step.lease, &step.request)?;
                 steps.push(statements.seen(transaction, &cluster, &step.lease, outcome, now)?);
             }
             Ok(Answer { steps })
@@ -222,7 +222,7 @@ impl Database {
             }
             Ok((nodes + leases, met))
         })?;
-        let may_go = self.standing.meet(met, Instant::now());
+        let may_go = self.unchanged.meet(met, Instant::now());
         if may_go.is_empty() {
             return Ok(gone);
         }
@@ -245,12 +245,12 @@ impl Statements {
         transaction: &Transaction<'_>,
         asking: &Asking<'_>,
         lease: &LeaseName,
-        wish: &Wish,
+        request: &StepRequest,
     ) -> rusqlite::Result<Outcome> {
-        match wish {
-            Wish::Watch => Ok(Outcome::Watched),
-            Wish::Acquire { .. } => self.acquire(transaction, asking, lease, wish),
-            Wish::Renew { held, drawn } => {
+        match request {
+            StepRequest::Watch => Ok(Outcome::Watched),
+            StepRequest::Acquire { .. } => self.acquire(transaction, asking, lease, request),
+            StepRequest::Renew { held, drawn } => {
                 let Asking { cluster, node, lease_ms, expires_at, now } = asking;
                 let mut changed = 0;
                 for token in held {
@@ -263,7 +263,7 @@ impl Statements {
                 }
                 Ok(if changed > 0 { Outcome::Renewed } else { Outcome::Rejected })
             }
-            Wish::Release { held } => {
+            StepRequest::Release { held } => {
                 let Asking { cluster, node, now, .. } = asking;
                 let mut changed = 0;
                 for token in held {
@@ -280,9 +280,9 @@ impl Statements {
         transaction: &Transaction<'_>,
         asking: &Asking<'_>,
         lease: &LeaseName,
-        wish: &Wish,
+        request: &StepRequest,
     ) -> rusqlite::Result<Outcome> {
-        let Wish::Acquire { drawn, above, expired, missing } = wish else { return Ok(Outcome::Held) };
+        let StepRequest::Acquire { drawn, above, expired, missing } = request else { return Ok(Outcome::Held) };
         let Asking { cluster, node, lease_ms, expires_at, now } = asking;
         let lease = lease.as_str();
         let stored = transaction.query_row(&self.term, params![cluster, lease], |row| row.get(0)).optional();

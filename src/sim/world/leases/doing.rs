@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::super::{ElectionSighting, LeaderNews, World};
 use super::{Happening, LeaseEvent};
 use crate::core::election::Term;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, NodeId, Time};
-use crate::lease::{Answer, Contender, LeaseName, Output, Seen};
+use crate::lease::{ConnectOutcome, Contender, LeaseName, Output, Seen};
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
 use crate::sim::world::{Event, Waiting};
@@ -35,7 +35,7 @@ impl World {
                     return;
                 }
             }
-            Happening::Answer { number, answer } => {
+            Happening::ConnectOutcome { number, answer } => {
                 let Some(names) = self.ends_round(node, number) else { return };
                 self.deliver(node, &names, &answer);
             }
@@ -83,7 +83,7 @@ impl World {
         Some(result)
     }
 
-    fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &Answer) {
+    fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &ConnectOutcome) {
         let led = |world: &Self, lease: &LeaseName| {
             world.checker.as_ref().and_then(|checker| checker.leases.led(node, lease))
         };
@@ -103,7 +103,7 @@ impl World {
             if let (Some(nonce), Ok(lease)) = (seen.nonce().filter(|_| seen.term < known), NodeId::new(lease.as_str()))
             {
                 let sender = self.nodes[node].id.clone();
-                let word = LeaseWord { lease, node: sender, term: known, kind: LeaseWord::KNOWN, nonce };
+                let word = LeaseUpdate { lease, node: sender, term: known, kind: LeaseUpdate::KNOWN, nonce };
                 self.offer(node, Waiting::Command(Command::TellLease(word)));
             }
         }
@@ -134,9 +134,9 @@ impl World {
                 self.happens_after(node, after, Happening::Stored { lease, term });
             }
             Output::Tell { lease, term, is_released } => {
-                let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
+                let kind = if is_released { LeaseUpdate::RELEASED } else { LeaseUpdate::LED };
                 if let Ok(lease) = NodeId::new(lease.as_str()) {
-                    let word = LeaseWord { lease, node: self.nodes[node].id.clone(), term, kind, nonce: 0 };
+                    let word = LeaseUpdate { lease, node: self.nodes[node].id.clone(), term, kind, nonce: 0 };
                     self.offer(node, Waiting::Command(Command::TellLease(word)));
                 }
             }
@@ -188,13 +188,13 @@ impl World {
     }
 
     /// Takes word of another node, as an agent does.
-    fn hear(&mut self, node: usize, word: &LeaseWord, is_of_elder: bool) {
+    fn hear(&mut self, node: usize, word: &LeaseUpdate, is_of_elder: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let Some(agent) = self.agent(node) else { return };
         let known = agent.contender.claims().find(|claim| claim.lease == lease).map(|claim| claim.term);
-        let is_released = word.kind == LeaseWord::RELEASED;
+        let is_released = word.kind == LeaseUpdate::RELEASED;
         let is_believed = is_of_elder || is_released && known == Some(word.term);
-        if !is_believed || !matches!(word.kind, LeaseWord::LED | LeaseWord::RELEASED | LeaseWord::KNOWN) {
+        if !is_believed || !matches!(word.kind, LeaseUpdate::LED | LeaseUpdate::RELEASED | LeaseUpdate::KNOWN) {
             return;
         }
         self.watch_leases(node, |watch| {
@@ -202,7 +202,7 @@ impl World {
             None
         });
         // Whoever merely knows of a term is no rival of its leader.
-        let by = if word.kind == LeaseWord::KNOWN { self.nodes[node].id.clone() } else { word.node.clone() };
+        let by = if word.kind == LeaseUpdate::KNOWN { self.nodes[node].id.clone() } else { word.node.clone() };
         self.contend(node, |contender, now| contender.heard(now, &lease, &by, word.term, is_released));
         self.watch_leases(node, |watch| watch.heard(node, &lease, word.term));
         if !is_released && known.is_some_and(|known| known < word.term) {

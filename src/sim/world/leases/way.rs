@@ -121,7 +121,7 @@ impl World {
         if is_broken {
             self.push(now + delay, happens(Happening::Fail { number, is_known: false }));
         } else if !is_lost {
-            self.push(now + delay + late, happens(Happening::Answer { number, answer }));
+            self.push(now + delay + late, happens(Happening::ConnectOutcome { number, answer }));
         }
     }
 

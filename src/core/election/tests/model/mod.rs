@@ -20,8 +20,8 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Ballot, Body, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
-    Surroundings, Term, Voter, Word,
+    Action, Ballot, Body, Election, ElectionInit, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
+    Context, Term, Voter, ElectionMessage,
 };
 use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::member::NodeId;
@@ -36,7 +36,7 @@ use rules::{Reached, Rules};
 use world::{Event, Letter, World, born, id};
 
 fn is_of_standing(letter: &Letter) -> bool {
-    matches!(letter.word.body, Body::Query { .. } | Body::Health { .. } | Body::PreVote { .. } | Body::PreVoted { .. })
+    matches!(letter.word.body, Body::Query { .. } | Body::QueryReply { .. } | Body::PreVote { .. } | Body::PreVoteReply { .. })
 }
 
 /// Two ask for votes in the same term; the third one has not heard either yet.
@@ -81,8 +81,8 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     let mut world = led_without_the_third(flaw);
     world.now = world.now + TIMING.lease_duration + STEP;
     world.wake(2);
-    world.let_through(|letter| letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::Voted { .. }));
-    world.letters.retain(|letter| matches!(letter.word.body, Body::Voted { .. }));
+    world.let_through(|letter| letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::VoteReply { .. }));
+    world.letters.retain(|letter| matches!(letter.word.body, Body::VoteReply { .. }));
     assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
     world
 }
@@ -100,7 +100,7 @@ fn led_and_one_more(flaw: Option<Flaw>) -> World {
 /// Nobody leads; an operator at the first voter has asked who is left, heard the second one's name, and nobody's vote.
 fn about_to_recover(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
-    world.with(0, |election, around| election.recover(around, 2, vec![id(1)], 77));
+    world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77));
     world.let_through(|letter| matches!(letter.word.body, Body::Roster(_)));
     world.letters.clear();
     world.now = world.now + IDENTITY_TIMEOUT;

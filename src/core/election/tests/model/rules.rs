@@ -127,18 +127,18 @@ impl Model for Rules {
             }
             Event::Revote(leader, whom) => {
                 world.revotes -= 1;
-                world.with(leader, |election, around| {
+                world.with(leader, |election, context| {
                     if election.electorate().is_some_and(|electorate| electorate.named(&id(whom)).is_some()) {
-                        election.remove_voter(around, 1, &id(whom));
+                        election.remove_voter(context, 1, &id(whom));
                     } else {
-                        election.add_voter(around, 1, id(whom));
+                        election.add_voter(context, 1, id(whom));
                     }
                 });
             }
             Event::Recover(node, with) => {
                 world.recoveries -= 1;
                 let lineage = 1_000 + u64::from(world.recoveries);
-                world.with(node, |election, around| election.recover(around, 2, vec![id(with)], lineage));
+                world.with(node, |election, context| election.recover(context, 2, vec![id(with)], lineage));
             }
             Event::Resign(node) => {
                 world.resignations -= 1;

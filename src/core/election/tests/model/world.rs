@@ -15,7 +15,7 @@ fn place(id: &NodeId) -> usize {
 pub(super) struct Letter {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) word: Word,
+    pub(super) word: ElectionMessage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,19 +69,19 @@ pub(super) enum Event {
     Recover(usize, usize),
 }
 
-pub(super) fn around(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Surroundings<'_> {
-    Surroundings { now, luck: 0.0, is_up: true, members }
+pub(super) fn context(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Context<'_> {
+    Context { now, random: 0.0, is_up: true, members }
 }
 
 pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> Election {
-    let birth = ElectionBirth {
+    let init = ElectionInit {
         me: id(node),
         timing: TIMING,
         view_interval: Duration::from_millis(100),
         voters: (0..VOTERS).map(id).collect(),
         ballot: disk,
     };
-    let mut election = Election::new(birth, &around(now, &Vec::new));
+    let mut election = Election::new(init, &context(now, &Vec::new));
     if let Some(flaw) = flaw {
         election.plant(flaw);
     }
@@ -129,10 +129,10 @@ impl World {
         world
     }
 
-    pub(super) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> T {
+    pub(super) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> T {
         let members = self.members.clone();
         let members = move || members.clone();
-        let result = act(&mut self.nodes[node].election, &around(self.now, &members));
+        let result = act(&mut self.nodes[node].election, &context(self.now, &members));
         self.drain(node);
         result
     }
@@ -150,7 +150,7 @@ impl World {
                     self.nodes[node].claim = None;
                     if reason == LossReason::Resigned {
                         let now = self.now;
-                        self.nodes[node].election.work_ended(&around(now, &Vec::new), term);
+                        self.nodes[node].election.work_ended(&context(now, &Vec::new), term);
                     }
                 }
                 Action::Agreed(view) => {
@@ -164,7 +164,7 @@ impl World {
                         self.nodes[place(&from)].election.view_of(view.digest).map(|found| found.under(view.term));
                     if let Some(found) = found {
                         let now = self.now;
-                        self.nodes[node].election.contents(&around(now, &Vec::new), &found);
+                        self.nodes[node].election.contents(&context(now, &Vec::new), &found);
                     }
                 }
                 _ => {}
@@ -173,10 +173,10 @@ impl World {
         self.nodes[node].election.forget_counts();
     }
 
-    fn send(&mut self, from: usize, to: usize, word: Word) {
+    fn send(&mut self, from: usize, to: usize, word: ElectionMessage) {
         let (leads, says) = match &word.body {
             Body::Renew(renewal) => (Some(renewal.term), Some(renewal.term)),
-            Body::Voted { term, is_granted: true, .. } | Body::Acked { term, .. } => (None, Some(*term)),
+            Body::VoteReply { term, is_granted: true, .. } | Body::RenewalAck { term, .. } => (None, Some(*term)),
             _ => (None, None),
         };
         if let Some(term) = leads {
@@ -193,7 +193,7 @@ impl World {
 
     pub(super) fn deliver(&mut self, at: usize, keep: bool) {
         let Letter { from, to, word } = if keep { self.letters[at].clone() } else { self.letters.remove(at) };
-        self.with(to, |election, around| election.heard(around, &id(from), word));
+        self.with(to, |election, context| election.receive(context, &id(from), word));
     }
 
     pub(super) fn store(&mut self, node: usize) {
@@ -201,7 +201,7 @@ impl World {
         self.has_term_fallen |= ballot.term < self.nodes[node].disk.term;
         let version = ballot.version;
         self.nodes[node].disk = ballot;
-        self.with(node, |election, around| election.stored(around, version));
+        self.with(node, |election, context| election.stored(context, version));
     }
 
     pub(super) fn crash(&mut self, node: usize, kept: usize, rules: &Rules) {

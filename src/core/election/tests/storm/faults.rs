@@ -5,40 +5,40 @@ use super::*;
 impl Run {
     pub(super) fn new(seed: u64, storm: Storm) -> Self {
         let founders = [3, 5, 3, 4, 5, 3, 5, 2][(seed % 8) as usize];
-        let mut parliament = Parliament::new(seed, founders);
-        parliament.flaw = storm.flaw;
-        parliament.delay = (MS / 5, *[2 * MS, 2 * MS, 40 * MS].choose(&mut parliament.rng).expect("three"));
-        parliament.loss = *[0.0, 0.0, 0.1].choose(&mut parliament.rng).expect("three");
-        parliament.duplication = 0.05;
-        parliament.lateness = *[0.0, 0.03].choose(&mut parliament.rng).expect("two");
+        let mut cluster = Cluster::new(seed, founders);
+        cluster.flaw = storm.flaw;
+        cluster.delay = (MS / 5, *[2 * MS, 2 * MS, 40 * MS].choose(&mut cluster.rng).expect("three"));
+        cluster.loss = *[0.0, 0.0, 0.1].choose(&mut cluster.rng).expect("three");
+        cluster.duplication = 0.05;
+        cluster.lateness = *[0.0, 0.03].choose(&mut cluster.rng).expect("two");
         for _ in 0..usize::from(storm.changes) * 2 {
-            parliament.add(Vec::new());
+            cluster.add(Vec::new());
         }
-        for node in 0..parliament.nodes.len() {
-            parliament.nodes[node].rate_ppm = *WORST.choose(&mut parliament.rng).expect("two");
+        for node in 0..cluster.nodes.len() {
+            cluster.nodes[node].rate_ppm = *WORST.choose(&mut cluster.rng).expect("two");
         }
-        parliament.start_all();
+        cluster.start_all();
         // Who loses its disk while an electorate forms leaves the others apart for good; that is not what is looked at here.
-        let has_formed = |p: &Parliament| (0..founders).all(|node| p.nodes[node].disk.accepted.is_some());
-        parliament.run_up_to(LEASE * 10, has_formed);
-        assert!(has_formed(&parliament), "seed {seed}: no electorate forms");
-        let backups = vec![None; parliament.nodes.len()];
-        Self { parliament, storm, reinstalled: 0, backups, tickets: 0 }
+        let has_formed = |p: &Cluster| (0..founders).all(|node| p.nodes[node].disk.accepted.is_some());
+        cluster.run_up_to(LEASE * 10, has_formed);
+        assert!(has_formed(&cluster), "seed {seed}: no electorate forms");
+        let backups = vec![None; cluster.nodes.len()];
+        Self { cluster, storm, reinstalled: 0, backups, tickets: 0 }
     }
 
     pub(super) fn nodes(&self) -> usize {
-        self.parliament.nodes.len()
+        self.cluster.nodes.len()
     }
 
     pub(super) fn runs(&self, node: usize) -> bool {
-        let place = &self.parliament.nodes[node];
+        let place = &self.cluster.nodes[node];
         place.election.is_some() && !place.paused
     }
 
     /// By lot; every other time the one that leads, or would like to.
     fn victim(&mut self) -> usize {
         let leaders: Vec<usize> = (0..self.nodes()).filter(|node| self.is_leading(*node)).collect();
-        let p = &mut self.parliament;
+        let p = &mut self.cluster;
         match leaders.choose(&mut p.rng) {
             Some(leader) if p.rng.random_bool(0.5) => *leader,
             _ => p.rng.random_range(0..p.nodes.len()),
@@ -46,7 +46,7 @@ impl Run {
     }
 
     fn is_leading(&self, node: usize) -> bool {
-        let election = self.parliament.nodes[node].election.as_ref();
+        let election = self.cluster.nodes[node].election.as_ref();
         election.is_some_and(|election| matches!(election.role, Role::Leading(_)))
     }
 
@@ -58,37 +58,37 @@ impl Run {
     pub(super) fn strike(&mut self) {
         let node = self.victim();
         let nodes = self.nodes();
-        match self.parliament.rng.random_range(0..32) {
+        match self.cluster.rng.random_range(0..32) {
             0..=2 => self.crash(node),
             3 => self.lose_power(),
             4 => {
                 for other in 0..nodes {
-                    if self.parliament.rng.random_bool(0.5) {
+                    if self.cluster.rng.random_bool(0.5) {
                         self.crash(other);
                     }
                 }
             }
             5..=8 => {
-                let share = *[0.5, 1.0].choose(&mut self.parliament.rng).expect("two");
+                let share = *[0.5, 1.0].choose(&mut self.cluster.rng).expect("two");
                 self.start_some(share);
             }
             9..=11 => self.cut(node),
             12 => {
-                let other = self.parliament.rng.random_range(0..nodes);
-                self.parliament.cut.insert((node, other));
+                let other = self.cluster.rng.random_range(0..nodes);
+                self.cluster.cut.insert((node, other));
             }
-            13..=15 => self.parliament.cut.clear(),
+            13..=15 => self.cluster.cut.clear(),
             20 => self.pause_or_resume(node),
-            21 => self.parliament.lose_words(),
+            21 => self.cluster.lose_words(),
             22 | 23 => self.disturb_disk(node),
             24 => {
                 if self.runs(node) {
-                    self.parliament.with(node, Election::resign);
+                    self.cluster.with(node, Election::resign);
                 }
             }
             25 => {
-                let rate = *WORST.choose(&mut self.parliament.rng).expect("two");
-                self.parliament.set_rate(node, rate);
+                let rate = *WORST.choose(&mut self.cluster.rng).expect("two");
+                self.cluster.set_rate(node, rate);
             }
             26 | 27 if self.storm.changes => self.change_electorate(),
             28 if self.storm.recovers => self.recover(node),
@@ -102,28 +102,28 @@ impl Run {
 
     /// The process dies, mostly before what it was writing has reached the disk.
     pub(super) fn crash(&mut self, node: usize) {
-        if self.parliament.rng.random_bool(0.5) {
-            self.parliament.crash_when_written(node, 0);
+        if self.cluster.rng.random_bool(0.5) {
+            self.cluster.crash_when_written(node, 0);
         } else {
-            self.parliament.crash(node);
+            self.cluster.crash(node);
         }
     }
 
     /// All that run die at one instant, and some are back at once.
     fn lose_power(&mut self) {
         for node in 0..self.nodes() {
-            if self.parliament.rng.random_bool(0.8) {
-                self.parliament.crash_when_written(node, 0);
+            if self.cluster.rng.random_bool(0.8) {
+                self.cluster.crash_when_written(node, 0);
             }
         }
-        let share = *[0.6, 1.0].choose(&mut self.parliament.rng).expect("two");
+        let share = *[0.6, 1.0].choose(&mut self.cluster.rng).expect("two");
         self.start_some(share);
     }
 
     fn start_some(&mut self, share: f64) {
         for node in 0..self.nodes() {
-            if self.parliament.nodes[node].election.is_none() && self.parliament.rng.random_bool(share) {
-                self.parliament.start(node);
+            if self.cluster.nodes[node].election.is_none() && self.cluster.rng.random_bool(share) {
+                self.cluster.start(node);
             }
         }
     }
@@ -131,76 +131,76 @@ impl Run {
     /// Two sides, or a side and everybody else alone.
     pub(super) fn cut(&mut self, node: usize) {
         let nodes = self.nodes();
-        let most = self.parliament.rng.random_range(1..=nodes / 2);
+        let most = self.cluster.rng.random_range(1..=nodes / 2);
         let mut side = vec![node];
         while side.len() < most {
-            let other = self.parliament.rng.random_range(0..nodes);
+            let other = self.cluster.rng.random_range(0..nodes);
             if !side.contains(&other) {
                 side.push(other);
             }
         }
         let rest: Vec<usize> = (0..nodes).filter(|other| !side.contains(other)).collect();
-        if self.parliament.rng.random_bool(0.7) {
-            self.parliament.split(&[&side, &rest]);
+        if self.cluster.rng.random_bool(0.7) {
+            self.cluster.split(&[&side, &rest]);
         } else {
             let alone: Vec<Vec<usize>> = rest.iter().map(|other| vec![*other]).collect();
             let groups: Vec<&[usize]> = std::iter::once(&side[..]).chain(alone.iter().map(|one| &one[..])).collect();
-            self.parliament.split(&groups);
+            self.cluster.split(&groups);
         }
-        if self.parliament.rng.random_bool(0.5) {
-            self.parliament.lose_words();
+        if self.cluster.rng.random_bool(0.5) {
+            self.cluster.lose_words();
         }
     }
 
     fn change_members(&mut self) {
-        let member = id(self.parliament.rng.random_range(0..40));
-        match self.parliament.members.binary_search(&member) {
-            Ok(at) => drop(self.parliament.members.remove(at)),
-            Err(at) => self.parliament.members.insert(at, member),
+        let member = id(self.cluster.rng.random_range(0..40));
+        match self.cluster.members.binary_search(&member) {
+            Ok(at) => drop(self.cluster.members.remove(at)),
+            Err(at) => self.cluster.members.insert(at, member),
         }
         for node in 0..self.nodes() {
             if self.runs(node) {
-                self.parliament.with(node, Election::members_changed);
+                self.cluster.with(node, Election::members_changed);
             }
         }
     }
 
     fn pause_or_resume(&mut self, node: usize) {
-        let paused: Vec<usize> = (0..self.nodes()).filter(|node| self.parliament.nodes[*node].paused).collect();
+        let paused: Vec<usize> = (0..self.nodes()).filter(|node| self.cluster.nodes[*node].paused).collect();
         if paused.is_empty() {
-            self.parliament.nodes[node].paused = self.parliament.nodes[node].election.is_some();
+            self.cluster.nodes[node].paused = self.cluster.nodes[node].election.is_some();
         }
         for node in paused {
-            self.parliament.resume(node);
+            self.cluster.resume(node);
         }
     }
 
     /// Disks that take nothing for a while, or take long, or take again what they are given.
     fn disturb_disk(&mut self, node: usize) {
-        match self.parliament.rng.random_range(0..6) {
-            0 => self.parliament.nodes[node].is_disk_full = true,
-            1 => self.parliament.nodes.iter_mut().for_each(|node| node.is_disk_full = false),
+        match self.cluster.rng.random_range(0..6) {
+            0 => self.cluster.nodes[node].is_disk_full = true,
+            1 => self.cluster.nodes.iter_mut().for_each(|node| node.is_disk_full = false),
             2 if self.runs(node) => {
-                self.parliament.with(node, Election::store_failed);
+                self.cluster.with(node, Election::store_failed);
             }
-            3 => self.parliament.nodes.iter_mut().for_each(|node| node.write_delay = None),
-            _ => self.parliament.nodes[node].write_delay = Some((50 * MS, 1_500 * MS)),
+            3 => self.cluster.nodes.iter_mut().for_each(|node| node.write_delay = None),
+            _ => self.cluster.nodes[node].write_delay = Some((50 * MS, 1_500 * MS)),
         }
     }
 
     /// Two operators may ask two who lead, or think they do.
     fn change_electorate(&mut self) {
-        let node = id(self.parliament.rng.random_range(0..self.nodes()));
-        let adds = self.parliament.rng.random_bool(0.5);
+        let node = id(self.cluster.rng.random_range(0..self.nodes()));
+        let adds = self.cluster.rng.random_bool(0.5);
         for leader in 0..self.nodes() {
             if self.runs(leader) && self.is_leading(leader) {
                 let ticket = self.ticket();
                 let node = node.clone();
-                self.parliament.with(leader, |election, around| {
+                self.cluster.with(leader, |election, context| {
                     if adds {
-                        election.add_voter(around, ticket, node);
+                        election.add_voter(context, ticket, node);
                     } else {
-                        election.remove_voter(around, ticket, &node);
+                        election.remove_voter(context, ticket, &node);
                     }
                 });
             }
@@ -209,21 +209,21 @@ impl Run {
 
     /// An operator at this voter, and perhaps another one elsewhere at the same time.
     pub(super) fn recover(&mut self, node: usize) {
-        if self.parliament.rng.random_bool(0.5) {
+        if self.cluster.rng.random_bool(0.5) {
             self.recover_at(node);
-            let other = self.parliament.rng.random_range(0..self.nodes());
+            let other = self.cluster.rng.random_range(0..self.nodes());
             return self.recover_at(other);
         }
         // Nobody else is at it, who would take voters away meanwhile.
-        let elections = || self.parliament.nodes.iter().filter_map(|node| node.election.as_ref());
-        let is_alone = elections().all(|election| election.recovery.is_none() && election.owed_recovery.is_none());
+        let elections = || self.cluster.nodes.iter().filter_map(|node| node.election.as_ref());
+        let is_alone = elections().all(|election| election.recovery.is_none() && election.pending_recovery.is_none());
         let is_majority_there = is_alone && self.reaches_majority(node);
         self.recover_at(node);
         let ticket = self.tickets;
-        self.parliament.run_for(IDENTITY_TIMEOUT + Duration::from_millis(500));
-        let is_recovered = self.parliament.answers.iter().any(|(of, answer)| *of == ticket && answer.is_ok());
+        self.cluster.run_for(IDENTITY_TIMEOUT + Duration::from_millis(500));
+        let is_recovered = self.cluster.answers.iter().any(|(of, answer)| *of == ticket && answer.is_ok());
         if is_majority_there && is_recovered {
-            self.parliament.violations.push(format!("{node} recovers while a majority answers"));
+            self.cluster.violations.push(format!("{node} recovers while a majority answers"));
         }
     }
 
@@ -232,7 +232,7 @@ impl Run {
         if !self.runs(node) {
             return false;
         }
-        let p = &self.parliament;
+        let p = &self.cluster;
         let mine = p.election(node);
         let answers = |other: &usize| {
             let is_connected = !p.cut.contains(&(node, *other)) && !p.cut.contains(&(*other, node));
@@ -243,52 +243,52 @@ impl Run {
     }
 
     fn recover_at(&mut self, node: usize) {
-        let (ticket, lineage) = (self.ticket(), self.parliament.rng.random());
+        let (ticket, lineage) = (self.ticket(), self.cluster.rng.random());
         let mut named: Vec<NodeId> = Vec::new();
         for other in 0..self.nodes() {
-            let is_voter = self.parliament.nodes[other].election.as_ref().is_some_and(Election::is_voter);
-            if is_voter && !self.parliament.cut.contains(&(node, other)) && self.parliament.rng.random_bool(0.8) {
+            let is_voter = self.cluster.nodes[other].election.as_ref().is_some_and(Election::is_voter);
+            if is_voter && !self.cluster.cut.contains(&(node, other)) && self.cluster.rng.random_bool(0.8) {
                 named.push(id(other));
             }
         }
         if self.runs(node) {
-            self.parliament.with(node, |election, around| election.recover(around, ticket, named, lineage));
+            self.cluster.with(node, |election, context| election.recover(context, ticket, named, lineage));
         }
     }
 
     /// A voter's disk is lost. That the cluster has an electorate it learns from others, before it would form another one.
     pub(super) fn reinstall(&mut self, node: usize) {
-        self.parliament.wipe(node);
-        self.parliament.nodes[node].configured = Vec::new();
-        self.parliament.start(node);
+        self.cluster.wipe(node);
+        self.cluster.nodes[node].configured = Vec::new();
+        self.cluster.start(node);
         self.reinstalled += 1;
     }
 
     fn relet(&mut self, node: usize) {
         self.crash(node);
-        let lease_duration = LEASE * self.parliament.rng.random_range(1..=3);
-        self.parliament.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
-        self.parliament.start(node);
+        let lease_duration = LEASE * self.cluster.rng.random_range(1..=3);
+        self.cluster.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
+        self.cluster.start(node);
     }
 
     /// A backup is made of a data directory, or put back.
     fn restore(&mut self, node: usize) {
         match self.backups[node].take() {
             Some(backup) => {
-                self.parliament.crash(node);
-                self.parliament.nodes[node].latest = backup.term;
-                self.parliament.nodes[node].disk = backup;
-                self.parliament.start(node);
+                self.cluster.crash(node);
+                self.cluster.nodes[node].latest = backup.term;
+                self.cluster.nodes[node].disk = backup;
+                self.cluster.start(node);
             }
-            None => self.backups[node] = Some(self.parliament.nodes[node].disk.clone()),
+            None => self.backups[node] = Some(self.cluster.nodes[node].disk.clone()),
         }
     }
 
     /// For a while, or up to the next moment at which a fault hurts.
     pub(super) fn wait(&mut self) {
-        let before = self.parliament.watch.moments;
+        let before = self.cluster.watch.moments;
         let patience = LEASE * 2;
-        let p = &mut self.parliament;
+        let p = &mut self.cluster;
         match p.rng.random_range(0..10) {
             8 | 9 => {}
             0 | 1 => {
@@ -308,10 +308,10 @@ impl Run {
 
     /// Does what gossip does: leaders of two electorates hear of each other.
     pub(super) fn gossip(&mut self) {
-        let leaders: Vec<usize> = self.parliament.claims().iter().map(|(node, _)| *node).collect();
+        let leaders: Vec<usize> = self.cluster.claims().iter().map(|(node, _)| *node).collect();
         for (one, other) in leaders.iter().flat_map(|one| leaders.iter().map(move |other| (*one, *other))) {
-            if one != other && self.runs(one) && !self.parliament.cut.contains(&(other, one)) {
-                self.parliament.with(one, |election, around| election.meet_leader(around, &id(other)));
+            if one != other && self.runs(one) && !self.cluster.cut.contains(&(other, one)) {
+                self.cluster.with(one, |election, context| election.contact_other_leader(context, &id(other)));
             }
         }
     }

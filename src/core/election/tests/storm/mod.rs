@@ -15,7 +15,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use crate::core::election::flaw::Flaw;
-use crate::core::election::tests::parliament::{LEASE, MS, Parliament, id};
+use crate::core::election::tests::cluster::{LEASE, MS, Cluster, id};
 use crate::core::election::tests::watch::Moments;
 use crate::core::election::{Election, LeaseTiming, Role, Term};
 use crate::core::limits::IDENTITY_TIMEOUT;
@@ -66,7 +66,7 @@ struct Outcome {
 }
 
 struct Run {
-    parliament: Parliament,
+    cluster: Cluster,
     storm: Storm,
     reinstalled: usize,
     backups: Vec<Option<crate::core::election::Ballot>>,
@@ -80,26 +80,26 @@ fn run(seed: u64, storm: Storm) -> Outcome {
         run.strike();
         run.wait();
         run.gossip();
-        if !run.parliament.violations.is_empty() {
+        if !run.cluster.violations.is_empty() {
             break;
         }
     }
-    if run.parliament.violations.is_empty() {
+    if run.cluster.violations.is_empty() {
         run.heal();
         // What operators began before ends one way or the other.
         run.runs_on(IDENTITY_TIMEOUT + Duration::from_secs(1), |_| false);
         outcome.is_electable = run.is_electable();
         if outcome.is_electable {
             let stuck = run.comes_to_rest().err();
-            run.parliament.violations.extend(stuck);
+            run.cluster.violations.extend(stuck);
         }
     }
-    outcome.moments = run.parliament.watch.moments;
-    outcome.terms = run.parliament.leaders.len();
+    outcome.moments = run.cluster.watch.moments;
+    outcome.terms = run.cluster.leaders.len();
     outcome.reinstalled = run.reinstalled;
     outcome.recovered =
-        run.parliament.answers.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(|e| e.began > Term(0))).count();
-    outcome.violations = run.parliament.violations;
+        run.cluster.answers.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(|e| e.began > Term(0))).count();
+    outcome.violations = run.cluster.violations;
     outcome
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 impl Run {
     pub(super) fn heal(&mut self) {
-        let p = &mut self.parliament;
+        let p = &mut self.cluster;
         p.cut.clear();
         (p.loss, p.duplication, p.lateness) = (0.0, 0.0, 0.0);
         for node in 0..p.nodes.len() {
@@ -20,7 +20,7 @@ impl Run {
 
     /// Returns true if by each electorate that may count enough of its voters are there: with their disks, and knowing of it.
     pub(super) fn is_electable(&self) -> bool {
-        let elections = || self.parliament.nodes.iter().filter_map(|node| node.election.as_ref());
+        let elections = || self.cluster.nodes.iter().filter_map(|node| node.election.as_ref());
         let newest = elections().filter_map(|election| election.electorate().map(|electorate| electorate.began)).max();
         let knows = |election: &Election| election.electorate().map(|electorate| electorate.began) == newest;
         let is_there = |identity| {
@@ -36,25 +36,25 @@ impl Run {
     }
 
     pub(super) fn lease(&self) -> Duration {
-        self.parliament.nodes.iter().map(|node| node.timing.lease_duration.max(node.disk.promise)).max().expect("some")
+        self.cluster.nodes.iter().map(|node| node.timing.lease_duration.max(node.disk.promise)).max().expect("some")
     }
 
     /// The only claim, if there is one alone, of the generation that began last.
     fn sole_claim(&self) -> Option<(usize, Term)> {
-        let claims = self.parliament.claims();
-        let began = |node: &crate::core::election::tests::parliament::Node| {
+        let claims = self.cluster.claims();
+        let began = |node: &crate::core::election::tests::cluster::Node| {
             node.election.as_ref().and_then(Election::electorate).map(|electorate| electorate.began)
         };
-        let newest = self.parliament.nodes.iter().filter_map(began).max();
+        let newest = self.cluster.nodes.iter().filter_map(began).max();
         let [(leader, term)] = claims[..] else { return None };
-        (began(&self.parliament.nodes[leader]) == newest).then_some((leader, term))
+        (began(&self.cluster.nodes[leader]) == newest).then_some((leader, term))
     }
 
     /// Runs for so long, or until this holds; says whether it does.
     pub(super) fn runs_on(&mut self, most: Duration, holds: impl Fn(&Self) -> bool) -> bool {
-        let end = self.parliament.now + most.as_nanos() as u64;
-        while !holds(self) && self.parliament.now < end {
-            self.parliament.run_for(Duration::from_millis(50));
+        let end = self.cluster.now + most.as_nanos() as u64;
+        while !holds(self) && self.cluster.now < end {
+            self.cluster.run_for(Duration::from_millis(50));
             self.gossip();
         }
         holds(self)
@@ -82,24 +82,24 @@ impl Run {
         let before = self.sole_claim();
         let is_other = self.runs_on(duration, |run| run.sole_claim() != before || before.is_none());
         if is_other {
-            return Err(format!("{before:?} led, and then {:?}: {:?}", self.parliament.claims(), self.states()));
+            return Err(format!("{before:?} led, and then {:?}: {:?}", self.cluster.claims(), self.states()));
         }
         Ok(())
     }
 
     /// Returns true if a voter that runs has promised its leader not to vote.
     pub(super) fn acknowledges(&self, node: usize, leader: usize) -> bool {
-        let election = self.parliament.election(node);
-        let leader = &self.parliament.nodes[leader];
+        let election = self.cluster.election(node);
+        let leader = &self.cluster.nodes[leader];
         election.leader == Some(leader.identity)
-            && election.promised_until > self.parliament.local(node, self.parliament.now)
+            && election.promised_until > self.cluster.local(node, self.cluster.now)
     }
 
     /// Every voter that runs, and has its disk, has promised its leader not to vote.
     fn is_acknowledged_by_all(&self) -> Result<(), String> {
         let Some((leader, _)) = self.sole_claim() else { return Err("nobody leads".to_owned()) };
-        let Some(electorate) = self.parliament.election(leader).electorate() else { return Ok(()) };
-        let is_voter = |node: &usize| electorate.contains(self.parliament.nodes[*node].identity);
+        let Some(electorate) = self.cluster.election(leader).electorate() else { return Ok(()) };
+        let is_voter = |node: &usize| electorate.contains(self.cluster.nodes[*node].identity);
         let others = (0..self.nodes()).filter(|node| is_voter(node) && *node != leader);
         match others.filter(|node| !self.acknowledges(*node, leader)).collect::<Vec<_>>()[..] {
             [] => Ok(()),
@@ -110,15 +110,15 @@ impl Run {
     /// Checks that a follower that crashes and is not needed for the majority deposes nobody, neither then nor when it comes back.
     fn no_follower_is_needed(&mut self, lease: Duration) -> Result<(), String> {
         let Some((leader, _)) = self.sole_claim() else { return Err("nobody leads".to_owned()) };
-        let Some(electorate) = self.parliament.election(leader).electorate().cloned() else { return Ok(()) };
+        let Some(electorate) = self.cluster.election(leader).electorate().cloned() else { return Ok(()) };
         let places = 0..self.nodes();
-        let is_voter = |node: &usize| electorate.contains(self.parliament.nodes[*node].identity);
+        let is_voter = |node: &usize| electorate.contains(self.cluster.nodes[*node].identity);
         let bound: Vec<usize> = places.filter(is_voter).filter(|node| self.acknowledges(*node, leader)).collect();
         let follower = bound.iter().copied().find(|node| *node != leader);
         let Some(follower) = follower.filter(|_| bound.len() > electorate.majority()) else { return Ok(()) };
-        self.parliament.crash(follower);
+        self.cluster.crash(follower);
         self.lasts(lease * 2).map_err(|why| format!("{follower} crashed: {why}"))?;
-        self.parliament.start(follower);
+        self.cluster.start(follower);
         self.lasts(lease * 2).map_err(|why| format!("{follower} came back: {why}"))
     }
 
@@ -130,11 +130,11 @@ impl Run {
                 Role::Forming(_) => "forming",
                 Role::Outside => "outside",
                 Role::Follower => "follower",
-                Role::Standing(_) => "standing",
+                Role::Candidate(_) => "standing",
                 Role::Leading(_) => "leading",
             };
             format!("{role} {} {:?} voter {} {electorate:?}", election.term(), election.newest(), election.is_voter())
         };
-        self.parliament.nodes.iter().filter_map(|node| node.election.as_ref()).map(state).collect()
+        self.cluster.nodes.iter().filter_map(|node| node.election.as_ref()).map(state).collect()
     }
 }

@@ -15,8 +15,8 @@ use crate::core::election::LossReason;
 use crate::core::{NodeId, Time};
 use crate::lease::contender::flaw::Flaw;
 use crate::lease::contender::tests::watch::{Held, Reached};
-use crate::lease::contender::{Claim, Contender, ContenderAlarm, ContenderBirth, LeaseTiming, Output};
-use crate::lease::{Answer, LeaseName, Outcome, Round, Token, Wish};
+use crate::lease::contender::{Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use crate::lease::{Answer, LeaseName, Outcome, Round, Token, StepRequest};
 use crate::sim::lease::Database;
 
 /// Nanoseconds of true time.
@@ -52,7 +52,7 @@ impl Happening {
 pub(super) struct Node {
     pub(super) name: NodeId,
     pub(super) contender: Option<Contender>,
-    pub(super) timing: LeaseTiming,
+    pub(super) timing: ContenderTiming,
     pub(super) disk: BTreeMap<LeaseName, u64>,
     pub(super) life: u64,
     epoch: u64,
@@ -149,7 +149,7 @@ pub(super) fn name(node: usize) -> NodeId {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, nodes: usize, timing: LeaseTiming) -> Self {
+    pub(super) fn new(seed: u64, nodes: usize, timing: ContenderTiming) -> Self {
         let mut world = Self {
             now: 1_000_000 * MS,
             nodes: Vec::new(),
@@ -180,7 +180,7 @@ impl World {
         world
     }
 
-    pub(super) fn add(&mut self, name: NodeId, timing: LeaseTiming) -> usize {
+    pub(super) fn add(&mut self, name: NodeId, timing: ContenderTiming) -> usize {
         self.nodes.push(Node {
             name,
             contender: None,
@@ -230,7 +230,7 @@ impl World {
         (node.is_stopping, node.is_stopped) = (false, false);
         node.is_draining = false;
         node.knew = node.disk.iter().map(|(lease, term)| (lease.clone(), *term)).collect();
-        let birth = ContenderBirth {
+        let init = ContenderInit {
             node: node.name.clone(),
             rpc_address: None,
             timing: node.timing,
@@ -238,7 +238,7 @@ impl World {
             terms: node.disk.clone(),
             seed,
         };
-        let mut contender = Contender::new(birth, Time::ORIGIN);
+        let mut contender = Contender::new(init, Time::ORIGIN);
         if let Some(flaw) = flaw {
             contender.plant(flaw);
         }

@@ -54,7 +54,7 @@ impl World {
                     self.twice.insert(term);
                 }
             }
-            let is_over = matches!(step.wish, Wish::Acquire { .. }) && before.is_some();
+            let is_over = matches!(step.request, StepRequest::Acquire { .. }) && before.is_some();
             self.reached.takeovers += u64::from(is_over && seen.outcome == Outcome::Acquired);
             if seen.outcome == Outcome::Released {
                 self.reached.releases += 1;

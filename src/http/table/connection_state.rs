@@ -44,7 +44,7 @@ pub(in crate::http) enum Phase {
 
 /// One open connection.
 #[derive(Debug)]
-pub(in crate::http) struct Line {
+pub(in crate::http) struct ConnectionState {
     pub(super) id: u64,
     epoch: Instant,
     phase: AtomicU8,
@@ -60,7 +60,7 @@ pub(in crate::http) struct Line {
     ended: Notify,
 }
 
-impl Line {
+impl ConnectionState {
     pub(super) fn new(id: u64, epoch: Instant, shed: CancellationToken) -> Self {
         let line = Self {
             id,
@@ -74,12 +74,12 @@ impl Line {
             has_ended: AtomicBool::new(false),
             ended: Notify::new(),
         };
-        line.got_on();
+        line.progressed();
         line
     }
 
     /// Its peer took bytes.
-    pub(in crate::http) fn got_on(&self) {
+    pub(in crate::http) fn progressed(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
         self.set_phase(Phase::Busy);
     }
@@ -112,7 +112,7 @@ impl Line {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Waits for [`Line::end`].
+    /// Waits for [`ConnectionState::end`].
     pub(in crate::http) async fn ended(&self) {
         if !self.has_ended() {
             self.ended.notified().await;

@@ -1,4 +1,4 @@
-//! The standing of a lease: its known terms, the holder that was seen, and the time for which that holder is waited
+//! The history of a lease: its known terms, the holder that was seen, and the time for which that holder is waited
 //! for.
 //!
 //! | known of the lease | it may be taken |
@@ -26,7 +26,7 @@ use crate::lease::{Holder, Seen, Token};
 
 /// The holder that was seen last.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Sight {
+pub(super) struct SeenHolder {
     pub(super) node: NodeId,
     pub(super) token: Token,
     pub(super) term: u64,
@@ -59,7 +59,7 @@ pub(super) enum Taking {
 
 /// The knowledge of one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Standing {
+pub(super) struct LeaseHistory {
     /// The highest term that is known to have been led; 0 if none is.
     known: u64,
     /// True if its leader is known to have given it up.
@@ -68,7 +68,7 @@ pub(super) struct Standing {
     since: Time,
     /// The term that the store reported last; `None` before the first answer.
     stored: Option<u64>,
-    sight: Option<Sight>,
+    last_seen: Option<SeenHolder>,
     /// The stored term whose row is missing, and the time at which that was seen first.
     missing: Option<(u64, Time)>,
     /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet …
@@ -79,14 +79,14 @@ pub(super) struct Standing {
     planted: Planted,
 }
 
-impl Standing {
+impl LeaseHistory {
     pub(super) fn new(known: u64, own_lease: Duration, now: Time, planted: Planted) -> Self {
         Self {
             known,
             is_given_up: false,
             since: now,
             stored: None,
-            sight: None,
+            last_seen: None,
             missing: None,
             barred_until: None,
             waited_for: 0,
@@ -108,8 +108,8 @@ impl Standing {
         self.is_given_up
     }
 
-    pub(super) fn sight(&self) -> Option<&Sight> {
-        self.sight.as_ref()
+    pub(super) fn last_seen(&self) -> Option<&SeenHolder> {
+        self.last_seen.as_ref()
     }
 
     /// Takes a report of a term. Returns true if it is news.
@@ -132,8 +132,8 @@ impl Standing {
     pub(super) fn saw(&mut self, seen: &Seen, sent: Time, now: Time) {
         self.learn_term(seen, sent, now);
         self.stored = Some(seen.term);
-        let is_lost = |sight: &Sight| sight.term > seen.term && !(self.is_given_up && sight.term == self.known);
-        if self.sight.as_ref().is_some_and(is_lost) {
+        let is_lost = |last_seen: &SeenHolder| last_seen.term > seen.term && !(self.is_given_up && last_seen.term == self.known);
+        if self.last_seen.as_ref().is_some_and(is_lost) {
             // The holder that was seen may not know that its term is there no more.
             self.bar(now);
         }
@@ -171,24 +171,24 @@ impl Standing {
 
     fn learn_holder(&mut self, holder: Option<&Holder>, sent: Time, now: Time) {
         let Some(holder) = holder else {
-            self.sight = None;
+            self.last_seen = None;
             return;
         };
         let lease = holder.lease_duration.min(MAX_LEASE);
         self.longest = self.longest.max(lease);
-        let before = self.sight.take();
-        if before.as_ref().is_some_and(|sight| sight.term == holder.term && sight.node != holder.node) {
+        let before = self.last_seen.take();
+        if before.as_ref().is_some_and(|last_seen| last_seen.term == holder.term && last_seen.node != holder.node) {
             // One term, two holders: the first one's commit was lost, and it may not know it yet.
             self.bar(now);
         }
-        let is_same = |sight: &Sight| {
-            sight.token == holder.token
+        let is_same = |last_seen: &SeenHolder| {
+            last_seen.token == holder.token
                 || (self.planted.has(Flaw::WaitsFromFirstSight)
-                    && sight.node == holder.node
-                    && sight.term == holder.term)
+                    && last_seen.node == holder.node
+                    && last_seen.term == holder.term)
         };
-        let first = before.filter(is_same).map_or(now, |sight| sight.first);
-        self.sight = Some(Sight {
+        let first = before.filter(is_same).map_or(now, |last_seen| last_seen.first);
+        self.last_seen = Some(SeenHolder {
             node: holder.node.clone(),
             token: holder.token,
             term: holder.term,
@@ -205,14 +205,14 @@ impl Standing {
 
     /// Returns the way in which an acquisition may be asked for at this time.
     pub(super) fn may_take(&self, now: Time, own_lease: Duration) -> Taking {
-        if self.planted.has(Flaw::TakesWhatLooksFree) && self.sight.is_none() {
+        if self.planted.has(Flaw::TakesWhatLooksFree) && self.last_seen.is_none() {
             return Taking::Free;
         }
         if self.is_barred(now) {
             return Taking::No;
         }
-        match &self.sight {
-            Some(sight) if now >= self.stands_until(sight, own_lease) => Taking::FreeOrExpired(sight.token),
+        match &self.last_seen {
+            Some(last_seen) if now >= self.stands_until(last_seen, own_lease) => Taking::FreeOrExpired(last_seen.token),
             // Its release is reported, and may be written by now.
             Some(_) if self.is_open() => Taking::Free,
             None if let Some((term, since)) = self.missing
@@ -228,8 +228,8 @@ impl Standing {
     /// Returns the time from which the lease may be taken as things stand, the store's clock included; `None` if it is
     /// not known yet.
     pub(super) fn opens_at(&self, now: Time, own_lease: Duration) -> Option<Time> {
-        let from = match &self.sight {
-            Some(sight) => self.stands_until(sight, own_lease).max(expires(sight)),
+        let from = match &self.last_seen {
+            Some(last_seen) => self.stands_until(last_seen, own_lease).max(expires(last_seen)),
             None if let Some((_, since)) = self.missing
                 && !self.is_open() =>
             {
@@ -257,32 +257,32 @@ impl Standing {
         is_unknown || self.barred_until.is_some_and(|until| now < until)
     }
 
-    fn stands_until(&self, sight: &Sight, own_lease: Duration) -> Time {
+    fn stands_until(&self, last_seen: &SeenHolder, own_lease: Duration) -> Time {
         if self.planted.has(Flaw::TakesAtExpiry) {
-            return sight.first;
+            return last_seen.first;
         }
-        let whole = if self.planted.has(Flaw::WaitsOwnLeaseOnly) { own_lease } else { own_lease.max(sight.lease) };
-        sight.first + whole
+        let whole = if self.planted.has(Flaw::WaitsOwnLeaseOnly) { own_lease } else { own_lease.max(last_seen.lease) };
+        last_seen.first + whole
     }
 
     /// Returns the leader to show, its term, and the time until which to show it: a lease at most after the last answer
     /// that showed it.
     pub(super) fn shown(&self) -> Option<(NodeId, u64, Time)> {
-        let sight = self.sight.as_ref().filter(|sight| sight.term == self.known && !self.is_given_up)?;
-        let (left, sent, _) = sight.left;
-        Some((sight.node.clone(), sight.term, sent + left.min(sight.lease)))
+        let last_seen = self.last_seen.as_ref().filter(|last_seen| last_seen.term == self.known && !self.is_given_up)?;
+        let (left, sent, _) = last_seen.left;
+        Some((last_seen.node.clone(), last_seen.term, sent + left.min(last_seen.lease)))
     }
 
     /// Returns the error of the store's clock since its last answer, if the row shows one.
     pub(super) fn clock_step(&self, seen: &Seen, sent: Time, now: Time, tolerance: Duration) -> Option<ClockStep> {
-        let (holder, sight) = (seen.holder.as_ref()?, self.sight.as_ref()?);
-        let (left_before, sent_before, came_before) = sight.left;
+        let (holder, last_seen) = (seen.holder.as_ref()?, self.last_seen.as_ref()?);
+        let (left_before, sent_before, came_before) = last_seen.left;
         // Clocks may be as bad as the bounds allow, and rounds took as long as they did.
         let most_gone = now.since(sent_before) * 102 / 100 + tolerance;
         let least_gone = (sent.since(came_before) * 98 / 100).saturating_sub(tolerance);
-        let (most_left, least_left) = if holder.token == sight.token {
+        let (most_left, least_left) = if holder.token == last_seen.token {
             (left_before.saturating_sub(least_gone), left_before.saturating_sub(most_gone))
-        } else if holder.term >= sight.term {
+        } else if holder.term >= last_seen.term {
             // The row was written since.
             (holder.lease_duration + tolerance, holder.lease_duration.saturating_sub(most_gone))
         } else {
@@ -298,10 +298,10 @@ impl Standing {
 }
 
 /// Returns the time at which the holder that was seen expires by the store's clock, as far as can be told from here.
-fn expires(sight: &Sight) -> Time {
-    let (left, _, came) = sight.left;
+fn expires(last_seen: &SeenHolder) -> Time {
+    let (left, _, came) = last_seen.left;
     // An expiry further away than the lease is long counts as expired there.
-    if left > sight.lease { came } else { came + left }
+    if left > last_seen.lease { came } else { came + left }
 }
 
 #[cfg(test)]
@@ -315,8 +315,8 @@ mod tests {
         Time::ORIGIN + Duration::from_secs(1) * second
     }
 
-    fn standing() -> Standing {
-        Standing::new(0, LEASE, Time::ORIGIN, Planted::default())
+    fn history() -> LeaseHistory {
+        LeaseHistory::new(0, LEASE, Time::ORIGIN, Planted::default())
     }
 
     /// Returns the row of this node, under this token, in this term, with a lease of this length.
@@ -334,100 +334,100 @@ mod tests {
         Seen { outcome: Outcome::Watched, term, holder: None, is_released: false }
     }
 
-    fn see(standing: &mut Standing, second: u32, seen: &Seen) {
-        standing.saw(seen, at(second), at(second));
+    fn see(history: &mut LeaseHistory, second: u32, seen: &Seen) {
+        history.saw(seen, at(second), at(second));
     }
 
     #[test]
     fn a_holder_is_waited_for_from_when_its_token_was_seen_first_for_the_longer_lease() {
-        let mut standing = standing();
-        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
-        see(&mut standing, 5, &held("a", 2, 1, LEASE * 2));
-        see(&mut standing, 34, &held("a", 2, 1, LEASE * 2));
-        assert_eq!(standing.may_take(at(34), LEASE), Taking::No);
-        assert_eq!(standing.may_take(at(35), LEASE), Taking::FreeOrExpired(Token(2)));
-        assert_eq!(standing.opens_at(at(34), LEASE), Some(at(35)));
+        let mut history = history();
+        see(&mut history, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut history, 5, &held("a", 2, 1, LEASE * 2));
+        see(&mut history, 34, &held("a", 2, 1, LEASE * 2));
+        assert_eq!(history.may_take(at(34), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(35), LEASE), Taking::FreeOrExpired(Token(2)));
+        assert_eq!(history.opens_at(at(34), LEASE), Some(at(35)));
     }
 
     #[test]
     fn what_looks_older_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
-        let mut standing = standing();
-        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
-        see(&mut standing, 1, &free(0));
-        assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
-        assert_eq!(standing.may_take(at(31), LEASE), Taking::Free);
+        let mut history = history();
+        see(&mut history, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut history, 1, &free(0));
+        assert_eq!(history.may_take(at(30), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(31), LEASE), Taking::Free);
     }
 
     #[test]
     fn a_row_that_is_missing_is_waited_for_as_its_holder_would_be() {
-        let mut standing = standing();
-        see(&mut standing, 0, &held("a", 1, 3, LEASE));
-        see(&mut standing, 5, &missing(3));
-        see(&mut standing, 10, &missing(3));
-        assert_eq!(standing.may_take(at(19), LEASE), Taking::No);
-        assert_eq!(standing.opens_at(at(19), LEASE), Some(at(20)));
-        assert_eq!(standing.may_take(at(20), LEASE), Taking::FreeOrMissing(3));
-        see(&mut standing, 21, &missing(4));
-        assert_eq!(standing.may_take(at(35), LEASE), Taking::No, "another one is missing");
-        see(&mut standing, 36, &free(4));
-        assert_eq!(standing.may_take(at(36), LEASE), Taking::Free, "a row that says so is free");
+        let mut history = history();
+        see(&mut history, 0, &held("a", 1, 3, LEASE));
+        see(&mut history, 5, &missing(3));
+        see(&mut history, 10, &missing(3));
+        assert_eq!(history.may_take(at(19), LEASE), Taking::No);
+        assert_eq!(history.opens_at(at(19), LEASE), Some(at(20)));
+        assert_eq!(history.may_take(at(20), LEASE), Taking::FreeOrMissing(3));
+        see(&mut history, 21, &missing(4));
+        assert_eq!(history.may_take(at(35), LEASE), Taking::No, "another one is missing");
+        see(&mut history, 36, &free(4));
+        assert_eq!(history.may_take(at(36), LEASE), Taking::Free, "a row that says so is free");
     }
 
     #[test]
     fn a_leader_that_is_heard_again_and_again_and_that_the_store_does_not_know_is_waited_for() {
-        let mut standing = standing();
-        see(&mut standing, 0, &free(1));
-        standing.heard(at(1), 7, false);
-        see(&mut standing, 2, &free(1));
-        standing.heard(at(16), 7, false);
-        assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
-        assert_eq!(standing.may_take(at(31), LEASE), Taking::Free, "it is silent");
-        standing.heard(at(32), 7, true);
-        standing.heard(at(33), 7, false);
-        assert_eq!(standing.may_take(at(33), LEASE), Taking::Free, "what it said before it gave up came late");
+        let mut history = history();
+        see(&mut history, 0, &free(1));
+        history.heard(at(1), 7, false);
+        see(&mut history, 2, &free(1));
+        history.heard(at(16), 7, false);
+        assert_eq!(history.may_take(at(30), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(31), LEASE), Taking::Free, "it is silent");
+        history.heard(at(32), 7, true);
+        history.heard(at(33), 7, false);
+        assert_eq!(history.may_take(at(33), LEASE), Taking::Free, "what it said before it gave up came late");
     }
 
     #[test]
     fn a_term_with_two_holders_tells_of_lost_commits_and_a_release_may_be_of_either() {
-        let mut standing = standing();
-        see(&mut standing, 0, &held("a", 1, 1, LEASE));
-        see(&mut standing, 2, &held("b", 2, 1, LEASE));
-        see(&mut standing, 3, &free(1));
-        assert_eq!(standing.may_take(at(16), LEASE), Taking::No, "the first one may lead");
-        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+        let mut history = history();
+        see(&mut history, 0, &held("a", 1, 1, LEASE));
+        see(&mut history, 2, &held("b", 2, 1, LEASE));
+        see(&mut history, 3, &free(1));
+        assert_eq!(history.may_take(at(16), LEASE), Taking::No, "the first one may lead");
+        assert_eq!(history.may_take(at(17), LEASE), Taking::Free);
     }
 
     #[test]
     fn a_holder_that_was_seen_is_waited_for_though_a_higher_term_was_given_up() {
-        let mut standing = standing();
-        standing.heard(at(0), 9, true);
-        see(&mut standing, 1, &held("a", 1, 6, LEASE));
-        see(&mut standing, 2, &free(5));
-        assert_eq!(standing.may_take(at(16), LEASE), Taking::No);
-        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+        let mut history = history();
+        history.heard(at(0), 9, true);
+        see(&mut history, 1, &held("a", 1, 6, LEASE));
+        see(&mut history, 2, &free(5));
+        assert_eq!(history.may_take(at(16), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(17), LEASE), Taking::Free);
     }
 
     #[test]
     fn a_release_that_was_told_of_and_is_not_in_the_row_is_none() {
-        let mut standing = standing();
-        standing.heard(at(1), 1, true);
-        see(&mut standing, 1, &held("a", 1, 1, LEASE));
-        assert_eq!(standing.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
-        see(&mut standing, 2, &held("a", 1, 1, LEASE));
-        assert_eq!(standing.may_take(at(2), LEASE), Taking::No);
-        see(&mut standing, 3, &free(1));
-        assert_eq!(standing.may_take(at(3), LEASE), Taking::Free, "a release is seen in the row");
+        let mut history = history();
+        history.heard(at(1), 1, true);
+        see(&mut history, 1, &held("a", 1, 1, LEASE));
+        assert_eq!(history.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
+        see(&mut history, 2, &held("a", 1, 1, LEASE));
+        assert_eq!(history.may_take(at(2), LEASE), Taking::No);
+        see(&mut history, 3, &free(1));
+        assert_eq!(history.may_take(at(3), LEASE), Taking::Free, "a release is seen in the row");
     }
 
     #[test]
     fn a_term_that_is_only_heard_of_is_looked_for_before_anything_is_taken() {
-        let mut standing = standing();
-        standing.heard(at(5), 3, false);
-        assert_eq!(standing.may_take(at(100), LEASE), Taking::No);
-        standing.saw(&free(2), at(4), at(6));
-        assert_eq!(standing.may_take(at(100), LEASE), Taking::No, "that round was handed out before");
-        see(&mut standing, 7, &free(2));
-        assert_eq!((standing.may_take(at(21), LEASE), standing.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
-        assert_eq!(standing.known(), 3);
+        let mut history = history();
+        history.heard(at(5), 3, false);
+        assert_eq!(history.may_take(at(100), LEASE), Taking::No);
+        history.saw(&free(2), at(4), at(6));
+        assert_eq!(history.may_take(at(100), LEASE), Taking::No, "that round was handed out before");
+        see(&mut history, 7, &free(2));
+        assert_eq!((history.may_take(at(21), LEASE), history.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
+        assert_eq!(history.known(), 3);
     }
 }

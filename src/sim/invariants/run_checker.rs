@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Invariant, Observation, in_short};
 use crate::core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
 use crate::core::wire::{Message, Packet};
-use crate::core::{Birth, Change, ChangeKind, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
+use crate::core::{CoreInit, Change, ChangeKind, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
 use crate::sim::network::Nanos;
 
 /// A broken promise without the node and the time, which the caller knows.
@@ -17,8 +17,8 @@ pub(crate) type Finding = (Invariant, String);
 
 /// One run of one node, seen from outside.
 #[derive(Debug)]
-pub(super) struct Observer {
-    birth: Birth,
+pub(super) struct RunChecker {
+    init: CoreInit,
     /// Tags that it was born with or given later.
     tags: Vec<Tags>,
     /// The view as its changes so far tell it.
@@ -45,32 +45,32 @@ pub(super) struct Observer {
     pub(super) transfers: BTreeMap<Run, (Nanos, Vec<NodeId>)>,
 }
 
-impl Observer {
-    pub(super) fn new(birth: Birth) -> Self {
+impl RunChecker {
+    pub(super) fn new(init: CoreInit) -> Self {
         Self {
-            tags: vec![birth.tags.clone()],
+            tags: vec![init.tags.clone()],
             fold: BTreeMap::new(),
             seen: BTreeMap::new(),
             last_look: None,
             buried: BTreeMap::new(),
-            incarnation: birth.incarnation,
-            stored_bound: birth.stored_bound,
+            incarnation: init.incarnation,
+            stored_bound: init.stored_bound,
             was_up: false,
             has_stopped: false,
             suspects_partition: false,
             heard: BTreeSet::new(),
             forgot_all_at: None,
             transfers: BTreeMap::new(),
-            birth,
+            init,
         }
     }
 
     pub(super) fn id(&self) -> &NodeId {
-        &self.birth.id
+        &self.init.id
     }
 
     pub(super) fn run(&self) -> Run {
-        self.birth.run
+        self.init.run
     }
 
     pub(super) fn incarnation(&self) -> u64 {
@@ -146,7 +146,7 @@ impl Observer {
     }
 
     fn transmit(&mut self, bytes: &[u8]) -> Option<Finding> {
-        let mtu = self.birth.settings.mtu;
+        let mtu = self.init.settings.mtu;
         if bytes.len() > mtu {
             return Some((Invariant::DatagramsWithinBounds, format!("{} bytes, mtu is {mtu}", bytes.len())));
         }
@@ -156,7 +156,7 @@ impl Observer {
         }
         let packet = Packet::decode(bytes).ok()?;
         let used = packet.messages.iter().filter_map(record_of).find(|record| {
-            record.id == self.birth.id && record.run == self.birth.run && record.incarnation > self.stored_bound
+            record.id == self.init.id && record.run == self.init.run && record.incarnation > self.stored_bound
         })?;
         let detail = format!("sent {}, but the disk holds {}", in_short(used), self.stored_bound);
         Some((Invariant::IncarnationWithinStoredBound, detail))
@@ -168,7 +168,7 @@ impl Observer {
         let before = self.fold.get(&record.id);
         let finding = wrong_transition(before, change).or_else(|| self.rises_wrongly(now, before, change));
         if change.kind == ChangeKind::Removed {
-            let reap_after = self.birth.settings.reap_after;
+            let reap_after = self.init.settings.reap_after;
             // After forgetting all members, the node learns from others which ones are dead, and for how long.
             let is_buried = matches!(record.status, Status::Down | Status::Left(_)) && self.forgot_all_at != Some(now);
             if is_buried && self.buried.len() < MAX_TOMBSTONES {
@@ -195,7 +195,7 @@ impl Observer {
         }
         let (incarnation, until) = self.buried.get(&record.id)?;
         // The node counts by its own clock, which may be wrong by 1 %: the last fiftieth of the time does not count.
-        let margin = crate::sim::random::nanos(self.birth.settings.reap_after / 50);
+        let margin = crate::sim::random::nanos(self.init.settings.reap_after / 50);
         (record.incarnation <= *incarnation && now + margin < *until)
             .then(|| (Invariant::NoResurrection, format!("{} was buried as {incarnation}", in_short(record))))
     }
@@ -235,7 +235,7 @@ impl Observer {
     fn own_record(&self, observation: &Observation) -> Option<Finding> {
         let me = &observation.me;
         let broken = |detail: String| Some((Invariant::OwnRecordIsOwn, detail));
-        if (&me.id, me.run, me.address) != (&self.birth.id, self.birth.run, self.birth.address) {
+        if (&me.id, me.run, me.address) != (&self.init.id, self.init.run, self.init.address) {
             return broken(format!("{} at {} is not how it was born", in_short(me), me.address));
         }
         if me.incarnation < self.incarnation {
@@ -294,7 +294,7 @@ impl Observer {
 
     /// Returns the node's own down timeout.
     pub(super) fn down_timeout(&self) -> Duration {
-        self.birth.settings.down_timeout
+        self.init.settings.down_timeout
     }
 }
 

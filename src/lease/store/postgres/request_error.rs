@@ -14,7 +14,7 @@ use crate::lease::store::{StoreError, StoreKind, StoreOptions, schema};
 
 /// A request that failed, and the remedy that another attempt can bring.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct RequestError {
     pub(super) error: StoreError,
     pub(super) remedy: Remedy,
 }
@@ -29,7 +29,7 @@ pub(super) enum Remedy {
     MakeTables,
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for RequestError {
     fn from(error: StoreError) -> Self {
         Self { error, remedy: Remedy::None }
     }
@@ -45,7 +45,7 @@ pub(super) enum Stage {
 }
 
 /// Returns the meaning of an error at a stage.
-pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOptions) -> Trouble {
+pub(super) fn classify(error: &Error, stage: Stage, place: &str, options: &StoreOptions) -> RequestError {
     let reason = with_causes(error);
     let place = place.to_owned();
     let Some(database) = error.as_db_error() else { return lost(reason, stage, place) };
@@ -56,7 +56,7 @@ pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOpt
     }
     let error = match code {
         &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
-            return Trouble { error: StoreError::Failed { place, reason }, remedy: Remedy::MakeTables };
+            return RequestError { error: StoreError::Failed { place, reason }, remedy: Remedy::MakeTables };
         }
         &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { place, reason },
         &SqlState::INSUFFICIENT_PRIVILEGE => {
@@ -75,15 +75,15 @@ pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOpt
     error.into()
 }
 
-fn lost(reason: String, stage: Stage, place: String) -> Trouble {
+fn lost(reason: String, stage: Stage, place: String) -> RequestError {
     match stage {
-        Stage::Before => Trouble { error: StoreError::Unreachable { place, reason }, remedy: Remedy::Connect },
+        Stage::Before => RequestError { error: StoreError::Unreachable { place, reason }, remedy: Remedy::Connect },
         Stage::Committing => StoreError::OutcomeUnknown { place, reason }.into(),
     }
 }
 
 /// Returns the meaning of no answer in time.
-pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> Trouble {
+pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> RequestError {
     let (place, reason) = (place.to_owned(), format!("no answer within {waited:?}"));
     match stage {
         Stage::Before => StoreError::Busy { place, reason }.into(),
@@ -95,10 +95,10 @@ pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> Trouble {
 pub(super) enum Making {
     /// Another agent makes them at the same time: look again.
     Raced,
-    Failed(Trouble),
+    Failed(RequestError),
 }
 
-pub(super) fn judge_making(error: &Error, place: &str, options: &StoreOptions) -> Making {
+pub(super) fn classify_making(error: &Error, place: &str, options: &StoreOptions) -> Making {
     let raced = [
         SqlState::UNIQUE_VIOLATION,
         SqlState::DUPLICATE_TABLE,
@@ -119,5 +119,5 @@ pub(super) fn judge_making(error: &Error, place: &str, options: &StoreOptions) -
         return Making::Failed(StoreError::NoSchema { place, reason, statements }.into());
     }
     // Making the same tables again does no harm: whether these were committed does not matter.
-    Making::Failed(judge(error, Stage::Before, place, options))
+    Making::Failed(classify(error, Stage::Before, place, options))
 }

@@ -16,7 +16,7 @@ use crate::core::packet::Way;
 use std::collections::BTreeMap;
 
 use super::{Core, Phase, Status, Ticket, Time};
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::LinkId;
 use crate::core::election::{ChangeError, Electorate};
 use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_FORWARDED_COMMANDS, MIN_ASKED_MEMORY};
@@ -33,7 +33,7 @@ type Key = (Run, Nonce);
 
 /// The questions of other members, answered or not; at most [`MAX_ASKED_CHANGES`].
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RemoteCommands {
     questions: BTreeMap<Key, Question>,
     last_ticket: Ticket,
 }
@@ -47,7 +47,7 @@ struct Question {
     said_at: Option<Time>,
 }
 
-impl Asked {
+impl RemoteCommands {
     /// Returns true if a ticket was drawn here.
     pub(super) fn is_ticket(ticket: Ticket) -> bool {
         ticket >= FIRST_TICKET
@@ -83,21 +83,21 @@ impl Core {
     /// Takes a member's request that this node, as the leader, change the electorate.
     pub(in crate::core) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
         if !self.is_where_it_is_proven_to_be(from, sender) {
-            return self.counters.drop(Drop::Unproven);
+            return self.counters.drop(DropReason::Unproven);
         }
         let (now, key) = (self.now, (sender.run, question.nonce));
         let counts = self.counts_in_leadership(from) || self.is_new_here();
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
-        let Some(leading) = self.leading.as_mut().filter(|_| is_up) else {
-            return self.counters.drop(Drop::WrongState);
+        let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {
+            return self.counters.drop(DropReason::WrongState);
         };
-        if let Some(known) = leading.asked.questions.get_mut(&key) {
+        if let Some(known) = tracker.remote_commands.questions.get_mut(&key) {
             let Some(result) = known.result.clone() else {
                 // The command is being carried out; the member that asked waits.
                 return;
             };
             if !is_due(now, known.said_at, ANSWER_INTERVAL) {
-                return self.counters.drop(Drop::RateLimited);
+                return self.counters.drop(DropReason::RateLimited);
             }
             known.said_at = Some(now);
             return self.say_what_became(from, question.nonce, result);
@@ -105,20 +105,20 @@ impl Core {
         if !counts {
             return self.say_what_became(from, question.nonce, Err(ChangeError::TooNew));
         }
-        if leading.claim_until.is_none() {
+        if tracker.claim_until.is_none() {
             return self.say_what_became(from, question.nonce, Err(ChangeError::NotLeader));
         }
-        match leading.asked.take_down(key, now) {
-            Some(ticket) => self.change_voters(ticket, &question.wish),
-            None => self.counters.drop(Drop::TableFull),
+        match tracker.remote_commands.take_down(key, now) {
+            Some(ticket) => self.change_voters(ticket, &question.request),
+            None => self.counters.drop(DropReason::TableFull),
         }
     }
 
     /// Notes the outcome of a member's question, and answers it.
     pub(super) fn carried_out(&mut self, ticket: Ticket, result: Result<Electorate, ChangeError>) {
         let now = self.now;
-        let Some(leading) = &mut self.leading else { return };
-        let found = leading.asked.questions.iter_mut().find(|(_, question)| question.ticket == ticket);
+        let Some(tracker) = &mut self.tracker else { return };
+        let found = tracker.remote_commands.questions.iter_mut().find(|(_, question)| question.ticket == ticket);
         let Some(((run, nonce), question)) = found else { return };
         let (run, nonce) = (*run, *nonce);
         question.result = Some(result.clone());
@@ -167,13 +167,13 @@ mod tests {
         (Run(run), Nonce(nonce))
     }
 
-    fn answer(asked: &mut Asked, key: Key) {
+    fn answer(asked: &mut RemoteCommands, key: Key) {
         asked.questions.get_mut(&key).expect("taken down").result = Some(Err(ChangeError::Busy));
     }
 
     #[test]
     fn at_most_so_many_questions_are_kept_and_the_oldest_that_is_over_gives_way() {
-        let mut asked = Asked::default();
+        let mut asked = RemoteCommands::default();
         let per_member = MAX_FORWARDED_COMMANDS as u64;
         let keys: Vec<Key> = (0..MAX_ASKED_CHANGES as u64).map(|i| key(i / per_member, i)).collect();
         for key in &keys {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_member_that_asks_too_much_forgets_its_own_questions_alone() {
-        let mut asked = Asked::default();
+        let mut asked = RemoteCommands::default();
         let other = key(1, 0);
         assert!(asked.take_down(other, NOW).is_some());
         answer(&mut asked, other);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_is_forgotten_after_a_while_and_what_was_not_is_kept() {
-        let mut asked = Asked::default();
+        let mut asked = RemoteCommands::default();
         for i in 0..2 {
             assert!(asked.take_down(key(1, i), NOW).is_some());
         }

@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use super::watch::Watch;
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaderPolicy,
-    LeaseTiming, LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionInit, Electorate, Identity, LeaderPolicy,
+    LeaseTiming, LossReason, NumberedView, Context, Term, Unconfirmed, ElectionMessage,
 };
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -32,7 +32,7 @@ const MOST_LATE: Nanos = 5_000 * MS;
 
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    Word { to: usize, from: usize, word: Word },
+    ElectionMessage { to: usize, from: usize, word: ElectionMessage },
     Stored { node: usize, life: u64, version: u64 },
     Wake { node: usize, life: u64, epoch: u64 },
     Contents { node: usize, life: u64, view: NumberedView },
@@ -68,7 +68,7 @@ pub(super) struct Node {
     pub(super) latest: Term,
 }
 
-pub(super) struct Parliament {
+pub(super) struct Cluster {
     pub(super) now: Nanos,
     pub(super) nodes: Vec<Node>,
     queue: BTreeMap<(Nanos, u64), Happening>,
@@ -102,14 +102,14 @@ pub(super) fn id(node: usize) -> NodeId {
     NodeId::new(&format!("v{node}")).expect("a name")
 }
 
-impl Parliament {
+impl Cluster {
     pub(super) fn new(seed: u64, voters: usize) -> Self {
-        let mut parliament = Self::empty(seed);
+        let mut cluster = Self::empty(seed);
         let names: Vec<NodeId> = (0..voters).map(id).collect();
         for _ in 0..voters {
-            parliament.add(names.clone());
+            cluster.add(names.clone());
         }
-        parliament
+        cluster
     }
 
     pub(super) fn empty(seed: u64) -> Self {
@@ -178,14 +178,14 @@ impl Parliament {
 
     /// Starts a process with what its disk holds.
     pub(super) fn start(&mut self, node: usize) {
-        let luck = self.rng.random();
+        let random = self.rng.random();
         let (now, flaw) = (self.now, self.flaw);
         let place = &mut self.nodes[node];
         place.life += 1;
         place.clock_began = now;
         place.claim = None;
         place.agreed = None;
-        let birth = ElectionBirth {
+        let init = ElectionInit {
             me: place.id.clone(),
             timing: place.timing,
             view_interval: Duration::from_millis(200),
@@ -193,8 +193,8 @@ impl Parliament {
             ballot: place.disk.clone(),
         };
         let members = Vec::new;
-        let around = Surroundings { now: Time::ORIGIN, luck, is_up: place.is_up, members: &members };
-        let mut election = Election::new(birth, &around);
+        let context = Context { now: Time::ORIGIN, random, is_up: place.is_up, members: &members };
+        let mut election = Election::new(init, &context);
         election.set_policy(place.policy);
         if let Some(flaw) = flaw {
             election.plant(flaw);
@@ -239,13 +239,13 @@ impl Parliament {
 
     /// Loses all messages under way.
     pub(super) fn lose_words(&mut self) {
-        self.queue.retain(|_, happening| !matches!(happening, Happening::Word { .. }));
+        self.queue.retain(|_, happening| !matches!(happening, Happening::ElectionMessage { .. }));
     }
 
     /// Takes the messages to this voter out of the network.
-    pub(super) fn take_words(&mut self, to_node: usize, taken: &mut Vec<Word>) {
+    pub(super) fn take_words(&mut self, to_node: usize, taken: &mut Vec<ElectionMessage>) {
         self.queue.retain(|_, happening| match happening {
-            Happening::Word { to, word, .. } if *to == to_node => {
+            Happening::ElectionMessage { to, word, .. } if *to == to_node => {
                 taken.push(word.clone());
                 false
             }
@@ -282,16 +282,16 @@ impl Parliament {
     pub(super) fn with<T>(
         &mut self,
         node: usize,
-        act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T,
+        act: impl FnOnce(&mut Election, &Context<'_>) -> T,
     ) -> Option<T> {
-        let luck = self.rng.random();
+        let random = self.rng.random();
         let now = self.local(node, self.now);
         let members = self.members.clone();
         let place = &mut self.nodes[node];
         let election = place.election.as_mut()?;
         let members = || members.clone();
-        let around = Surroundings { now, luck, is_up: place.is_up, members: &members };
-        let result = act(election, &around);
+        let context = Context { now, random, is_up: place.is_up, members: &members };
+        let result = act(election, &context);
         self.drain(node);
         Some(result)
     }
@@ -343,7 +343,7 @@ impl Parliament {
                     if self.lateness > 0.0 && self.rng.random_bool(self.lateness) {
                         at += self.rng.random_range(0..=MOST_LATE);
                     }
-                    self.later(at, Happening::Word { to, from: node, word: word.clone() });
+                    self.later(at, Happening::ElectionMessage { to, from: node, word: word.clone() });
                 }
             }
             Action::Persist(ballot) => {
@@ -372,8 +372,8 @@ impl Parliament {
                 self.losses.push((self.now, node, reason));
                 if reason == LossReason::Resigned && self.ended_work {
                     let now = self.local(node, self.now);
-                    let around = Surroundings { now, luck: 0.5, is_up: true, members: &Vec::new };
-                    self.nodes[node].election.as_mut().expect("it just spoke").work_ended(&around, term);
+                    let context = Context { now, random: 0.5, is_up: true, members: &Vec::new };
+                    self.nodes[node].election.as_mut().expect("it just spoke").work_ended(&context, term);
                 }
             }
             Action::Agreed(view) => self.note_agreed(node, view),
@@ -416,7 +416,7 @@ impl Parliament {
 
     fn happen(&mut self, happening: Happening) {
         let (node, life) = match &happening {
-            Happening::Word { to, .. } => (*to, None),
+            Happening::ElectionMessage { to, .. } => (*to, None),
             Happening::Stored { node, life, .. }
             | Happening::Wake { node, life, .. }
             | Happening::Contents { node, life, .. } => (*node, Some(*life)),
@@ -432,9 +432,9 @@ impl Parliament {
             return;
         }
         match happening {
-            Happening::Word { from, word, .. } => {
+            Happening::ElectionMessage { from, word, .. } => {
                 let from = id(from);
-                self.with(node, |election, around| election.heard(around, &from, word));
+                self.with(node, |election, context| election.receive(context, &from, word));
             }
             Happening::Stored { .. } if place.is_disk_full => {
                 // What is tried again is the newest.
@@ -449,7 +449,7 @@ impl Parliament {
                 if let Some(version) = place.writing.last().map(|newest| newest.version) {
                     self.write(node, version);
                 }
-                self.with(node, |election, around| election.stored(around, version));
+                self.with(node, |election, context| election.stored(context, version));
             }
             Happening::Wake { epoch, .. } => {
                 if epoch == place.epoch {
@@ -457,7 +457,7 @@ impl Parliament {
                 }
             }
             Happening::Contents { view, .. } => {
-                self.with(node, |election, around| election.contents(around, &view));
+                self.with(node, |election, context| election.contents(context, &view));
             }
         }
     }

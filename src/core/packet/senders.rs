@@ -1,4 +1,4 @@
-//! The standing of a packet's sender: a member, or a stranger that perhaps claims to be one.
+//! The kind of a packet's sender: a member, or a stranger that perhaps claims to be one.
 //!
 //! A run is a name, not a secret: every node that was ever sent a packet knows it. So a packet is a member's only if it
 //! came
@@ -29,9 +29,9 @@ use std::net::SocketAddr;
 use rand::Rng;
 
 use super::inbox::Inbox;
-use super::rates::Turns;
+use super::rates::PerKeyRate;
 use super::receive::Sender;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::limits::{
     CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL, MAX_RESTARTS, RESTART_TIMEOUT,
 };
@@ -43,21 +43,21 @@ use crate::core::{Core, Phase};
 
 /// The relation of a packet's sender to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Standing {
+pub(in crate::core) enum SenderKind {
     /// A member, from an address that is known to be its own.
     Member(Slot),
     /// A node at another address that bears this member's run.
-    Claimed(Slot),
+    ClaimsMember(Slot),
     /// A node whose run is not in the view, or an anonymous one.
     Stranger,
 }
 
 /// The addresses of members besides those in their records, and the questions that are asked to learn them.
 #[derive(Debug)]
-pub(in crate::core) struct Standings {
+pub(in crate::core) struct Senders {
     aliases: BTreeMap<(Run, SocketAddr), Alias>,
     /// Limits how often members are asked whether others that bear their runs are they themselves.
-    claims: Turns<Run>,
+    claims: PerKeyRate<Run>,
     /// Members whose sequence numbers left their replay windows, and the nonce that restarts each of them.
     restarts: BTreeMap<Run, Restart>,
 }
@@ -76,14 +76,14 @@ struct Restart {
     asked_at: Time,
 }
 
-impl Default for Standings {
+impl Default for Senders {
     fn default() -> Self {
-        let claims = Turns::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
+        let claims = PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
         Self { aliases: BTreeMap::new(), claims, restarts: BTreeMap::new() }
     }
 }
 
-impl Standings {
+impl Senders {
     /// Returns the number of aliases, and of members whose windows are being restarted.
     pub(in crate::core) fn size(&self) -> usize {
         self.aliases.len() + self.restarts.len()
@@ -134,18 +134,18 @@ fn echo_in(message: &Message) -> Option<Nonce> {
 }
 
 impl Core {
-    /// Returns the standing of a packet's sender with this run.
-    pub(in crate::core) fn standing_of(&self, run: Run, from: SocketAddr, way: Way) -> Standing {
+    /// Returns the kind of a packet's sender with this run.
+    pub(in crate::core) fn sender_kind(&self, run: Run, from: SocketAddr, way: Way) -> SenderKind {
         if run.is_nobody() {
-            return Standing::Stranger;
+            return SenderKind::Stranger;
         }
-        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return Standing::Stranger };
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return SenderKind::Stranger };
         let home = self.view.record(slot).address;
         let is_there = match way {
-            Way::Datagrams => home == from || self.standings.is_alias(run, from, home),
+            Way::Datagrams => home == from || self.senders.is_alias(run, from, home),
             Way::Link(link) => self.links.leads_to(run, link, home) || self.calls.leads_to(link, home),
         };
-        if is_there { Standing::Member(slot) } else { Standing::Claimed(slot) }
+        if is_there { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
     }
 
     /// Returns true if a packet echoes a nonce that was sent to this member's address.
@@ -158,29 +158,29 @@ impl Core {
     pub(in crate::core) fn add_alias(&mut self, slot: Slot, address: SocketAddr) {
         let record = self.view.record(slot);
         let (run, home) = (record.run, record.address);
-        if self.standings.aliases.len() >= MAX_ALIASES {
+        if self.senders.aliases.len() >= MAX_ALIASES {
             let view = &self.view;
             let is_held = |run: Run, home| view.slot_of_run(run).is_some_and(|slot| view.record(slot).address == home);
-            self.standings.aliases.retain(|(run, _), alias| is_held(*run, alias.home));
+            self.senders.aliases.retain(|(run, _), alias| is_held(*run, alias.home));
         }
-        self.standings.add(run, address, Alias { home, proven_at: self.now });
+        self.senders.add(run, address, Alias { home, proven_at: self.now });
     }
 
     /// Forgets the aliases of a member that is silent at its record's address: proofs made through that address may be
     /// invalid now.
     pub(in crate::core) fn forget_aliases(&mut self, run: Run) {
-        if !self.standings.aliases.is_empty() {
-            self.standings.aliases.retain(|(other, _), _| *other != run);
+        if !self.senders.aliases.is_empty() {
+            self.senders.aliases.retain(|(other, _), _| *other != run);
         }
     }
 
     /// Handles a packet of another address that bears this member's run. If it is the member, it will answer from
     /// there. Its probe is acknowledged to the record's address: otherwise two members that are both at other addresses
     /// would never believe each other.
-    pub(in crate::core) fn claimed(&mut self, slot: Slot, sender: Sender, probed: Option<Nonce>) {
-        self.counters.drop(Drop::Claimed);
+    pub(in crate::core) fn handle_claim(&mut self, slot: Slot, sender: Sender, probed: Option<Nonce>) {
+        self.counters.drop(DropReason::Claimed);
         let run = self.view.record(slot).run;
-        if !matches!(self.phase, Phase::Up | Phase::Leaving) || !self.standings.claims.take(self.now, run) {
+        if !matches!(self.phase, Phase::Up | Phase::Leaving) || !self.senders.claims.take(self.now, run) {
             return;
         }
         self.ask_at_home(slot, sender.bytes, probed);
@@ -202,7 +202,7 @@ impl Core {
 
     /// Returns true if the member may be asked again whether another's packets are its own.
     pub(in crate::core) fn may_ask_about(&mut self, run: Run) -> bool {
-        self.standings.claims.take(self.now, run)
+        self.senders.claims.take(self.now, run)
     }
 
     /// Asks a member whose sequence numbers left its replay window, which an attacker may have pushed, for a nonce that
@@ -210,10 +210,10 @@ impl Core {
     pub(in crate::core) fn ask_for_restart(&mut self, slot: Slot, asked: usize) {
         let run = self.view.record(slot).run;
         let (now, rng) = (self.now, &mut self.rng);
-        let restarts = &mut self.standings.restarts;
+        let restarts = &mut self.senders.restarts;
         restarts.retain(|_, restart| now.since(restart.since) < RESTART_TIMEOUT);
         if restarts.len() >= MAX_RESTARTS && !restarts.contains_key(&run) {
-            return self.counters.drop(Drop::TableFull);
+            return self.counters.drop(DropReason::TableFull);
         }
         let mut is_due = false;
         let restart = restarts.entry(run).or_insert_with(|| {
@@ -237,19 +237,19 @@ impl Core {
     /// window.
     pub(super) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
         let run = self.view.record(slot).run;
-        let Some(restart) = self.standings.restarts.get(&run) else { return false };
+        let Some(restart) = self.senders.restarts.get(&run) else { return false };
         let is_fresh = self.now.since(restart.since) < RESTART_TIMEOUT;
         let is_answer = |message: &Message| *message == Message::Ack { nonce: restart.nonce };
         let restarts = is_fresh && inbox.messages().any(is_answer);
         if restarts {
-            self.standings.restarts.remove(&run);
+            self.senders.restarts.remove(&run);
         }
         restarts
     }
 
     /// Returns true if a question that restarts this member's replay window is open.
     pub(in crate::core) fn awaits_restart(&self, run: Run) -> bool {
-        self.standings.restarts.contains_key(&run)
+        self.senders.restarts.contains_key(&run)
     }
 }
 
@@ -269,24 +269,24 @@ mod tests {
 
     #[test]
     fn the_oldest_alias_of_a_run_gives_way_and_nobody_elses() {
-        let mut standings = Standings::default();
-        standings.add(Run(2), at(1_000), alias(0));
+        let mut senders = Senders::default();
+        senders.add(Run(2), at(1_000), alias(0));
         for port in 0..=MAX_ALIASES_PER_RUN as u16 {
-            standings.add(Run(1), at(2_000 + port), alias(1 + u64::from(port)));
+            senders.add(Run(1), at(2_000 + port), alias(1 + u64::from(port)));
         }
-        assert!(!standings.is_alias(Run(1), at(2_000), at(1)), "the oldest");
-        assert!(standings.is_alias(Run(1), at(2_001), at(1)));
-        assert!(standings.is_alias(Run(2), at(1_000), at(1)));
-        assert!(!standings.is_alias(Run(1), at(2_001), at(9)), "its record's address changed");
+        assert!(!senders.is_alias(Run(1), at(2_000), at(1)), "the oldest");
+        assert!(senders.is_alias(Run(1), at(2_001), at(1)));
+        assert!(senders.is_alias(Run(2), at(1_000), at(1)));
+        assert!(!senders.is_alias(Run(1), at(2_001), at(9)), "its record's address changed");
     }
 
     #[test]
     fn aliases_are_bounded() {
-        let mut standings = Standings::default();
+        let mut senders = Senders::default();
         for run in 0..2 * MAX_ALIASES as u64 {
-            standings.add(Run(run), at(1_000), alias(run));
+            senders.add(Run(run), at(1_000), alias(run));
         }
-        assert_eq!(standings.aliases.len(), MAX_ALIASES);
-        assert!(standings.is_alias(Run(MAX_ALIASES as u64), at(1_000), at(1)), "the newest stay");
+        assert_eq!(senders.aliases.len(), MAX_ALIASES);
+        assert!(senders.is_alias(Run(MAX_ALIASES as u64), at(1_000), at(1)), "the newest stay");
     }
 }

@@ -1,4 +1,4 @@
-//! Standing for election: status query, pre-vote, vote, one after the other, each answered by a majority or given up.
+//! A campaign for election: status query, pre-vote, vote, one after the other, each answered by a majority or given up.
 //!
 //! The first two move nobody's term, so that a voter that was cut off, or hears badly, disturbs nobody: it goes on only
 //! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and the
@@ -27,7 +27,7 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Election, Role, Surroundings};
+use super::{Action, Alarm, Election, Role, Context};
 use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -78,55 +78,55 @@ impl Campaign {
 
 impl Election {
     /// Begins an attempt.
-    pub(super) fn stand(&mut self, around: &Surroundings<'_>) {
-        self.stand_above(around, self.ballot.term);
+    pub(super) fn stand(&mut self, context: &Context<'_>) {
+        self.stand_above(context, self.ballot.term);
     }
 
     /// Begins an attempt in a term above this one, and above this voter's own.
-    pub(super) fn stand_above(&mut self, around: &Surroundings<'_>, above: Term) {
+    pub(super) fn stand_above(&mut self, context: &Context<'_>, above: Term) {
         // A view may have arrived from a leader whose renewals did not.
         let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term)).max(above);
         let Some(term) = seen.next() else {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
-            self.stand_at = around.now + self.timing.lease_duration;
+            self.stand_at = context.now + self.timing.lease_duration;
             return;
         };
         self.attempts = self.attempts.wrapping_add(1);
         // The successor that the last leader named knows that nobody leads.
         let is_successor = std::mem::take(&mut self.is_successor);
         let stage = if is_successor { Stage::PreVote } else { Stage::Query };
-        self.role = Role::Standing(Campaign {
+        self.role = Role::Candidate(Campaign {
             stage,
             attempt: self.attempts,
             began_in: self.ballot.term,
             term,
             answers: BTreeMap::new(),
             asked: is_successor.then_some(0),
-            ask_at: around.now,
-            give_up_at: around.now + self.patience(),
+            ask_at: context.now,
+            give_up_at: context.now + self.patience(),
         });
         #[cfg(test)]
         if self.has(super::flaw::Flaw::NoQuestions) {
             self.vote_for(self.ballot.identity, term);
             self.open_poll(term);
-            return self.enter(around, Stage::Vote);
+            return self.enter(context, Stage::Vote);
         }
-        self.stand_on(around);
-        self.advance(around);
+        self.stand_on(context);
+        self.advance(context);
     }
 
     /// Asks again the voters that have not answered, or gives up.
-    pub(super) fn stand_on(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn stand_on(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
-        let Role::Standing(campaign) = &mut self.role else { return };
-        if around.now >= campaign.give_up_at {
-            return self.give_up(around);
+        let Role::Candidate(campaign) = &mut self.role else { return };
+        if context.now >= campaign.give_up_at {
+            return self.give_up(context);
         }
-        if around.now < campaign.ask_at {
+        if context.now < campaign.ask_at {
             return;
         }
         let could_change = campaign.may_be_premature();
-        campaign.ask_at = around.now + campaign.next_pause(retry);
+        campaign.ask_at = context.now + campaign.next_pause(retry);
         let (stage, attempt, term) = (campaign.stage, campaign.attempt, campaign.term);
         let may_change = campaign.may_be_premature();
         let is_final = |is_in_favour: bool| is_in_favour || !may_change;
@@ -140,28 +140,28 @@ impl Election {
         };
         for voter in self.others() {
             if !answered.contains(&voter.identity) {
-                self.tell_heir(&voter);
+                self.inform_of_generation(&voter);
                 self.send(&voter.id, body.clone());
             }
         }
         if could_change && !may_change {
-            self.advance(around);
+            self.advance(context);
         }
     }
 
     /// Counts a voter's answer on whether it hears the leader.
     pub(super) fn hear_health(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         from: &NodeId,
         attempt: u32,
         hears_leader: bool,
         term: Term,
     ) {
-        self.hear_survivor_vote(speaker, from, hears_leader);
+        self.survivor_answered(speaker, from, hears_leader);
         if self.is_answer(from, Stage::Query, attempt, term) {
-            self.count(around, speaker, !hears_leader);
+            self.count(context, speaker, !hears_leader);
         } else {
             self.ignored += 1;
         }
@@ -170,7 +170,7 @@ impl Election {
     /// Counts a voter's answer on whether it would vote for this node.
     pub(super) fn hear_pre_vote(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         from: &NodeId,
         attempt: u32,
@@ -178,7 +178,7 @@ impl Election {
         term: Term,
     ) {
         if self.is_answer(from, Stage::PreVote, attempt, term) {
-            self.count(around, speaker, is_granted);
+            self.count(context, speaker, is_granted);
         } else {
             self.ignored += 1;
         }
@@ -187,7 +187,7 @@ impl Election {
     /// Counts a vote, or the refusal of one.
     pub(super) fn hear_vote(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &Context<'_>,
         speaker: Identity,
         term: Term,
         is_granted: bool,
@@ -200,17 +200,17 @@ impl Election {
         let is_sound = !(is_granted && is_newer);
         let is_noted = is_granted && is_sound && self.note_vote(speaker, term);
         match &self.role {
-            Role::Standing(campaign) if campaign.stage == Stage::Vote && campaign.term == term && is_sound => {
-                self.count(around, speaker, is_granted);
+            Role::Candidate(campaign) if campaign.stage == Stage::Vote && campaign.term == term && is_sound => {
+                self.count(context, speaker, is_granted);
             }
-            _ if is_noted => self.count_late_votes(around),
+            _ if is_noted => self.count_late_votes(context),
             _ => self.ignored += 1,
         }
     }
 
     /// Returns true if this answers the current question; notes the sender's term for the stages that follow.
     fn is_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
-        let Role::Standing(campaign) = &mut self.role else { return false };
+        let Role::Candidate(campaign) = &mut self.role else { return false };
         if campaign.stage != stage || campaign.attempt != attempt {
             return false;
         }
@@ -225,20 +225,20 @@ impl Election {
         true
     }
 
-    fn count(&mut self, around: &Surroundings<'_>, speaker: Identity, is_in_favour: bool) {
-        if let Role::Standing(campaign) = &mut self.role {
+    fn count(&mut self, context: &Context<'_>, speaker: Identity, is_in_favour: bool) {
+        if let Role::Candidate(campaign) = &mut self.role {
             campaign.answers.insert(speaker, is_in_favour);
         }
-        self.advance(around);
+        self.advance(context);
     }
 
     /// Goes on to the next stage if a majority is in favour, this voter included.
-    pub(super) fn advance(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn advance(&mut self, context: &Context<'_>) {
         let Some(electorate) = self.electorate() else { return };
-        let Role::Standing(campaign) = &self.role else { return };
+        let Role::Candidate(campaign) = &self.role else { return };
         let me = self.ballot.identity;
         if campaign.began_in != self.ballot.term && campaign.stage != Stage::Vote {
-            return self.give_up(around);
+            return self.give_up(context);
         }
         let is_own_vote_stored = self.stored.term == campaign.term && self.stored.vote == Some(me);
         #[cfg(test)]
@@ -247,7 +247,7 @@ impl Election {
         let favours = |identity| {
             if identity == me { is_own_counted } else { campaign.answers.get(&identity) == Some(&true) }
         };
-        let is_carried = is_own_counted && around.is_up && electorate.has_majority(favours);
+        let is_carried = is_own_counted && context.is_up && electorate.has_majority(favours);
         let has_answers =
             electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
         #[cfg(test)]
@@ -261,29 +261,29 @@ impl Election {
         }
         if is_carried {
             match stage {
-                Stage::Query => self.enter(around, Stage::PreVote),
+                Stage::Query => self.enter(context, Stage::PreVote),
                 Stage::PreVote => {
                     self.vote_for(me, term);
                     self.open_poll(term);
-                    self.enter(around, Stage::Vote);
+                    self.enter(context, Stage::Vote);
                 }
-                Stage::Vote => self.begin_to_lead(around),
+                Stage::Vote => self.begin_to_lead(context),
             }
         } else if is_lost {
-            self.give_up(around);
+            self.give_up(context);
         }
     }
 
-    fn enter(&mut self, around: &Surroundings<'_>, stage: Stage) {
+    fn enter(&mut self, context: &Context<'_>, stage: Stage) {
         let patience = self.patience();
-        let Role::Standing(campaign) = &mut self.role else { return };
+        let Role::Candidate(campaign) = &mut self.role else { return };
         campaign.stage = stage;
         campaign.answers.clear();
         campaign.asked = campaign.asked.map(|_| 0);
-        campaign.ask_at = around.now;
-        campaign.give_up_at = around.now + patience;
-        self.stand_on(around);
-        self.advance(around);
+        campaign.ask_at = context.now;
+        campaign.give_up_at = context.now + patience;
+        self.stand_on(context);
+        self.advance(context);
     }
 
     /// Returns the time that a stage may take: longer after each attempt in vain, since the other voters may be far
@@ -293,19 +293,19 @@ impl Election {
     }
 
     /// Gives way to another candidate that would get this one's vote.
-    pub(super) fn give_way(&mut self, around: &Surroundings<'_>, to: Identity) {
-        let Role::Standing(campaign) = &self.role else { return };
+    pub(super) fn give_way(&mut self, context: &Context<'_>, to: Identity) {
+        let Role::Candidate(campaign) = &self.role else { return };
         // A named successor is in a hurry, and stands alone.
         let is_open = campaign.stage != Stage::Vote && campaign.asked.is_none();
         if is_open && to < self.ballot.identity && self.failures < MOST_WAYS_GIVEN {
             self.failures += 1;
-            self.follow(around);
+            self.follow(context);
         }
     }
 
     /// Ends the attempt; the next one comes later, and later each time.
-    fn give_up(&mut self, around: &Surroundings<'_>) {
-        if let (Role::Standing(campaign), Some(electorate)) = (&self.role, self.electorate()) {
+    fn give_up(&mut self, context: &Context<'_>) {
+        if let (Role::Candidate(campaign), Some(electorate)) = (&self.role, self.electorate()) {
             let me = self.ballot.identity;
             let is_reached =
                 electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
@@ -319,7 +319,7 @@ impl Election {
         // A voter that was voted out stands only in case nobody else can.
         let pause = if self.is_voter() { pause } else { self.timing.lease_duration };
         self.failures += 1;
-        self.follow(around);
-        self.stand_at = self.promised_until.max(around.now) + pause.mul_f64(0.5 + around.luck);
+        self.follow(context);
+        self.stand_at = self.promised_until.max(context.now) + pause.mul_f64(0.5 + context.random);
     }
 }

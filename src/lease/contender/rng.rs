@@ -12,9 +12,9 @@ use crate::lease::Token;
 
 /// A seeded generator of tokens and pauses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Luck(ChaCha8Rng);
+pub(super) struct ContenderRng(ChaCha8Rng);
 
-impl Luck {
+impl ContenderRng {
     pub(super) fn new(seed: [u8; 32]) -> Self {
         Self(ChaCha8Rng::from_seed(seed))
     }
@@ -37,7 +37,7 @@ impl Luck {
 }
 
 /// Two equal generators have drawn as much from the same seed.
-impl Hash for Luck {
+impl Hash for ContenderRng {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.get_seed().hash(state);
         self.0.get_word_pos().hash(state);
@@ -50,9 +50,9 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_and_pauses_stay_within_their_bounds() {
-        let (mut one, mut other) = (Luck::new([7; 32]), Luck::new([7; 32]));
+        let (mut one, mut other) = (ContenderRng::new([7; 32]), ContenderRng::new([7; 32]));
         assert_eq!(one.token(), other.token());
-        assert_ne!(one.token(), Luck::new([8; 32]).token());
+        assert_ne!(one.token(), ContenderRng::new([8; 32]).token());
         let whole = Duration::from_millis(100);
         for _ in 0..1_000 {
             assert!(one.part_of(whole) < whole);

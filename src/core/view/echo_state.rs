@@ -8,14 +8,14 @@ use crate::core::time::Time;
 
 /// Evidence that a member hears this node, as far as its packets show.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::core) struct Hearing {
+pub(in crate::core) struct EchoState {
     /// The stamp that it echoed last.
     echo: Option<u16>,
     /// Time of the first packet to it since it last showed that it received one.
     unanswered_since: Option<Time>,
 }
 
-impl Hearing {
+impl EchoState {
     /// Notes an echoed stamp; returns true if it is a new one.
     pub(in crate::core) fn echoed(&mut self, stamp: u16) -> bool {
         let is_news = self.echo != Some(stamp);

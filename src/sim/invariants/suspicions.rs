@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::observer::Finding;
+use super::run_checker::Finding;
 use super::{Invariant, Observation, in_short};
 use crate::core::{Run, Status};
 use crate::sim::network::Nanos;
@@ -16,7 +16,7 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Members that each node holds Suspect, with the beginning of each suspicion.
 #[derive(Debug, Default)]
-pub(super) struct Limbo {
+pub(super) struct Suspicions {
     held: BTreeMap<(usize, Run, u64), Held>,
 }
 
@@ -27,7 +27,7 @@ struct Held {
     stretch: u32,
 }
 
-impl Limbo {
+impl Suspicions {
     /// Checks a node that has been running well since `well_since`; for `None`, suspicions are only noted, as if they
     /// had just begun.
     pub(super) fn look(
@@ -101,16 +101,16 @@ mod tests {
             Observation { me: Arc::new(me), is_up: true, fingerprint: 0, records }
         };
         let down = record("b", 1, Status::Suspect).timing.down_timeout();
-        let look = |limbo: &mut Limbo, at: Duration, incarnation: u64, stretch: u32| {
-            limbo.look(nanos(at), 0, &observation(incarnation), stretch, Some(0)).is_some()
+        let look = |suspicions: &mut Suspicions, at: Duration, incarnation: u64, stretch: u32| {
+            suspicions.look(nanos(at), 0, &observation(incarnation), stretch, Some(0)).is_some()
         };
-        let mut limbo = Limbo::default();
-        assert!(!look(&mut limbo, Duration::ZERO, 1, 1));
-        assert!(!look(&mut limbo, down, 1, 1));
-        assert!(!look(&mut limbo, down * 2, 2, 1), "another suspicion");
-        assert!(!look(&mut limbo, down * 4, 2, 3), "a node that doubts itself takes its time");
-        assert!(look(&mut limbo, down * 6, 2, 1));
-        limbo.gone(0);
-        assert!(!look(&mut limbo, down * 9, 2, 1));
+        let mut suspicions = Suspicions::default();
+        assert!(!look(&mut suspicions, Duration::ZERO, 1, 1));
+        assert!(!look(&mut suspicions, down, 1, 1));
+        assert!(!look(&mut suspicions, down * 2, 2, 1), "another suspicion");
+        assert!(!look(&mut suspicions, down * 4, 2, 3), "a node that doubts itself takes its time");
+        assert!(look(&mut suspicions, down * 6, 2, 1));
+        suspicions.gone(0);
+        assert!(!look(&mut suspicions, down * 9, 2, 1));
     }
 }

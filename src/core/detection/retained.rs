@@ -1,4 +1,4 @@
-//! Kept neighbours: members that others displaced from the rings are still observed for a while.
+//! Retained neighbours: members that others displaced from the rings are still observed for a while.
 //!
 //! Invented members take the places of neighbours on the rings. While all members are new, and again when a crowd has
 //! waited until it counts as settled, only having been there before tells the real members from the invented ones. So a
@@ -23,9 +23,9 @@ use crate::core::limits::{FOUNDER_REVIEW, KEEP_AFTER, KEEP_FOR, KEEP_FOUNDER_AFT
 use crate::core::time::Time;
 use crate::core::view::Slot;
 
-/// The neighbours by standing, and the displaced ones.
+/// The neighbours by the time since which they are, and the displaced ones.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RetainedNeighbours {
     /// The neighbours by the graph, since when, and true if the graph was a full mesh then.
     since: BTreeMap<Slot, (Time, bool)>,
     displaced: BTreeMap<Slot, Displaced>,
@@ -43,7 +43,7 @@ struct Displaced {
     is_founder: bool,
 }
 
-impl Kept {
+impl RetainedNeighbours {
     /// Notes the neighbours by the graph as it is now; `is_mesh` if all members are. `came` returns the time since
     /// which a member has lived, if it does; at most `most` are kept.
     pub(super) fn update(
@@ -130,55 +130,55 @@ mod tests {
 
     #[test]
     fn the_eldest_of_the_displaced_are_kept_for_a_while_and_no_more_than_so_many() {
-        let mut kept = Kept::default();
+        let mut retained = RetainedNeighbours::default();
         let came = |slot: Slot| Some(slot);
-        let slots = |kept: &Kept| kept.slots().collect::<Vec<_>>();
-        kept.update(at(0), &BTreeSet::from([5, 6, 7]), false, 2, came);
+        let slots = |retained: &RetainedNeighbours| retained.slots().collect::<Vec<_>>();
+        retained.update(at(0), &BTreeSet::from([5, 6, 7]), false, 2, came);
         // The crowd comes: members that were there before are kept, the eldest of them.
         let later = KEEP_AFTER.as_millis() as u64;
-        kept.update(at(later), &BTreeSet::from([8, 9]), false, 2, came);
-        assert_eq!(slots(&kept), [5, 6]);
-        kept.update(at(later * 2), &BTreeSet::from([10]), false, 2, came);
-        assert_eq!(slots(&kept), [5, 6], "nobody makes them give way");
+        retained.update(at(later), &BTreeSet::from([8, 9]), false, 2, came);
+        assert_eq!(slots(&retained), [5, 6]);
+        retained.update(at(later * 2), &BTreeSet::from([10]), false, 2, came);
+        assert_eq!(slots(&retained), [5, 6], "nobody makes them give way");
         // A member that is a neighbour again is not kept as displaced, nor is one that died.
-        kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, came);
-        assert_eq!(slots(&kept), [6]);
-        kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, |slot| (slot != 6).then_some(slot));
-        assert_eq!(kept.slots().count(), 0);
+        retained.update(at(later * 2), &BTreeSet::from([5]), false, 2, came);
+        assert_eq!(slots(&retained), [6]);
+        retained.update(at(later * 2), &BTreeSet::from([5]), false, 2, |slot| (slot != 6).then_some(slot));
+        assert_eq!(retained.slots().count(), 0);
     }
 
     #[test]
     fn neighbours_of_a_moment_are_not_kept_and_nobody_is_for_good() {
-        let mut kept = Kept::default();
+        let mut retained = RetainedNeighbours::default();
         let came = |slot: Slot| Some(slot);
-        kept.update(at(0), &BTreeSet::from([1]), false, 2, came);
-        kept.update(at(1), &BTreeSet::from([2]), false, 2, came);
-        assert_eq!(kept.slots().count(), 0);
+        retained.update(at(0), &BTreeSet::from([1]), false, 2, came);
+        retained.update(at(1), &BTreeSet::from([2]), false, 2, came);
+        assert_eq!(retained.slots().count(), 0);
         let now = at(1) + KEEP_AFTER;
-        kept.update(now, &BTreeSet::from([3]), false, 2, came);
-        assert_eq!(kept.slots().collect::<Vec<_>>(), [2]);
-        assert!(!kept.is_due(now) && kept.is_due(now + KEEP_FOR));
-        kept.update(now + KEEP_FOR, &BTreeSet::from([3]), false, 2, came);
-        assert_eq!(kept.slots().count(), 0);
+        retained.update(now, &BTreeSet::from([3]), false, 2, came);
+        assert_eq!(retained.slots().collect::<Vec<_>>(), [2]);
+        assert!(!retained.is_due(now) && retained.is_due(now + KEEP_FOR));
+        retained.update(now + KEEP_FOR, &BTreeSet::from([3]), false, 2, came);
+        assert_eq!(retained.slots().count(), 0);
     }
 
     #[test]
     fn founders_are_kept_after_a_moment_and_until_their_successors_have_links() {
-        let mut kept = Kept::default();
+        let mut retained = RetainedNeighbours::default();
         let came = |slot: Slot| Some(slot);
-        kept.update(at(0), &BTreeSet::from([1, 2]), true, 2, came);
+        retained.update(at(0), &BTreeSet::from([1, 2]), true, 2, came);
         let moment = at(0) + KEEP_FOUNDER_AFTER;
-        kept.update(moment - Duration::from_millis(1), &BTreeSet::from([2, 3]), false, 2, came);
-        assert_eq!(kept.slots().count(), 0, "too short");
-        kept.update(moment, &BTreeSet::from([4]), false, 2, came);
-        assert_eq!(kept.slots().collect::<Vec<_>>(), [2], "3 was never one of all");
+        retained.update(moment - Duration::from_millis(1), &BTreeSet::from([2, 3]), false, 2, came);
+        assert_eq!(retained.slots().count(), 0, "too short");
+        retained.update(moment, &BTreeSet::from([4]), false, 2, came);
+        assert_eq!(retained.slots().collect::<Vec<_>>(), [2], "3 was never one of all");
         let review = moment + FOUNDER_REVIEW;
-        assert!(!kept.is_review_due(review - Duration::from_millis(1)) && kept.is_review_due(review));
-        kept.review(review, false);
-        assert!(!kept.is_review_due(review) && kept.is_review_due(review + FOUNDER_REVIEW));
-        assert_eq!(kept.slots().collect::<Vec<_>>(), [2]);
-        kept.review(review + FOUNDER_REVIEW, true);
-        assert_eq!(kept.slots().count(), 0);
-        assert!(!kept.is_review_due(review + FOUNDER_REVIEW * 9), "there is nobody to look at");
+        assert!(!retained.is_review_due(review - Duration::from_millis(1)) && retained.is_review_due(review));
+        retained.review(review, false);
+        assert!(!retained.is_review_due(review) && retained.is_review_due(review + FOUNDER_REVIEW));
+        assert_eq!(retained.slots().collect::<Vec<_>>(), [2]);
+        retained.review(review + FOUNDER_REVIEW, true);
+        assert_eq!(retained.slots().count(), 0);
+        assert!(!retained.is_review_due(review + FOUNDER_REVIEW * 9), "there is nobody to look at");
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Event, Waiting, World};
 use crate::core::wire::Header;
 use crate::core::{LinkId, Record};
-use crate::sim::adversary::{Adversary, Deed, Honest, Mischief, Mood, PACE, Scene};
+use crate::sim::adversary::{Adversary, Action, Honest, AdversaryCounts, Attack, PACE, Scene};
 use crate::sim::invariants::Invariant;
 
 /// Latency of anything between the adversary and a node.
@@ -24,12 +24,12 @@ const SLACK_BYTES: u64 = 2_000;
 
 /// The adversary, if it is present, and the traces that it left.
 #[derive(Debug, Default)]
-pub(super) struct Stranger {
+pub(super) struct AdversaryState {
     adversary: Option<Box<Adversary>>,
     /// Number of the present visit.
     visit: u64,
     /// Counts of its earlier visits.
-    mischief: Mischief,
+    counts: AdversaryCounts,
     scene: Scene,
     /// The adversary's end of each link, by the honest end.
     links: BTreeMap<(usize, LinkId), SocketAddr>,
@@ -45,50 +45,50 @@ pub(super) struct Stranger {
 }
 
 impl World {
-    /// Lets an adversary in, in this mood; `crowd` is the number of members that it invents at one time, if it invents
+    /// Lets an adversary in, with this attack; `crowd` is the number of members that it invents at one time, if it invents
     /// any.
-    pub fn invite(&mut self, mood: Mood, crowd: usize) {
-        let adversary = Adversary::new(self.options.seed, mood, crowd, self.options.ipv6);
-        self.dismiss();
-        self.stranger.adversary = Some(Box::new(adversary));
-        self.stranger.visit += 1;
-        self.push_after(PACE, Event::Adversary { visit: self.stranger.visit });
-        self.say(|| format!("*** an adversary: {mood:?}"));
+    pub fn start_adversary(&mut self, attack: Attack, crowd: usize) {
+        let adversary = Adversary::new(self.options.seed, attack, crowd, self.options.ipv6);
+        self.stop_adversary();
+        self.adversary_state.adversary = Some(Box::new(adversary));
+        self.adversary_state.visit += 1;
+        self.push_after(PACE, Event::Adversary { visit: self.adversary_state.visit });
+        self.say(|| format!("*** an adversary: {attack:?}"));
     }
 
     /// Sends the adversary away.
-    pub fn dismiss(&mut self) {
-        if let Some(adversary) = self.stranger.adversary.take() {
-            self.stranger.mischief += adversary.mischief;
-            self.stranger.links.clear();
-            self.stranger.opened.clear();
+    pub fn stop_adversary(&mut self) {
+        if let Some(adversary) = self.adversary_state.adversary.take() {
+            self.adversary_state.counts += adversary.counts;
+            self.adversary_state.links.clear();
+            self.adversary_state.opened.clear();
             self.say(|| "*** the adversary goes".to_owned());
         }
     }
 
-    /// Returns the mood of the adversary, if one is present.
-    pub fn mood(&self) -> Option<Mood> {
-        self.stranger.adversary.as_ref().map(|adversary| adversary.mood())
+    /// Returns the attack of the adversary, if one is present.
+    pub fn attack(&self) -> Option<Attack> {
+        self.adversary_state.adversary.as_ref().map(|adversary| adversary.attack())
     }
 
     /// Returns true if there ever was an adversary.
-    pub fn was_visited(&self) -> bool {
-        self.stranger.visit > 0
+    pub fn had_adversary(&self) -> bool {
+        self.adversary_state.visit > 0
     }
 
     /// Returns the adversary's counts so far, of all visits.
-    pub fn mischief(&self) -> Mischief {
-        let mut all = self.stranger.mischief;
-        all += self.stranger.adversary.as_ref().map_or_else(Mischief::default, |adversary| adversary.mischief);
+    pub fn counts(&self) -> AdversaryCounts {
+        let mut all = self.adversary_state.counts;
+        all += self.adversary_state.adversary.as_ref().map_or_else(AdversaryCounts::default, |adversary| adversary.counts);
         all
     }
 
     /// Takes note of a process that died.
     pub(super) fn note_dead(&mut self, record: Arc<Record>) {
-        if self.stranger.dead.len() == DEAD_KEPT {
-            self.stranger.dead.remove(0);
+        if self.adversary_state.dead.len() == DEAD_KEPT {
+            self.adversary_state.dead.remove(0);
         }
-        self.stranger.dead.push(record);
+        self.adversary_state.dead.push(record);
     }
 
     fn show_scene(&mut self) {
@@ -99,66 +99,66 @@ impl World {
         });
         let honest = honest.collect();
         let cluster = Header::cluster_hash(super::life::CLUSTER);
-        self.stranger.scene = Scene { cluster, honest, dead: self.stranger.dead.clone() };
+        self.adversary_state.scene = Scene { cluster, honest, dead: self.adversary_state.dead.clone() };
     }
 
     /// Gives the adversary its turn.
     pub(super) fn let_it_act(&mut self, visit: u64) {
-        if visit != self.stranger.visit || self.mood().is_none() {
+        if visit != self.adversary_state.visit || self.attack().is_none() {
             return;
         }
         self.show_scene();
-        let Some(mut adversary) = self.stranger.adversary.take() else { return };
-        let deeds = adversary.act(&self.stranger.scene);
-        self.stranger.adversary = Some(adversary);
-        self.carry_out(deeds);
+        let Some(mut adversary) = self.adversary_state.adversary.take() else { return };
+        let actions = adversary.act(&self.adversary_state.scene);
+        self.adversary_state.adversary = Some(adversary);
+        self.carry_out(actions);
         self.push_after(PACE, Event::Adversary { visit });
     }
 
     /// Hands the adversary something that reached one of its addresses.
     pub(super) fn let_it_hear(&mut self, at: SocketAddr, from: SocketAddr, bytes: &[u8]) {
-        let Some(mut adversary) = self.stranger.adversary.take() else { return };
-        let deeds = adversary.hear(&self.stranger.scene, at, from, bytes);
-        self.stranger.adversary = Some(adversary);
-        self.carry_out(deeds);
+        let Some(mut adversary) = self.adversary_state.adversary.take() else { return };
+        let actions = adversary.hear(&self.adversary_state.scene, at, from, bytes);
+        self.adversary_state.adversary = Some(adversary);
+        self.carry_out(actions);
     }
 
-    fn carry_out(&mut self, deeds: Vec<Deed>) {
+    fn carry_out(&mut self, actions: Vec<Action>) {
         let header_bytes = self.network.header_bytes();
-        for deed in deeds {
-            if let Some(adversary) = &mut self.stranger.adversary {
-                adversary.did(&deed, header_bytes);
-                if let Deed::Send { from, bytes, .. } = &deed
+        for action in actions {
+            if let Some(adversary) = &mut self.adversary_state.adversary {
+                adversary.did(&action, header_bytes);
+                if let Action::Send { from, bytes, .. } = &action
                     && adversary.is_mute(*from)
                 {
-                    self.stranger.from_mute += bytes.len() as u64 + header_bytes;
+                    self.adversary_state.from_mute += bytes.len() as u64 + header_bytes;
                 }
             }
-            match deed {
-                Deed::Send { from, to, bytes } => {
-                    if let Some(to) = self.place_at(to).filter(|to| !self.network.is_shut_off(*to)) {
+            match action {
+                Action::Send { from, to, bytes } => {
+                    if let Some(to) = self.place_at(to).filter(|to| !self.network.is_cut_off_from_outside(*to)) {
                         self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
                     }
                 }
-                Deed::Frame { from, to, bytes } => self.frame_of_stranger(from, to, bytes),
+                Action::Frame { from, to, bytes } => self.frame_of_stranger(from, to, bytes),
             }
         }
     }
 
     fn frame_of_stranger(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let Some(node) = self.place_at(to).filter(|node| !self.network.is_shut_off(*node)) else { return };
+        let Some(node) = self.place_at(to).filter(|node| !self.network.is_cut_off_from_outside(*node)) else { return };
         let Some(process) = self.nodes[node].running().map(|process| process.number) else { return };
-        let known = self.stranger.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
+        let known = self.adversary_state.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
         let link = known.unwrap_or_else(|| self.streams.name_of_accepted());
-        self.stranger.opened.insert((from, node), (link, process));
-        self.stranger.links.insert((node, link), from);
+        self.adversary_state.opened.insert((from, node), (link, process));
+        self.adversary_state.links.insert((node, link), from);
         self.offer(node, Waiting::Frame { link, from, bytes });
     }
 
     /// Counts an input to an honest process if it came from the adversary.
     pub(super) fn takes_in(&mut self, from: SocketAddr) {
-        if let Some(adversary) = self.stranger.adversary.as_mut().filter(|adversary| adversary.owns(from)) {
-            adversary.mischief.delivered += 1;
+        if let Some(adversary) = self.adversary_state.adversary.as_mut().filter(|adversary| adversary.owns(from)) {
+            adversary.counts.delivered += 1;
         }
     }
 
@@ -168,55 +168,55 @@ impl World {
         self.network.send_to_nobody(node, &bytes);
         let from = self.nodes[node].address;
         self.goes_elsewhere(to, bytes.len());
-        if self.stranger.owns(to) {
-            self.push_after(UNDER_WAY, Event::Stranger { at: to, from, bytes });
+        if self.adversary_state.owns(to) {
+            self.push_after(UNDER_WAY, Event::ToAdversary { at: to, from, bytes });
         }
     }
 
     /// Counts bytes to addresses that did not ask for them.
     pub(super) fn goes_elsewhere(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = bytes as u64 + self.network.header_bytes();
-        let stranger = &mut self.stranger;
-        match &stranger.adversary {
-            Some(adversary) if adversary.is_mute(to) => stranger.to_mute += bytes,
-            Some(adversary) if !adversary.owns(to) => stranger.to_victims += bytes,
+        let adversary_state = &mut self.adversary_state;
+        match &adversary_state.adversary {
+            Some(adversary) if adversary.is_mute(to) => adversary_state.to_mute += bytes,
+            Some(adversary) if !adversary.owns(to) => adversary_state.to_victims += bytes,
             _ => {}
         }
     }
 
     /// Shows the adversary a packet between honest nodes: it knows all of them.
     pub(super) fn let_it_overhear(&mut self, bytes: &[u8]) {
-        if let Some(adversary) = &mut self.stranger.adversary {
+        if let Some(adversary) = &mut self.adversary_state.adversary {
             adversary.overhear(bytes);
         }
     }
 
     /// Returns the adversary's address, if a link of a node is with it.
     pub(super) fn stranger_at(&self, node: usize, link: LinkId) -> Option<SocketAddr> {
-        self.stranger.links.get(&(node, link)).copied()
+        self.adversary_state.links.get(&(node, link)).copied()
     }
 
     /// Takes note of a link that a node opens to the adversary; returns true if it is one.
     pub(super) fn link_with_stranger(&mut self, node: usize, link: LinkId, to: SocketAddr) -> bool {
-        let owns = self.stranger.owns(to);
+        let owns = self.adversary_state.owns(to);
         if owns {
-            self.stranger.links.insert((node, link), to);
+            self.adversary_state.links.insert((node, link), to);
         }
         owns
     }
 
     /// Forgets a link that a node closed.
     pub(super) fn forget_link_with_stranger(&mut self, node: usize, link: LinkId) {
-        if let Some(at) = self.stranger.links.remove(&(node, link)) {
-            self.stranger.opened.remove(&(at, node));
+        if let Some(at) = self.adversary_state.links.remove(&(node, link)) {
+            self.adversary_state.opened.remove(&(at, node));
         }
     }
 
     /// Checks that no address got more bytes than were sent to make honest nodes send them.
     pub(super) fn look_at_floods(&mut self) {
-        let Some(adversary) = &self.stranger.adversary else { return };
-        let Stranger { to_victims, to_mute, from_mute, .. } = self.stranger;
-        let sent = adversary.mischief.bytes + self.stranger.mischief.bytes;
+        let Some(adversary) = &self.adversary_state.adversary else { return };
+        let AdversaryState { to_victims, to_mute, from_mute, .. } = self.adversary_state;
+        let sent = adversary.counts.bytes + self.adversary_state.counts.bytes;
         let detail = if to_victims > sent + SLACK_BYTES {
             format!("{to_victims} bytes went to victims, for {sent} of the adversary's")
         } else if to_mute > from_mute + SLACK_BYTES {
@@ -228,7 +228,7 @@ impl World {
     }
 }
 
-impl Stranger {
+impl AdversaryState {
     pub(super) fn owns(&self, address: SocketAddr) -> bool {
         self.adversary.as_ref().is_some_and(|adversary| adversary.owns(address))
     }

@@ -10,7 +10,7 @@ use crate::core::settings::{LeaderPolicy, LeaseTiming, Settings};
 
 /// The settings and the identity with which a core starts.
 #[derive(Debug, Clone)]
-pub struct Birth {
+pub struct CoreInit {
     /// The node's name.
     pub id: NodeId,
     /// The run of this process: 64 random bits.
@@ -38,12 +38,12 @@ pub struct Birth {
     /// The seed of every random choice.
     pub random_seed: u64,
     /// The settings of elections; `None` if leaders are not elected by quorum.
-    pub leadership: Option<QuorumBirth>,
+    pub leadership: Option<QuorumInit>,
 }
 
 /// The further settings of a core that takes part in electing leaders.
 #[derive(Debug, Clone)]
-pub struct QuorumBirth {
+pub struct QuorumInit {
     /// The timing of leases, checked.
     pub timing: LeaseTiming,
     /// Its policy as a leader, beside the timing.
