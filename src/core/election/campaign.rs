@@ -111,6 +111,7 @@ impl Election {
         #[cfg(test)]
         if self.has(super::flaw::Flaw::NoQuestions) {
             self.vote_for(self.ballot.identity, term);
+            self.open_poll(term);
             return self.enter(context, Stage::Vote);
         }
         self.stand_on(context);
@@ -198,13 +199,14 @@ impl Election {
         let is_newer = Some(newest) > self.newest();
         #[cfg(test)]
         let is_newer = is_newer && !self.has(super::flaw::Flaw::NoViewCheck);
+        // No voter votes for a candidate that has accepted less than itself: such an answer is false.
+        let is_sound = !(is_granted && is_newer);
+        let is_noted = is_granted && is_sound && self.note_vote(speaker, term);
         match &self.role {
-            // No voter votes for a candidate that has accepted less than itself: such an answer is false.
-            Role::Candidate(campaign)
-                if campaign.stage == Stage::Vote && campaign.term == term && !(is_granted && is_newer) =>
-            {
+            Role::Candidate(campaign) if campaign.stage == Stage::Vote && campaign.term == term && is_sound => {
                 self.count(context, speaker, is_granted);
             }
+            _ if is_noted => self.count_late_votes(context),
             _ => self.ignored += 1,
         }
     }
@@ -265,6 +267,7 @@ impl Election {
                 Stage::Query => self.enter(context, Stage::PreVote),
                 Stage::PreVote => {
                     self.vote_for(me, term);
+                    self.open_poll(term);
                     self.enter(context, Stage::Vote);
                 }
                 Stage::Vote => self.begin_to_lead(context),
@@ -288,7 +291,7 @@ impl Election {
 
     /// Returns the time that a stage may take: longer after each attempt in vain, since the other voters may be far
     /// away.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         (self.timing.patience() * 2u32.pow(self.failures.min(6))).min(self.timing.lease_duration / 2)
     }
 

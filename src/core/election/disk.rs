@@ -33,7 +33,12 @@ impl Election {
         if awaited_own_disk {
             self.begin_voters_time(context);
         }
+        let pending_vote = self.pending_vote.clone();
         self.send_pending();
+        if let Some((_, candidate, _)) = pending_vote.filter(|_| self.pending_vote.is_none()) {
+            self.leave_time_to_lead(context, candidate);
+        }
+        self.count_late_votes(context);
         self.announce_recovery();
         self.tick(context);
         if let Role::Candidate(_) = self.role {
@@ -46,7 +51,7 @@ impl Election {
 
     /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
     /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
-    /// the ballot is still to be written, this voter stands aside.
+    /// the ballot is still to be written, this voter stands aside; a leader does if that leaves enough others.
     pub fn store_failed(&mut self, context: &Context<'_>) {
         self.expire(context);
         if self.stored.version == self.ballot.version {
@@ -57,12 +62,28 @@ impl Election {
             self.actions.push_back(Action::Alarm(Alarm::Aside));
         }
         match &self.role {
-            Role::Leading(_) => {
+            Role::Leading(_) if self.is_change_unstored() => {
                 self.withdraw_change();
                 self.resign_for(context, None);
             }
+            Role::Leading(_) => self.resign_to_those_that_store(context),
             Role::Candidate(_) => self.follow(context),
             _ => {}
+        }
+    }
+
+    /// Gives leadership up if this leader's disk takes nothing and those of enough others for an election do: what is in
+    /// flight is on them. Where too few disks work, nobody else could be elected, and a leader writes nothing to
+    /// lead on.
+    pub(super) fn resign_to_those_that_store(&mut self, context: &Context<'_>) {
+        let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return };
+        let (me, newest) = (self.ballot.identity, Some(view.reference()));
+        let stores = |voter| voter != me && leading.accepted.get(&voter).copied() == newest;
+        let can_elect = view.is_carried_by(self.is_proposing(), stores);
+        #[cfg(test)]
+        let can_elect = can_elect || self.has(super::flaw::Flaw::ResignsToNobody);
+        if self.is_aside && can_elect {
+            self.resign_for(context, None);
         }
     }
 

@@ -68,6 +68,14 @@ pub(crate) enum Flaw {
     TakesNothingBack,
     /// A change is proposed to the voters before it is on the leader's own disk.
     ChangeBeforeDisk,
+    /// A voter grants pre-votes while its vote is being written.
+    MovesOnWhileWriting,
+    /// Votes count only while the attempt that they were asked for lasts.
+    ForgetsLateVotes,
+    /// A voter stands, and grants pre-votes, as soon as its vote for another is stored.
+    GivesNoTimeToLead,
+    /// A leader whose disk fails resigns although nobody else could be elected.
+    ResignsToNobody,
     /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
 }

@@ -22,6 +22,8 @@
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
 //! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
 //! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
+//! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `polling` |
+//! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `polling` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
@@ -30,6 +32,7 @@
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
 //! | a change is put to those that answer since it was asked for, and taken back if too few take it or its leader leaves | a majority that lives has no leader | `changing` |
+//! | a leader whose disk fails resigns if enough others store, or for a change that it has not stored | a working leader falls where all disks are full | `disk` |
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
@@ -47,6 +50,7 @@
 //! | one vote per voter and term | `ForgottenVote`, `NoQuorumCheck` | chaos, model |
 //! | none beside another | `FormsAnyway` | `forming` alone |
 //! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast`, and `FreesWhoIsNeeded` | chaos; `directed` and `promises` alone |
+//! | votes that are being written are waited for, and count late | `MovesOnWhileWriting`, `GivesNoTimeToLead`; `ForgetsLateVotes` | `slow_votes` alone |
 //! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
 //! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
 //! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
@@ -55,6 +59,7 @@
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
+//! | resigns to those that store | `ResignsToNobody` | `disks` alone |
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
@@ -92,6 +97,7 @@ mod look;
 mod message;
 mod numbering;
 mod place;
+mod polling;
 mod promise;
 mod raw;
 mod recovery;
@@ -184,6 +190,10 @@ pub struct Election {
     invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
     pending_vote: Option<(NodeId, Identity, Term)>,
+    /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
+    votes: Option<polling::Votes>,
+    /// The voter that got this one's vote, and the time until which it is left to lead.
+    elected: Option<(Identity, Time)>,
     /// The time at which this voter stands, if nothing happens.
     stand_at: Time,
     /// It is the one who was named to succeed.
@@ -245,6 +255,8 @@ impl Election {
             released_in: None,
             pending_ack: None,
             pending_vote: None,
+            votes: None,
+            elected: None,
             acked: None,
             invited_to: None,
             stand_at: context.now,

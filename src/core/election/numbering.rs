@@ -143,10 +143,17 @@ impl Election {
     /// is told of it before. If the disk fails, the leader stands aside, and a voter that had accepted the change would
     /// wait for its vote.
     pub(super) fn awaits_own_disk(&self) -> bool {
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::ChangeBeforeDisk) {
+            return false;
+        }
+        self.is_change_unstored()
+    }
+
+    /// Returns true if a change of the electorate is in flight that this leader's own disk does not have.
+    pub(super) fn is_change_unstored(&self) -> bool {
         let own = self.stored.accepted.as_ref().map(NumberedView::reference);
         let changes = self.ballot.accepted.as_ref().is_some_and(|view| view.change.is_some());
-        #[cfg(test)]
-        let changes = changes && !self.has(super::flaw::Flaw::ChangeBeforeDisk);
         changes && own != self.newest() && self.is_proposing()
     }
 

@@ -35,7 +35,7 @@ impl Election {
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(context, speaker, from, term, newest);
+        let is_granted = self.may_vote(context, speaker, from, term, newest) && self.may_back(context, speaker);
         if is_granted {
             self.give_way(context, speaker);
             // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
@@ -59,7 +59,6 @@ impl Election {
                 self.step_down(context, LossReason::Superseded);
                 self.vote_for(speaker, term);
                 self.follow(context);
-                self.stand_at = self.stand_at.max(context.now + self.timing.patience());
             }
             self.pending_vote = Some((from.clone(), speaker, term));
             return self.send_pending();

@@ -28,6 +28,7 @@ impl Election {
         let view = accepted.under(term);
         self.leader = Some(me);
         self.failures = 0;
+        self.votes = None;
         self.role = Role::Leading(Box::new(Leading {
             term,
             sequence: 0,
@@ -175,6 +176,7 @@ impl Election {
             self.number(context);
         }
         self.prefer(context);
+        self.resign_to_those_that_store(context);
     }
 
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it acknowledged

@@ -46,7 +46,7 @@ pub(super) struct Node {
     pub(super) disk: Ballot,
     /// The time that its disk takes for a write, if it differs from the other disks.
     pub(super) write_delay: Option<(Nanos, Nanos)>,
-    /// The ballots given to the disk and not acknowledged yet, oldest first.
+    /// The ballots given to the disk and not acknowledged yet, oldest first: one of them is being written.
     writing: Vec<Ballot>,
     life: u64,
     epoch: u64,
@@ -352,10 +352,9 @@ impl Cluster {
                     self.violations.push(format!("term of {node} falls"));
                 }
                 self.nodes[node].writing.push(ballot);
-                let (least, most) = self.nodes[node].write_delay.unwrap_or(self.write_delay);
-                let at = self.now + self.rng.random_range(least..=most);
-                let life = self.nodes[node].life;
-                self.later(at, Happening::Stored { node, life, version });
+                if self.nodes[node].writing.len() == 1 {
+                    self.write(node, version);
+                }
             }
             Action::Claimed { term, until, .. } => {
                 self.nodes[node].claim = Some((term, until));
@@ -395,6 +394,14 @@ impl Cluster {
         }
     }
 
+    /// Begins a write: a disk does one at a time, and goes on with the newest ballot of those that wait.
+    fn write(&mut self, node: usize, version: u64) {
+        let (least, most) = self.nodes[node].write_delay.unwrap_or(self.write_delay);
+        let at = self.now + self.rng.random_range(least..=most);
+        let life = self.nodes[node].life;
+        self.later(at, Happening::Stored { node, life, version });
+    }
+
     fn note_agreed(&mut self, node: usize, view: NumberedView) {
         let key = (view.electorate.began, view.number);
         if let Some(known) = self.agreed.get(&key)
@@ -429,19 +436,20 @@ impl Cluster {
                 let from = id(from);
                 self.with(node, |election, context| election.receive(context, &from, word));
             }
-            Happening::Stored { version, .. } if place.is_disk_full => {
-                if place.writing.iter().any(|writing| writing.version == version) {
-                    self.later(self.now + WRITE_RETRY, Happening::Stored { node, life: life.unwrap_or(0), version });
-                    self.with(node, Election::store_failed);
-                }
+            Happening::Stored { .. } if place.is_disk_full => {
+                // What is tried again is the newest.
+                let version = place.writing.last().expect("it is being written").version;
+                self.later(self.now + WRITE_RETRY, Happening::Stored { node, life: life.unwrap_or(0), version });
+                self.with(node, Election::store_failed);
             }
             Happening::Stored { version, .. } => {
-                // A later write that has finished has already taken this one along.
-                if let Some(at) = place.writing.iter().position(|writing| writing.version == version) {
-                    place.disk = place.writing.drain(..=at).next_back().expect("it is there");
-                    place.latest = place.latest.max(place.disk.term);
-                    self.with(node, |election, context| election.stored(context, version));
+                let written = place.writing.iter().position(|writing| writing.version == version);
+                place.disk = place.writing.drain(..=written.expect("it was given")).next_back().expect("it is there");
+                place.latest = place.latest.max(place.disk.term);
+                if let Some(version) = place.writing.last().map(|newest| newest.version) {
+                    self.write(node, version);
                 }
+                self.with(node, |election, context| election.stored(context, version));
             }
             Happening::Wake { epoch, .. } => {
                 if epoch == place.epoch {

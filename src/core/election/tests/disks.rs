@@ -187,6 +187,59 @@ fn a_change_that_is_neither_made_nor_taken_back_for_a_disk_is_answered_with_the_
     }
 }
 
+/// Fills these disks and lets a member that does not vote go; returns the leader by 8 s later.
+fn leader_after_a_member_went(
+    seed: u64,
+    voters: usize,
+    full: usize,
+    flaw: Option<Flaw>,
+) -> (Cluster, [Option<usize>; 2]) {
+    let (mut cluster, leader) = led(seed, voters);
+    cluster.members.push(id(30));
+    cluster.with(leader, Election::members_changed);
+    cluster.run_for(SECOND);
+    if let (Some(flaw), Some(election)) = (flaw, &mut cluster.nodes[leader].election) {
+        election.plant(flaw);
+    }
+    for nth in 0..full {
+        cluster.nodes[(leader + nth) % voters].is_disk_full = true;
+    }
+    cluster.members.retain(|member| *member != id(30));
+    cluster.with(leader, Election::members_changed);
+    cluster.run_for(SECOND * 8);
+    let after = cluster.leader();
+    (cluster, [Some(leader), after])
+}
+
+#[test]
+fn where_too_few_disks_work_to_elect_anybody_a_leader_leads_on_without_agreeing_on_members() {
+    for (seed, (voters, full)) in
+        (0..10).flat_map(|seed| [(1, 1), (2, 1), (3, 2), (3, 3), (5, 3), (5, 5)].map(|full| (seed, full)))
+    {
+        let (mut cluster, [before, after]) = leader_after_a_member_went(seed, voters, full, None);
+        assert_eq!(before, after, "{full} of {voters} disks are full");
+        assert!(cluster.newest_agreed().is_some_and(|view| view.members.contains(&id(30))));
+        heal(&mut cluster);
+        assert!(cluster.newest_agreed().is_some_and(|view| !view.members.contains(&id(30))));
+    }
+}
+
+#[test]
+fn a_leader_whose_disk_fails_hands_over_to_those_whose_disks_work() {
+    for (seed, (voters, full)) in (0..10).flat_map(|seed| [(3, 1), (5, 1), (5, 2)].map(|full| (seed, full))) {
+        let (cluster, [before, after]) = leader_after_a_member_went(seed, voters, full, None);
+        assert!(after.is_some_and(|after| Some(after) != before && !cluster.nodes[after].is_disk_full));
+        assert!(cluster.newest_agreed().is_some_and(|view| !view.members.contains(&id(30))));
+        cluster.assert_safe();
+    }
+}
+
+#[test]
+fn planted_leader_that_resigns_although_nobody_else_could_be_elected_is_caught() {
+    let (_, [_, after]) = leader_after_a_member_went(1, 3, 3, Some(Flaw::ResignsToNobody));
+    assert_eq!(after, None);
+}
+
 #[test]
 fn a_replacement_whose_second_half_its_leader_cannot_store_is_said_to_be_half_done() {
     let (mut cluster, leader) = with_newcomer(1, 3);

@@ -65,7 +65,7 @@ fn a_newcomer_that_dies_while_it_learns_leaves_a_lone_leader_in_place() {
     for seed in 0..60 {
         let (mut cluster, leader, new) = with_a_newcomer(seed, 1);
         add(&mut cluster, leader, new);
-        cluster.run_for(Duration::from_micros(700 * seed));
+        cluster.run_for(Duration::from_millis(seed));
         cluster.crash(new);
         // The newcomer's acknowledgement may be under way: without it, the newcomer might as well have died a moment
         // later.

@@ -21,5 +21,6 @@ mod replacing;
 mod resigning;
 mod scenarios;
 mod slow_disks;
+mod slow_votes;
 mod storm;
 mod watch;
