@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use super::raw::Identity;
 use super::term::Term;
-use super::{Election, Role, Context};
+use super::{Context, Election, Role};
 
 /// The voters that voted for this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
