@@ -150,7 +150,8 @@ fn a_message_to_a_member_that_is_gone_is_refused_at_once() {
     net.kill(1);
     net.run_until(Duration::from_secs(20), "it is down", |net| net.status(0, "n1") == Some(Status::Down));
     send(&mut net, 0, "n1", b"x");
-    assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::NoLink { id: id("n1") })]);
+    let refused = CommandError::NotLive { id: id("n1"), status: Status::Down };
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(refused)]);
 }
 
 #[test]
