@@ -321,7 +321,8 @@ fn a_leader_whose_data_directory_is_taken_away_stands_aside_and_stores_nothing_w
 fn where_nobody_is_elected_everything_says_so() {
     let a = Agent::start("a", &[], &[]);
     let nobody = json!({
-        "leader": null, "term": 0, "is_me": false, "mode": "none", "state": "disabled", "lease_remaining_ms": null
+        "leader": null, "term": 0, "is_me": false, "mode": "none", "state": "disabled", "lease_remaining_ms": null,
+        "contends": null
     });
     assert_eq!(body(&a.get("/v1/leader")), nobody);
     assert_eq!(body(&a.get("/v1/view")), json!({"term": null, "number": null, "members": null}));

@@ -73,6 +73,8 @@ impl Bench {
         bench.database = database;
         let change = Change::between(None, &record("me", 1, 1, Status::Up), None).next().expect("it came");
         bench.task.parts.shared.publish(&change, SystemTime::now());
+        // A newcomer among others would listen first.
+        bench.task.parts.shared.note_beginning(true);
         bench.task.look_at_status();
         bench.turns();
         bench
