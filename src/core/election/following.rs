@@ -70,6 +70,8 @@ impl Election {
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
             return;
         }
+        // It had its time to lead, and leads: whoever it names as its successor is not to wait for the rest of that.
+        self.elected = None;
         self.obey(context, leader, term, lease);
         if let Some(claim) = renewal.claim {
             let sent = context.now - Duration::from_millis(claim.age_ms);
