@@ -105,7 +105,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         source,
     })?;
 
-    // What the one way of leading knows bounds the other from below, where the mode was changed.
+    // Where the mode was changed, terms of the one way of leading bound those of the other from below.
     let floor = led_by_lease(&config).await?;
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     let led_by_voters = memory.highest_term;

@@ -32,7 +32,7 @@ pub(crate) const KEYWORDS: [(&str, &str); 19] = [
     ("keepalives_count", ""),
 ];
 
-/// What is written for the characters that end a password.
+/// The codes for the characters that end a password.
 const ESCAPES: &str = "in a user or password, / @ : ? # & are written as %2F %40 %3A %3F %23 %26";
 
 /// The parts of an address of a server, as they were written: `[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`.

@@ -58,7 +58,7 @@ pub use figures::LeaseFigures;
 pub use handle::{Lease, LeaseError};
 pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
 
-/// What to do where nodes of one cluster lead in different ways.
+/// The advice to an operator of a cluster whose nodes lead in different ways.
 pub(super) const ONE_MODE: &str =
     "set the same mode on all nodes: stop all agents, then start them with it, with their data directories";
 /// Such nodes are told of at most so often.

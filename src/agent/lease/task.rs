@@ -191,7 +191,7 @@ impl Task {
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
-            // What was said to the joiner comes first.
+            // Words that came while this node joined are heard first.
             while let Ok(heard) = self.parts.doors.words.try_recv() {
                 self.hear(&heard);
             }

@@ -64,8 +64,8 @@
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
 //! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
 //! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `TrustsTheRowsName` | `apart` alone |
-//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ForgetsOthersTerms` | `directed` alone |
-//! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `directed` alone |
+//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ForgetsOthersTerms` | `newcomers` alone |
+//! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `beside_voters` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
 //!
@@ -315,7 +315,7 @@ impl Contender {
     }
 
     /// Takes the report that somebody leads in another way than by this lease: until then this node does not begin to lead.
-    /// What it leads already stays.
+    /// A lease that it leads already stays its own.
     pub fn led_elsewhere(&mut self, now: Time, lease: &LeaseName, until: Time) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {

@@ -23,7 +23,7 @@ use crate::core::wire::LeaseUpdate;
 use crate::lease::store::StoreError;
 use crate::lease::{Answer, ContenderAlarm, LeaseName, Round};
 
-/// The same alarm, or the same trouble with the database, is told at most so often.
+/// The least time between two reports of the same alarm, or of the same trouble with the database.
 pub(super) const TOLD_AGAIN_AFTER: Duration = OTHER_MODE_TOLD_AGAIN_AFTER;
 /// Within this time after word of a new leader all look who it is.
 pub(super) const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ impl Task {
                 let by = if word.kind == LeaseUpdate::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
                 if known.is_some_and(|(term, _)| term < word.term) {
-                    // Who leads is in the database; not everybody looks there in the same moment.
+                    // The database knows the leader; nodes do not all look there in the same moment.
                     let spread = (self.parts.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
                     let part = SysRng.try_next_u32().unwrap_or_default();
                     let by = now + spread.mul_f64(f64::from(part) / f64::from(u32::MAX));

@@ -67,7 +67,7 @@ impl Bench {
         Self { task, ends, database: Database::new(), told, _driver: driver, lines }
     }
 
-    /// The same of a member, which has asked its database once.
+    /// Returns the task of a member, which has asked its database once.
     async fn member(terms: BTreeMap<LeaseName, u64>, database: Database) -> Self {
         let mut bench = Self::joining(terms).await;
         bench.database = database;
@@ -114,7 +114,7 @@ impl Bench {
         self.task.brought(Brought::Round(Ok(answer)));
     }
 
-    /// What was told to other agents since this was asked last.
+    /// Returns the words that were told to other agents since the last call.
     fn words(&mut self) -> Vec<LeaseUpdate> {
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
         told.filter_map(|request| if let Request::TellLease(word) = request { Some(word) } else { None }).collect()

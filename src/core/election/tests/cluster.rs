@@ -437,7 +437,7 @@ impl Cluster {
                 self.with(node, |election, context| election.receive(context, &from, word));
             }
             Happening::Stored { .. } if place.is_disk_full => {
-                // What is tried again is the newest.
+                // The newest ballot is the one that is tried again.
                 let version = place.writing.last().expect("it is being written").version;
                 self.later(self.now + WRITE_RETRY, Happening::Stored { node, life: life.unwrap_or(0), version });
                 self.with(node, Election::store_failed);

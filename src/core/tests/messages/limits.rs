@@ -13,7 +13,7 @@ fn told(net: &mut Net, from: usize, to: usize) -> Vec<Message> {
     between.flat_map(|(_, _, bytes)| Packet::decode(&bytes).expect("decodes").messages).collect()
 }
 
-/// How many messages a node asks for in these.
+/// Returns the number of messages that a node asks for in these packets.
 fn wanted(messages: &[Message]) -> u64 {
     let of = |message: &Message| match message {
         Message::WantBroadcasts(spans) => spans.iter().map(|span| span.last - span.first + 1).sum(),

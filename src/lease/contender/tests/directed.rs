@@ -37,8 +37,8 @@ pub(super) fn alone(timing: ContenderTiming) -> Contender {
     alone_above(timing, 0)
 }
 
-/// The same, where voters gave terms up to this one.
-fn alone_above(timing: ContenderTiming, floor: u64) -> Contender {
+/// Returns a contender that is asked by hand, where voters gave terms up to this one.
+pub(super) fn alone_above(timing: ContenderTiming, floor: u64) -> Contender {
     let init = ContenderInit {
         node: name(0),
         rpc_address: None,
@@ -98,59 +98,6 @@ fn a_lease_that_somebody_waits_for_is_asked_about_at_once_and_a_claim_is_worth_n
     let answer = database.execute(SECOND, &renewal).expect("it takes writes");
     contender.answered(now, &answer);
     assert_eq!(own_claim(&contender), Some((1, now + LEASE * 98 / 100)));
-}
-
-/// Returns the term in which a lease of an empty database is led where voters led up to term 6, and the alarms raised.
-fn first_term_after_voters(flaw: Option<Flaw>) -> (u64, usize) {
-    let (mut contender, mut database) = (alone_above(usual(), 6), Database::new());
-    if let Some(flaw) = flaw {
-        contender.plant(flaw);
-    }
-    let round = contender.begin(Time::ORIGIN).expect("due");
-    let answer = database.execute(Duration::ZERO, &round).expect("it takes writes");
-    contender.answered(Time::ORIGIN, &answer);
-    let (term, _) = own_claim(&contender).expect("nobody is waited for");
-    let alarms = outputs(&mut contender).iter().filter(|output| matches!(output, Output::Alarm(_))).count();
-    (term, alarms)
-}
-
-#[test]
-fn a_lease_is_taken_above_the_terms_that_voters_gave_and_nobody_is_waited_for() {
-    assert_eq!(first_term_after_voters(None), (7, 0));
-    assert_eq!(first_term_after_voters(Some(Flaw::TermOfStoreAlone)).0, 1, "planted");
-}
-
-/// Returns true if a lease is taken although somebody leads by voters.
-fn takes_beside_voters(flaw: Option<Flaw>) -> bool {
-    let (mut contender, lease, until) = (alone(usual()), LeaseName::default(), Time::ORIGIN + SECOND * 3);
-    if let Some(flaw) = flaw {
-        contender.plant(flaw);
-    }
-    contender.led_elsewhere(Time::ORIGIN, &lease, until);
-    contender.led_elsewhere(Time::ORIGIN, &lease, until - SECOND);
-    let round = contender.begin(Time::ORIGIN).expect("the liveness row is written");
-    matches!(round.steps[0].request, StepRequest::Acquire { .. })
-}
-
-#[test]
-fn nobody_begins_to_lead_while_a_leader_by_voters_is_heard_and_who_leads_goes_on() {
-    assert!(!takes_beside_voters(None));
-    assert!(takes_beside_voters(Some(Flaw::LeadsBesideVoters)), "planted");
-    let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
-    let until = Time::ORIGIN + SECOND;
-    contender.led_elsewhere(Time::ORIGIN, &lease, until);
-    let round = contender.begin(Time::ORIGIN).expect("due");
-    let answer = database.execute(Duration::ZERO, &round).expect("it takes writes");
-    contender.answered(Time::ORIGIN, &answer);
-    let next = contender.next_deadline().expect("there is a next round");
-    assert!(next <= until.max(Time::ORIGIN + RENEWAL), "{next:?}");
-    let round = contender.begin(next.max(until)).expect("due");
-    assert!(matches!(round.steps[0].request, StepRequest::Acquire { .. }), "it is heard no more");
-    let answer = database.execute(SECOND, &round).expect("it takes writes");
-    contender.answered(next.max(until), &answer);
-    assert!(own_claim(&contender).is_some());
-    contender.led_elsewhere(next.max(until), &lease, until + SECOND * 9);
-    assert!(own_claim(&contender).is_some(), "what is led already is not given up");
 }
 
 #[test]
@@ -605,134 +552,4 @@ fn an_own_row_that_was_expired_by_hand_is_not_called_another_agents() {
         }
         database.step_forward(LEASE * 2);
     }
-}
-
-/// Has a newcomer come to a database that was emptied, and hear of term 5 a while later; returns the terms in which it led
-/// at once, and at the end.
-fn arrives_at_an_empty_database(flaw: Option<Flaw>, is_among_others: bool) -> (Option<u64>, Option<u64>) {
-    let mut contender = alone(usual());
-    if let Some(flaw) = flaw {
-        contender.plant(flaw);
-    }
-    if is_among_others {
-        contender.arrive(Time::ORIGIN);
-    }
-    let mut database = Database::new();
-    let mut led = Vec::new();
-    for tenth in 0..10 * (LEASE * 3).as_secs() {
-        let clock = SECOND * tenth as u32 / 10;
-        let now = Time::ORIGIN + clock;
-        if tenth == 10 {
-            contender.heard(now, &LeaseName::default(), &name(0), 5, false);
-        }
-        contender.tick(now);
-        if let Some(round) = contender.begin(now) {
-            contender.answered(now, &database.execute(clock, &round).expect("it takes writes"));
-        }
-        led.extend(own_claim(&contender).map(|(term, _)| (tenth, term)));
-    }
-    let at_once = led.first().filter(|(tenth, _)| *tenth < 10).map(|(_, term)| *term);
-    (at_once, led.last().map(|(_, term)| *term))
-}
-
-#[test]
-fn a_newcomer_listens_to_the_members_before_it_begins_at_the_first_term() {
-    assert_eq!(arrives_at_an_empty_database(None, true), (None, Some(6)));
-    assert_eq!(arrives_at_an_empty_database(None, false).0, Some(1), "alone, there is nobody to listen to");
-}
-
-#[test]
-fn planted_newcomer_that_does_not_listen_is_caught() {
-    assert_eq!(arrives_at_an_empty_database(Some(Flaw::DeafOnArrival), true).0, Some(1));
-}
-
-#[test]
-fn a_newcomer_that_hears_nothing_leads_after_a_renewal_interval_and_takes_a_known_lease_at_once() {
-    let (mut contender, mut database) = (alone(usual()), Database::new());
-    contender.arrive(Time::ORIGIN);
-    let look = |contender: &mut Contender, database: &mut Database, now: Time| {
-        contender.tick(now);
-        let round = contender.begin(now).expect("due");
-        contender.answered(now, &database.execute(now.since(Time::ORIGIN), &round).expect("it takes writes"));
-    };
-    look(&mut contender, &mut database, Time::ORIGIN);
-    let mut now = Time::ORIGIN;
-    while own_claim(&contender).is_none() {
-        now = contender.next_deadline().expect("it goes on");
-        look(&mut contender, &mut database, now);
-    }
-    let waited = now.since(Time::ORIGIN);
-    assert!(waited >= RENEWAL && waited <= RENEWAL + SECOND / 10, "{waited:?}");
-    // Another newcomer, after that one has given the lease up.
-    contender.resign(now, &LeaseName::default());
-    while let Some(output) = contender.poll() {
-        if let Output::AwaitWork { lease, term } = output {
-            contender.work_ended(now, &lease, term);
-        }
-    }
-    look(&mut contender, &mut database, now);
-    let mut later = alone(usual());
-    later.arrive(now);
-    look(&mut later, &mut database, now);
-    let now = later.next_deadline().expect("it goes on");
-    look(&mut later, &mut database, now);
-    assert_eq!(own_claim(&later).map(|(term, _)| term), Some(2), "the row of the term says that it is free");
-}
-
-/// Hears of a lease that it does not contend for, contends for it then, and returns the term in which it leads.
-fn leads_what_it_heard_of(flaw: Option<Flaw>) -> u64 {
-    let (mut contender, mut database) = (alone(usual()), Database::new());
-    if let Some(flaw) = flaw {
-        contender.plant(flaw);
-    }
-    let billing = LeaseName::new("billing").expect("a name");
-    contender.heard(Time::ORIGIN, &billing, &name(1), 7, false);
-    contender.add_lease(Time::ORIGIN, billing.clone()).expect("there is room");
-    for second in 0..60 {
-        let now = Time::ORIGIN + SECOND * second;
-        contender.tick(now);
-        if let Some(round) = contender.begin(now) {
-            contender.answered(now, &database.execute(SECOND * second, &round).expect("it takes writes"));
-        }
-    }
-    let claim = contender.claims().find(|claim| claim.lease == billing).expect("it is contended for");
-    assert!(claim.is_me);
-    claim.term
-}
-
-#[test]
-fn a_term_that_is_heard_of_counts_for_a_lease_that_is_contended_for_later() {
-    assert_eq!(leads_what_it_heard_of(None), 8);
-    assert_eq!(leads_what_it_heard_of(Some(Flaw::ForgetsOthersTerms)), 1, "the planted bug is caught");
-}
-
-#[test]
-fn a_leader_that_a_doubtful_member_contradicts_proves_its_claim_at_once_and_raises_the_alarm_within_bounds() {
-    let (mut contender, mut database) = (alone(usual()), Database::new());
-    let lease = LeaseName::default();
-    let look = |contender: &mut Contender, database: &mut Database, now: Time| {
-        let round = contender.begin(now)?;
-        contender.answered(now, &database.execute(now.since(Time::ORIGIN), &round).expect("it takes writes"));
-        Some(round.steps[0].request.clone())
-    };
-    contender.doubted(Time::ORIGIN, &lease, &name(1), 9);
-    look(&mut contender, &mut database, Time::ORIGIN);
-    assert_eq!(own_claim(&contender).map(|(term, _)| term), Some(1), "whoever does not lead is not concerned");
-    assert!(!outputs(&mut contender).iter().any(|output| matches!(output, Output::Alarm(_))));
-    let (mut rounds, mut alarms) = (0, 0);
-    for tick in 0..500_u32 {
-        let now = Time::ORIGIN + RENEWAL * tick / 500;
-        contender.doubted(now, &lease, &name(1), 9);
-        rounds += u32::from(matches!(look(&mut contender, &mut database, now), Some(StepRequest::Renew { .. })));
-        let is_alarm = |output: &&Output| matches!(output, Output::Alarm(ContenderAlarm::OtherDatabase { .. }));
-        alarms += outputs(&mut contender).iter().filter(is_alarm).count();
-    }
-    assert_eq!((rounds, alarms), (4, 4));
-    assert_eq!(own_claim(&contender).map(|(term, _)| term), Some(1), "a word does not depose it");
-    // The database does.
-    database.replace();
-    let now = Time::ORIGIN + RENEWAL;
-    contender.doubted(now, &lease, &name(1), 9);
-    look(&mut contender, &mut database, now);
-    assert_eq!(own_claim(&contender), None);
 }

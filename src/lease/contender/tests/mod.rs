@@ -1,10 +1,12 @@
 //! The contender in virtual time, before a modelled database.
 
 mod apart;
+mod beside_voters;
 mod chaos;
 mod directed;
 mod hostile;
 mod model;
+mod newcomers;
 mod told;
 mod watch;
 mod world;
