@@ -139,8 +139,13 @@ impl Core {
             .take(most)
             .collect();
         let Some(last) = spans.last() else { return false };
-        self.messaging.repair.turn = last.run;
-        packet.push(&Message::HaveBroadcasts(spans))
+        let turn = last.run;
+        let is_told = packet.push(&Message::HaveBroadcasts(spans));
+        if is_told {
+            // A packet without room costs nobody its turn.
+            self.messaging.repair.turn = turn;
+        }
+        is_told
     }
 
     /// A member holds these.

@@ -3,7 +3,8 @@
 use super::letters::hand_in;
 use super::*;
 use crate::core::limits::{
-    MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED, MAX_WANTS,
+    MAX_CARRIED_SPANS, MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED,
+    MAX_WANTS, REPAIR_AFTER,
 };
 
 /// The messages in packets that one node sent to another since packets are kept.
@@ -243,21 +244,26 @@ fn what_one_member_fetches_has_an_allowance() {
     assert!(net.nodes[0].core.counters().dropped(DropReason::RateLimited) > 0);
 }
 
-#[test]
-fn of_many_origins_each_has_its_turn_to_be_told_of() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let origins = 0x10_0000..0x10_0050;
-    for run in origins.clone() {
-        let at = (run - origins.start) as usize;
+/// Has node 0 hear one broadcast of each of so many members, and returns their runs.
+fn know_broadcasts_of(net: &mut Net, members: usize) -> BTreeSet<u64> {
+    let runs: BTreeSet<u64> = (0x10_0000..).take(members).collect();
+    for (at, run) in runs.iter().enumerate() {
         let mut record = crate::core::member::tests::record(&format!("m{at}"), 5, Status::Up);
-        (record.run, record.address) = (Run(run), address(1_000 + at));
-        forge(&mut net, 1, 0, &[Message::Update(crate::core::wire::Update { note: None, record })]);
+        (record.run, record.address) = (Run(*run), address(1_000 + at));
+        forge(net, 1, 0, &[Message::Update(crate::core::wire::Update { note: None, record })]);
     }
     // News of members go first.
     net.run(Duration::from_secs(5));
-    for run in origins.clone() {
-        forge(&mut net, 1, 0, &[broadcast(Run(run), 1, Duration::ZERO)]);
+    for run in &runs {
+        forge(net, 1, 0, &[broadcast(Run(*run), 1, Duration::ZERO)]);
     }
+    runs
+}
+
+#[test]
+fn of_many_origins_each_has_its_turn_to_be_told_of() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let origins = know_broadcasts_of(&mut net, 0x50);
     net.sent = Some(Vec::new());
     net.run(Duration::from_secs(4));
     let sent = net.sent.take().unwrap_or_default().into_iter().filter(|(from, ..)| *from == address(0));
@@ -267,7 +273,32 @@ fn of_many_origins_each_has_its_turn_to_be_told_of() {
             runs.extend(spans.iter().map(|span| span.run.0));
         }
     }
-    assert_eq!(runs, origins.collect());
+    assert_eq!(runs, origins);
+}
+
+#[test]
+fn a_packet_without_room_costs_no_origin_its_turn() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let origins = know_broadcasts_of(&mut net, 2 * MAX_CARRIED_SPANS);
+    net.run(REPAIR_AFTER);
+    let core = &mut net.nodes[0].core;
+    let slot = core.view.live()[0];
+    let mut runs = BTreeSet::new();
+    for _ in 0..2 {
+        let mut full = core.packet_to(slot);
+        while full.push(&Message::WantBroadcasts(vec![Span { run: Run(u64::MAX), first: 1, last: 1 }])) {}
+        let length = full.len();
+        core.push_held_broadcasts(&mut full);
+        assert_eq!(full.len(), length, "there was room");
+        let mut packet = core.packet_to(slot);
+        core.push_held_broadcasts(&mut packet);
+        for message in Packet::decode(&packet.finish()).expect("decodes").messages {
+            if let Message::HaveBroadcasts(spans) = message {
+                runs.extend(spans.iter().map(|span| span.run.0));
+            }
+        }
+    }
+    assert_eq!(runs, origins, "two packets with room tell of all");
 }
 
 #[test]
