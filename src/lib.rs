@@ -51,7 +51,8 @@
 //! # Features
 //!
 //! `agent` (default) brings the command line, the HTTP interface and configuration files, and both databases that leases may be
-//! kept in, which are `sqlite` and `postgres` by themselves. A library user with `default-features = false` gets none of clap,
+//! kept in, which are `sqlite` and `postgres` by themselves. `metrics` alone brings `Agent::collector`, for a registry of
+//! `prometheus-client`; `Agent::telemetry` needs no feature. A library user with `default-features = false` gets none of clap,
 //! axum, toml or a database.
 //!
 //! # What semantic versioning covers
@@ -90,6 +91,8 @@ mod journal;
 pub mod json;
 pub mod lease;
 mod member;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod sim;
 mod store;
 mod text;

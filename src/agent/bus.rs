@@ -54,6 +54,46 @@ struct Ring {
     /// One per subscription that waits right now.
     wakers: BTreeMap<u64, Waker>,
     subscriptions: u64,
+    /// The number of events by kind, in the order of [`EventKind::NAMES`].
+    told: [u64; EventKind::NAMES.len()],
+    /// The subscriptions there are, and the events that they missed, by reader.
+    readers: [Readers; Reader::ALL.len()],
+}
+
+/// The subscriptions of one kind of reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Readers {
+    /// The number of subscriptions there are.
+    pub open: usize,
+    /// The number of events that subscriptions missed because they were too slow.
+    pub missed: u64,
+}
+
+/// The kinds of readers of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reader {
+    /// A program in this process.
+    Program,
+    /// An event stream of the HTTP interface.
+    Http,
+    /// The event handlers of the configuration.
+    Handler,
+}
+
+impl Reader {
+    /// All kinds.
+    pub const ALL: [Reader; 3] = [Reader::Program, Reader::Http, Reader::Handler];
+
+    /// Returns the kind's name as a metric label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reader::Program => "program",
+            Reader::Http => "http",
+            Reader::Handler => "handler",
+        }
+    }
 }
 
 /// What is at a position.
@@ -129,6 +169,9 @@ impl Bus {
         let mut ring = self.ring();
         let kind = kind();
         ring.last += 1;
+        if let Some(place) = EventKind::NAMES.iter().position(|name| *name == kind.name()) {
+            ring.told[place] += 1;
+        }
         let event = Arc::new(Event { sequence: ring.last, at, kind });
         // The forgotten one is freed after the lock.
         let forgotten = if ring.events.len() == KEPT_EVENTS { ring.events.pop_front() } else { None };
@@ -152,6 +195,29 @@ impl Bus {
     /// The number of the newest event.
     pub(crate) fn last(&self) -> u64 {
         self.ring().last
+    }
+
+    /// The numbers of events by kind, in the order of [`EventKind::NAMES`].
+    pub(super) fn told(&self) -> [u64; EventKind::NAMES.len()] {
+        self.ring().told
+    }
+
+    /// The subscriptions by reader, in the order of [`Reader::ALL`].
+    pub(super) fn readers(&self) -> [Readers; Reader::ALL.len()] {
+        self.ring().readers
+    }
+
+    /// A subscription is read by another kind of reader from now on.
+    #[cfg(feature = "agent")]
+    pub(super) fn hand_over(&self, from: Reader, to: Reader) {
+        let mut ring = self.ring();
+        ring.readers[from as usize].open -= 1;
+        ring.readers[to as usize].open += 1;
+    }
+
+    /// A subscription missed so many events.
+    pub(super) fn missed(&self, reader: Reader, events: u64) {
+        self.ring().readers[reader as usize].missed += events;
     }
 
     /// A subscription to everything after now.
@@ -183,6 +249,7 @@ impl Bus {
 
     fn subscription(self: &Arc<Self>, ring: &mut Ring, next: u64) -> Subscription {
         ring.subscriptions += 1;
+        ring.readers[Reader::Program as usize].open += 1;
         Subscription::new(Arc::clone(self), ring.subscriptions, next)
     }
 
@@ -226,8 +293,11 @@ impl Bus {
     }
 
     /// A subscription is gone.
-    pub(super) fn forget(&self, subscription: u64) {
-        let waker = self.ring().wakers.remove(&subscription);
+    pub(super) fn forget(&self, subscription: u64, reader: Reader) {
+        let mut ring = self.ring();
+        ring.readers[reader as usize].open -= 1;
+        let waker = ring.wakers.remove(&subscription);
+        drop(ring);
         drop(waker);
     }
 }

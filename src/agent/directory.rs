@@ -11,12 +11,13 @@
 //! Must not know: the core, sockets, subscribers.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
 use super::agreement::Agreement;
 use super::clock::Clock;
+use super::telemetry::Peer;
 use super::translate::event_kind;
 use crate::core::{Change, ChangeKind, DetectionMethod, NodeId, Record, Status, Time};
 use crate::event::EventKind;
@@ -46,12 +47,25 @@ struct Entry {
     rtt: AtomicU32,
     /// Of its view, in its last packet.
     fingerprint: AtomicU64,
+    /// True if this node observed it at its last packet.
+    is_observed: AtomicBool,
+}
+
+/// The news in a member's packet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sign {
+    /// The smoothed round-trip time, if it was ever measured.
+    pub(crate) rtt: Option<Duration>,
+    /// The fingerprint of the member's view.
+    pub(crate) fingerprint: Option<u64>,
+    /// True if this node observes the member.
+    pub(crate) is_observed: bool,
 }
 
 impl Entry {
     fn new(record: Arc<Record>, method: Option<DetectionMethod>, since: SystemTime) -> Self {
-        let (heard, rtt, fingerprint) = Default::default();
-        Self { record, method, since, heard, rtt, fingerprint }
+        let (heard, rtt, fingerprint, is_observed) = Default::default();
+        Self { record, method, since, heard, rtt, fingerprint, is_observed }
     }
 
     fn member(&self, me: &NodeId, now: Time) -> Member {
@@ -71,6 +85,7 @@ impl Entry {
             next.heard.store(self.heard.load(Ordering::Relaxed), Ordering::Relaxed);
             next.rtt.store(self.rtt.load(Ordering::Relaxed), Ordering::Relaxed);
             next.fingerprint.store(self.fingerprint.load(Ordering::Relaxed), Ordering::Relaxed);
+            next.is_observed.store(self.is_observed.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         next
     }
@@ -126,12 +141,30 @@ impl Directory {
         agreement
     }
 
-    /// A packet of this member was a sign of life, and carried the fingerprint of its view.
-    pub(crate) fn heard(&self, id: &NodeId, now: Time, rtt: Option<Duration>, fingerprint: Option<u64>) {
+    /// Returns what this node measures of each other live member that it has heard, sorted by name.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
+        let now = self.clock.now();
+        let others = entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live());
+        let peer = |entry: &Arc<Entry>| {
+            let member = entry.member(&self.me, now);
+            Some(Peer {
+                heartbeat_age: member.last_heard?,
+                round_trip: member.rtt,
+                is_observed: entry.is_observed.load(Ordering::Relaxed),
+                id: member.id,
+            })
+        };
+        others.filter_map(peer).collect()
+    }
+
+    /// A packet of this member was a sign of life.
+    pub(crate) fn heard(&self, id: &NodeId, now: Time, sign: Sign) {
         if let Some(entry) = self.entries().get(id) {
             entry.heard.store(now.as_nanos(), Ordering::Relaxed);
-            entry.fingerprint.store(fingerprint.unwrap_or_default(), Ordering::Relaxed);
-            if let Some(rtt) = rtt {
+            entry.fingerprint.store(sign.fingerprint.unwrap_or_default(), Ordering::Relaxed);
+            entry.is_observed.store(sign.is_observed, Ordering::Relaxed);
+            if let Some(rtt) = sign.rtt {
                 let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
                 entry.rtt.store(micros, Ordering::Relaxed);
             }
@@ -237,7 +270,10 @@ pub(super) mod tests {
         directory.apply(&changes(None, &first)[0], at(1));
         let listed = || directory.member(&name("a")).expect("listed");
         assert_eq!((listed().last_heard, listed().rtt), (None, None));
-        directory.heard(&name("a"), directory.clock.now(), Some(Duration::from_millis(3)), None);
+        let sign = Sign { rtt: Some(Duration::from_millis(3)), is_observed: true, ..Sign::default() };
+        directory.heard(&name("a"), directory.clock.now(), sign);
+        let peers = directory.peers();
+        assert_eq!((peers.len(), peers[0].round_trip, peers[0].is_observed), (1, listed().rtt, true));
         assert!(listed().last_heard.is_some_and(|age| age < Duration::from_secs(60)));
         assert_eq!(listed().rtt, Some(Duration::from_millis(3)));
         for change in changes(Some(&first), &record("a", 2, 2, Status::Up)) {
@@ -256,7 +292,7 @@ pub(super) mod tests {
 
         let then = directory.clock.now() - Duration::from_secs(1);
         for (id, fingerprint) in [("a", 7), ("b", 8), ("c", 7), ("d", 9)] {
-            directory.heard(&name(id), then, None, Some(fingerprint));
+            directory.heard(&name(id), then, Sign { fingerprint: Some(fingerprint), ..Sign::default() });
         }
         let agreement = directory.agreement(7, Duration::from_secs(60));
         let groups: Vec<_> = agreement.groups.iter().map(|group| (group.fingerprint, group.count)).collect();

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use super::{Agent, Agreement, Inner};
+use super::{Agent, Agreement, Inner, Reader, Readers};
 use crate::core::{Counters, NodeId, Profile, Settings};
+use crate::event::EventKind;
 use crate::member::Member;
 
 /// Figures about this node and its view.
@@ -30,6 +31,14 @@ pub struct Info {
     pub uptime: Duration,
     /// The number of the newest event.
     pub last_event: u64,
+    /// The number of events by kind, in the order of [`EventKind::NAMES`].
+    pub events: [u64; EventKind::NAMES.len()],
+    /// The readers of events by kind, in the order of [`Reader::ALL`].
+    pub event_readers: [Readers; Reader::ALL.len()],
+    /// The requests of handles that wait for the driver.
+    pub queued_requests: usize,
+    /// The log lines that wait for the tracing subscriber.
+    pub queued_log_lines: usize,
     /// The counters of the core.
     pub counters: Counters,
     /// Evidence against this node's own observation, 0 for none to 7; one more is the factor by which it stretches the
@@ -97,6 +106,10 @@ impl Agent {
             members: shared.directory().by_status(),
             uptime: shared.clock.elapsed(),
             last_event: shared.bus.last(),
+            events: shared.bus.told(),
+            event_readers: shared.bus.readers(),
+            queued_requests: self.inner.requests.max_capacity() - self.inner.requests.capacity(),
+            queued_log_lines: shared.journal.queued(),
             counters: figures.counters,
             health_score: figures.health_score,
             degraded_links: figures.degraded_links,

@@ -37,12 +37,15 @@ mod messages;
 mod shared;
 mod start;
 mod subscription;
+mod telemetry;
 mod translate;
 #[cfg(feature = "agent")]
 mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -57,7 +60,7 @@ use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::agreement::{Agreement, SameView};
-pub use self::bus::{KEPT_EVENTS, Snapshot};
+pub use self::bus::{KEPT_EVENTS, Reader, Readers, Snapshot};
 #[cfg(feature = "agent")]
 pub(crate) use self::clock::Clock;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
@@ -78,6 +81,7 @@ pub use self::messages::{
 #[cfg(feature = "agent")]
 pub(crate) use self::messages::{Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
+pub use self::telemetry::{Peer, Telemetry};
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};
 pub use crate::core::LeadershipState;
@@ -132,6 +136,19 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct Agent {
     inner: Arc<Inner>,
+}
+
+/// A handle that does not keep the agent running.
+#[cfg(feature = "metrics")]
+#[derive(Debug, Clone)]
+pub(crate) struct WeakAgent(Weak<Inner>);
+
+#[cfg(feature = "metrics")]
+impl WeakAgent {
+    /// Returns a handle, if the agent has one yet.
+    pub(crate) fn upgrade(&self) -> Option<Agent> {
+        self.0.upgrade().map(|inner| Agent { inner })
+    }
 }
 
 #[derive(Debug)]
@@ -211,6 +228,12 @@ impl Agent {
     /// may be given work. Never asks the driver.
     pub fn members(&self) -> Vec<Member> {
         self.inner.shared.directory().members()
+    }
+
+    /// Returns a handle that does not keep the agent running.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn downgrade(&self) -> WeakAgent {
+        WeakAgent(Arc::downgrade(&self.inner))
     }
 
     /// Returns this process's run.

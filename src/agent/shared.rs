@@ -26,7 +26,7 @@ use super::messages::Mailroom;
 #[cfg(feature = "agent")]
 use super::messages::Outbox;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
-use crate::core::{self, Change, Counters, NodeId, Status};
+use crate::core::{self, Change, Counters, NodeId, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
 use crate::transport::links::LinkCounters;
@@ -47,6 +47,8 @@ pub(super) struct Figures {
     pub(super) unreachable: usize,
     /// Members say that nothing answers at the address that this node advertises.
     pub(super) is_misplaced: bool,
+    /// The last sign of life of the observed member that has been silent for longest.
+    pub(super) oldest_sign: Option<Time>,
     /// Leaders elected, as this node saw it.
     pub(super) leaders_elected: u64,
     pub(super) voter_aside: bool,

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use super::bus::{Bus, Position, Snapshot};
+use super::bus::{Bus, Position, Reader, Snapshot};
 use crate::core::NodeId;
 use crate::event::{Event, EventKind};
 use crate::lease::LeaseName;
@@ -50,11 +50,21 @@ pub struct Subscription {
     /// The number of the next event to look at.
     next: u64,
     filter: Filter,
+    reader: Reader,
 }
 
 impl Subscription {
     pub(super) fn new(bus: Arc<Bus>, id: u64, next: u64) -> Self {
-        Self { bus, id, next, filter: Filter::default() }
+        Self { bus, id, next, filter: Filter::default(), reader: Reader::Program }
+    }
+
+    /// Counts this subscription as one of another kind of reader.
+    #[cfg(feature = "agent")]
+    #[must_use]
+    pub(crate) fn read_by(mut self, reader: Reader) -> Self {
+        self.bus.hand_over(self.reader, reader);
+        self.reader = reader;
+        self
     }
 
     /// The same subscription, restricted.
@@ -105,6 +115,7 @@ impl Subscription {
                 }
                 Position::Gone { missed, oldest } => {
                     self.next = oldest;
+                    self.bus.missed(self.reader, missed);
                     return Err(RecvError::Lagged { missed });
                 }
                 Position::Future => return Ok(None),
@@ -128,7 +139,7 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.bus.forget(self.id);
+        self.bus.forget(self.id, self.reader);
     }
 }
 

@@ -1,6 +1,11 @@
 //! The counters of the core: traffic, and everything it refused, by reason.
 
+mod histogram;
+
 use std::time::Duration;
+
+pub use self::histogram::Histogram;
+use crate::core::member::DetectionMethod;
 
 /// The reason why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,7 +157,13 @@ pub struct Counters {
     /// Pauses of this process.
     pub pauses: u64,
     /// The lateness of this node's own ticks.
-    pub tick_lateness: TickLateness,
+    pub tick_lateness: Histogram,
+    /// The round trips of this node's packets, by the members' echoes: at most one for each packet that this node sent,
+    /// and none by an echo that was held for long.
+    pub round_trips: Histogram,
+    /// The age that the last sign of life of an observed member had reached when the next one came.
+    pub heartbeat_ages: Histogram,
+    detection_latency: [Histogram; Self::TIMED_METHODS.len()],
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -183,6 +194,23 @@ pub struct MessageCounters {
 }
 
 impl Counters {
+    /// The methods by which a death is found out after a silence.
+    pub const TIMED_METHODS: [DetectionMethod; 3] =
+        [DetectionMethod::HeartbeatTimeout, DetectionMethod::ConnectionLost, DetectionMethod::NetworkPartition];
+
+    /// Counts a member that was found Down by this method, so long after its last sign of life.
+    pub(crate) fn detected(&mut self, method: DetectionMethod, latency: Duration) {
+        if let Some(place) = Self::TIMED_METHODS.iter().position(|timed| *timed == method) {
+            self.detection_latency[place].observe(latency);
+        }
+    }
+
+    /// Returns the times from the last sign of life of a member to its being held as Down here, whoever found it out, for
+    /// each method.
+    pub fn detection_latency(&self) -> impl Iterator<Item = (DetectionMethod, &Histogram)> {
+        Self::TIMED_METHODS.into_iter().zip(&self.detection_latency)
+    }
+
     /// Counts one drop.
     pub(crate) fn drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
@@ -191,58 +219,5 @@ impl Counters {
     /// Returns the number of drops for this reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
-    }
-}
-
-/// The lateness of this node's own ticks, as a histogram.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TickLateness {
-    counts: [u64; Self::BOUNDS.len() + 1],
-    /// The sum of all lateness.
-    pub sum: Duration,
-    /// The greatest lateness of all.
-    pub max: Duration,
-}
-
-impl TickLateness {
-    /// Upper bounds of the buckets, inclusive; there is one more bucket for all ticks above.
-    pub const BOUNDS: [Duration; 10] = [
-        Duration::from_millis(1),
-        Duration::from_millis(2),
-        Duration::from_millis(5),
-        Duration::from_millis(10),
-        Duration::from_millis(25),
-        Duration::from_millis(50),
-        Duration::from_millis(100),
-        Duration::from_millis(250),
-        Duration::from_secs(1),
-        Duration::from_secs(5),
-    ];
-
-    pub(super) fn observe(&mut self, late: Duration) {
-        let bucket = Self::BOUNDS.iter().position(|bound| late <= *bound).unwrap_or(Self::BOUNDS.len());
-        self.counts[bucket] += 1;
-        self.sum = self.sum.saturating_add(late);
-        self.max = self.max.max(late);
-    }
-
-    /// Returns the number of ticks in each bucket, not cumulative; the last is for those above all bounds.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lateness_is_counted_in_buckets_with_inclusive_bounds() {
-        let mut lateness = TickLateness::default();
-        for late in [0, 1, 2, 3, 5_000, 5_001] {
-            lateness.observe(Duration::from_millis(late));
-        }
-        assert_eq!(lateness.counts(), [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
-        assert_eq!((lateness.sum, lateness.max), (Duration::from_millis(10_007), Duration::from_millis(5_001)));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::core::counters::Counters;
 use crate::core::member::{DetectionMethod, NodeId, Record, Status};
+use crate::core::time::Time;
 use crate::core::view::View;
 use crate::core::{Core, Phase};
 
@@ -70,6 +71,18 @@ impl Core {
     /// Returns the smoothed round trip time to a member, if it was ever measured.
     pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
         self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
+    }
+
+    /// Returns true if this node observes a member.
+    pub fn is_observed(&self, id: &NodeId) -> bool {
+        self.view.slot_of(id.as_str()).is_some_and(|slot| self.observes(slot))
+    }
+
+    /// Returns the time of the last sign of life of the live member that has been silent for longest, of those that this
+    /// node observes; `None` if it observes none.
+    pub fn oldest_sign(&self) -> Option<Time> {
+        let live = self.neighbours().map(|slot| self.view.entry(slot)).filter(|entry| entry.status.is_live());
+        live.map(|entry| entry.peer.last_sign).min()
     }
 
     /// Returns the fingerprint of a member's view in the last packet that it sent to this node.

@@ -15,7 +15,7 @@ const gauges = new Map();
 /** Draws the gauges in the next frame. */
 export const draw = onFrame(render);
 
-/** Parses OpenMetrics text: a map from `name{label="value"}` to its value. Histograms keep their buckets in order. */
+/** Parses metrics as text: a map from `name{label="value"}` to its value. Histograms keep their buckets in order. */
 export function parse(text) {
   const values = new Map();
   for (const line of text.split("\n")) {

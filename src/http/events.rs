@@ -25,7 +25,7 @@ use super::problem::Refusal;
 use super::query::Pairs;
 use super::table::{ConnectionState, Hold, Kind};
 use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
-use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, ReceiveError, RecvError, Subscription};
+use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
@@ -188,7 +188,7 @@ impl Feed {
                 (app.agent.subscribe(), Some(lagged.map(|lagged| lagged.missed).filter(|missed| *missed > 0)))
             }
         };
-        let subscription = subscription.filtered(filter.clone());
+        let subscription = subscription.filtered(filter.clone()).read_by(Reader::Http);
         let mut feed = Self {
             app,
             line,
@@ -270,7 +270,7 @@ impl Feed {
                 }
             }
         };
-        self.subscription = subscription.filtered(self.filter.clone());
+        self.subscription = subscription.filtered(self.filter.clone()).read_by(Reader::Http);
         let id = EventId { run: self.run, sequence: listing.sequence }.to_string();
         let selection = Selection { nodes: self.nodes.clone(), ..Selection::default() };
         let head = format!("{}{{\"id\":\"{id}\",\"members\":", head("snapshot", Some(&id)));

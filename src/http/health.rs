@@ -44,7 +44,7 @@ const CALLS: [(&str, &str, &str); 30] = [
     ("POST", r#"/v1/deliver {"id":"","topic":"","payload":""}"#, "a broadcast of another agent, past all gossip"),
     ("GET", "/v1/info", "this node"),
     ("GET", "/dashboard", "the same for people, in a browser"),
-    ("GET", "/metrics", "OpenMetrics"),
+    ("GET", "/metrics", "metrics for Prometheus"),
     ("GET", "/healthz", "are all parts alive?"),
     ("GET", "/leaderz?lease=", "200 on the leader, 503 elsewhere"),
     ("GET", "/readyz", "has it joined, is it reached, and can somebody lead?"),

@@ -96,6 +96,11 @@ impl<T: Send + 'static> LossyQueue<T> {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of items in the queue.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
     /// Returns the shared count of lost items.
     #[cfg(feature = "agent")]
     pub(crate) fn counter(&self) -> Arc<AtomicU64> {

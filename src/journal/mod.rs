@@ -119,6 +119,11 @@ impl Journal {
         self.lines.lost()
     }
 
+    /// Returns the number of lines that wait for the subscriber.
+    pub(crate) fn queued(&self) -> usize {
+        self.lines.queued()
+    }
+
     /// Waits until the subscriber has seen all lines, for `within` at most.
     pub(crate) async fn flush(&self, within: Duration) {
         self.lines.flush(within).await;

@@ -61,12 +61,16 @@ async fn a_node_tells_about_itself() {
 }
 
 #[tokio::test]
-async fn metrics_are_open_metrics_with_our_prefix() {
+async fn metrics_are_text_for_prometheus_with_our_prefix_and_open_metrics_for_whoever_asks() {
     let a = first("a").await;
-    let metrics = a.get("/metrics").await;
+    let metrics = a.ask("GET", "/metrics", &["accept: application/openmetrics-text; version=1.0.0"], "").await;
     assert_eq!(metrics.status, 200);
     assert!(metrics.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
-    assert!(metrics.body.ends_with("# EOF\n"));
+    assert!(metrics.body.ends_with("# EOF\n") && metrics.body.contains("# TYPE headcount_pauses counter\n"));
+    let metrics = a.get("/metrics").await;
+    assert_eq!(metrics.status, 200);
+    assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(!metrics.body.contains("# EOF") && metrics.body.contains("# TYPE headcount_pauses_total counter\n"));
     for line in metrics.body.lines().filter(|line| !line.starts_with('#')) {
         assert!(line.starts_with("headcount_"), "{line}");
     }
@@ -80,6 +84,14 @@ async fn metrics_are_open_metrics_with_our_prefix() {
         "headcount_http_accept_errors_total 0",
         "headcount_http_connections 1",
         "headcount_http_streams 0",
+        "headcount_event_subscribers{subscriber=\"http\"} 0",
+        "headcount_events_total{event=\"node_joined\"} 1",
+        "headcount_events_lagged_total{subscriber=\"handler\"} 0",
+        "headcount_log_lines_lost_total 0",
+        "headcount_views_compared{view=\"different\"} 0",
+        "# TYPE headcount_round_trip_seconds histogram",
+        "# TYPE headcount_heartbeat_age_seconds histogram",
+        "# TYPE headcount_detection_latency_seconds histogram",
         "# TYPE headcount_health_score gauge",
         "# TYPE headcount_tick_lateness_seconds histogram",
         "# TYPE headcount_tick_lateness_max_seconds gauge",

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use super::{Driver, Parts};
+use crate::agent::directory::Sign;
 use crate::agent::error::Stop;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
@@ -72,7 +73,14 @@ impl Driver {
             Output::ViewAgreed(view) => {
                 self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
             }
-            Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id), core.fingerprint_of(&id)),
+            Output::Heard(id) => {
+                let sign = Sign {
+                    rtt: core.rtt(&id),
+                    fingerprint: core.fingerprint_of(&id),
+                    is_observed: core.is_observed(&id),
+                };
+                shared.directory().heard(&id, now, sign);
+            }
             Output::Persist(durable) => {
                 state_writer.persist(durable);
                 self.is_unwritten |= self.writer_died;
@@ -187,6 +195,7 @@ impl Driver {
             degraded_links: core.degraded_links(),
             unreachable: core.unreachable(),
             is_misplaced: !core.is_reachable(),
+            oldest_sign: core.oldest_sign(),
             leaders_elected: self.leaders_elected,
             voter_aside: core.election().is_some_and(Election::is_aside),
             agreed: core.agreed_view().cloned(),

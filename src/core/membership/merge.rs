@@ -207,6 +207,9 @@ impl Core {
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
         self.count_suspicion(held.status, record.status, method);
+        if !is_new_run {
+            self.count_detection(slot, held.status, record.status, method);
+        }
         let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
         let shown = method.filter(|_| shows_method(record.status));
         self.report_replaced(replaced, record, shown);
@@ -347,6 +350,7 @@ impl Core {
         debug_assert!(record.supersedes(&held));
         let method = self.note_silence(slot, &record, Some(method));
         self.count_suspicion(held.status, status, method);
+        self.count_detection(slot, held.status, status, method);
         self.mark_judged(slot, status, method);
         if status == Status::Down {
             self.forget_aliases(held.run);
@@ -426,6 +430,14 @@ impl Core {
         let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
             self.counters.suspicions_believed += 1;
+        }
+    }
+
+    /// Counts a member that was live and is Down, found out by this node or another.
+    fn count_detection(&mut self, slot: Slot, before: Status, after: Status, method: Option<DetectionMethod>) {
+        if let (true, Status::Down, Some(method)) = (matches!(before, Status::Up | Status::Suspect), after, method) {
+            let latency = self.now.since(self.view.entry(slot).peer.last_sign);
+            self.counters.detected(method, latency);
         }
     }
 

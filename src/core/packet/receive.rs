@@ -265,6 +265,7 @@ impl Core {
     /// A packet of a member's run shows that the member lives (see `echo`).
     pub(in crate::core) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
+        self.measure_age(slot, arrived);
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
             let peer = self.view.peer_mut(slot);
@@ -277,5 +278,17 @@ impl Core {
             self.evict_again(slot);
         }
         self.heard_directly(slot);
+    }
+
+    /// Measures the age that the last sign of life of an observed member has reached.
+    fn measure_age(&mut self, slot: Slot, arrived: Time) {
+        if !self.observes(slot) {
+            return;
+        }
+        let age = self.view.entry(slot).peer.session.as_ref().map(|session| arrived.since(session.sign));
+        // The session begins with the first sign, which ends no silence.
+        if let Some(age) = age.filter(|age| !age.is_zero()) {
+            self.counters.heartbeat_ages.observe(age);
+        }
     }
 }

@@ -238,20 +238,22 @@ impl Peer {
         }
     }
 
-    /// Learns the round-trip time from an echo, and keeps the stamp to echo it. Returns true if the echo is a new one:
-    /// the member has received a packet of ours since its last one.
+    /// Learns the round-trip time from an echo, and keeps the stamp to echo it.
     ///
     /// An echo that was held for long is not measured: over seconds, two clocks disagree by more than a round trip. An
     /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero.
-    pub(in crate::core) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> bool {
-        let Some(session) = &mut self.session else { return false };
+    pub(in crate::core) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
+        let Some(session) = &mut self.session else { return Echoed::default() };
         (session.stamp, session.stamped_at) = (heartbeat.stamp, Some(now));
-        let Some(Echo { stamp, hold }) = heartbeat.echo else { return false };
+        let Some(Echo { stamp, hold }) = heartbeat.echo else { return Echoed::default() };
+        let mut round_trip = None;
         if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / u128::from(NANOS_PER_TICK) {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
-            session.rtt.learn(if tenths > MAX_TICKS { 0 } else { tenths });
+            let tenths = if tenths > MAX_TICKS { 0 } else { tenths };
+            session.rtt.learn(tenths);
+            round_trip = Some(Duration::from_nanos(u64::from(tenths) * NANOS_PER_TICK));
         }
-        session.echo_state.echoed(stamp)
+        Echoed { is_new: session.echo_state.echoed(stamp), round_trip }
     }
 
     /// Returns the heartbeat to put into a packet to this member.
@@ -262,6 +264,15 @@ impl Peer {
         });
         Heartbeat { stamp: ticks(now), echo }
     }
+}
+
+/// The news in an echo.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::core) struct Echoed {
+    /// True if the echo is a new one: the member has received a packet of ours since its last one.
+    pub(in crate::core) is_new: bool,
+    /// The round trip that it shows; `None` if it was held for too long.
+    pub(in crate::core) round_trip: Option<Duration>,
 }
 
 /// The judgement of a packet by its sequence number.

@@ -1,0 +1,228 @@
+//! The figures of membership, detection, traffic, messages and leadership.
+//!
+//! Invariant: what a node does not have (a leader, where none is elected) has no metric.
+
+use std::fmt;
+
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::shapes::{Kind, bytes, constants, counter, family, gauge, histogram, histograms, seconds};
+use crate::agent::{Agent, Info, Reader};
+use crate::config::LeadershipMode;
+use crate::core::{DropReason, LeadershipState, ProtocolRange, Status};
+use crate::event::EventKind;
+
+/// The bits of a fingerprint that are left out, so that a floating-point number holds the rest exactly.
+const LOST_BITS: u32 = 12;
+
+pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+    membership(encoder, agent, info)?;
+    detection(encoder, agent, info)?;
+    events(encoder, info)?;
+    if agent.config().leadership.mode != LeadershipMode::None {
+        leadership(encoder, agent, info)?;
+    }
+    counters(encoder, info)
+}
+
+/// Encodes the view, and the process that has it.
+fn membership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+    let ProtocolRange { min, max } = ProtocolRange::OURS;
+    constants(
+        encoder,
+        ("build_info", "The version of the software, and the versions of the wire protocol that it speaks"),
+        &[
+            ("version", info.me.version.as_str()),
+            ("protocol_min", &min.to_string()),
+            ("protocol_max", &max.to_string()),
+        ],
+    )?;
+    seconds(encoder, ("uptime", "Time since the start"), info.uptime.as_secs_f64())?;
+    let members = Status::NAMES.into_iter().zip(info.members.map(|members| members as u64));
+    let described = ("members", "Members in this node's view, itself included");
+    family(encoder, Kind::Gauge, described, "status", members)?;
+    gauge(encoder, ("view_changes", "Changes of this node's view since its start"), info.changes)?;
+    let described =
+        ("view_fingerprint", "The upper 52 bits of the fingerprint of this node's view: equal views have the same");
+    gauge(encoder, described, info.fingerprint >> LOST_BITS)?;
+    let agreement = agent.agreement();
+    let same = agreement.groups.first().map_or(0, |own| own.count.saturating_sub(1));
+    let different = agreement.groups.iter().skip(1).map(|group| group.count).sum::<usize>();
+    let views = [("same", same), ("different", different), ("unheard", agreement.unheard)];
+    let described = (
+        "views_compared",
+        "Other live members by their view, compared with this node's: unheard ones were not compared",
+    );
+    family(encoder, Kind::Gauge, described, "view", views.map(|(word, members)| (word, members as u64)))
+}
+
+/// Encodes what is measured of other members, and of this node's own attention.
+fn detection(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+    let counters = &info.counters;
+    let described =
+        ("round_trip", "Round trips of this node's packets to other members, without the time that those held them");
+    histogram(encoder, described, &counters.round_trips)?;
+    let described =
+        ("heartbeat_age", "Age that the last sign of life of an observed member had reached when the next one came");
+    histogram(encoder, described, &counters.heartbeat_ages)?;
+    let described =
+        ("heartbeat_age_max", "Age of the last sign of life of the observed member that is silent for longest");
+    seconds(encoder, described, agent.telemetry().oldest_heartbeat.unwrap_or_default().as_secs_f64())?;
+    let described = ("detection_latency", "Time from the last sign of life of a member to its being held as down here");
+    let latency = counters.detection_latency().map(|(method, histogram)| (method.name(), histogram));
+    histograms(encoder, described, "method", latency)?;
+    let described = ("tick_lateness", "Lateness of this node's own timers");
+    histogram(encoder, described, &counters.tick_lateness)?;
+    let described = ("tick_lateness_max", "Lateness of the latest of this node's own timers");
+    seconds(encoder, described, counters.tick_lateness.max.as_secs_f64())?;
+    for (name, help, value) in [
+        (
+            "health_score",
+            "Evidence against this node's own observation, 0 to 7: it accuses others up to one more than that times later",
+            u64::from(info.health_score),
+        ),
+        ("links", "TCP links to other nodes that stand", info.open_links as u64),
+        ("links_degraded", "Members that others hear and this node does not", info.degraded_links as u64),
+        ("partition_unreachable", "Members of a suspected partition that are missing", info.unreachable as u64),
+    ] {
+        gauge(encoder, (name, help), value)?;
+    }
+    Ok(())
+}
+
+/// Encodes events, their readers, and the queues on the way.
+fn events(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
+    let told = EventKind::NAMES.into_iter().zip(info.events);
+    family(encoder, Kind::Counter, ("events", "Events of this node's view, by kind"), "event", told)?;
+    let readers = || Reader::ALL.into_iter().map(Reader::name).zip(&info.event_readers);
+    let open = readers().map(|(reader, readers)| (reader, readers.open as u64));
+    let described = ("event_subscribers", "Subscriptions to events that are open, by reader");
+    family(encoder, Kind::Gauge, described, "subscriber", open)?;
+    let missed = readers().map(|(reader, readers)| (reader, readers.missed));
+    let described = ("events_lagged", "Events that a subscription missed because its reader was too slow");
+    family(encoder, Kind::Counter, described, "subscriber", missed)?;
+    let queues = [("requests", info.queued_requests), ("log", info.queued_log_lines)];
+    let described = ("queue_length", "Requests that wait for the agent's task, and lines that wait for the log");
+    family(encoder, Kind::Gauge, described, "queue", queues.map(|(queue, length)| (queue, length as u64)))?;
+    gauge(encoder, ("message_listeners", "Listeners to messages"), info.message_listeners as u64)
+}
+
+/// Encodes the metrics of leadership.
+fn leadership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+    let leadership = agent.leadership().get();
+    let has_quorum = leadership.state != LeadershipState::Unavailable;
+    for (name, help, value) in [
+        ("leader", "1 if this node leads", u64::from(leadership.is_me)),
+        ("leader_known", "1 if this node knows who leads", u64::from(leadership.leader.is_some())),
+        ("leadership_term", "The latest term known", leadership.term),
+        ("quorum", "1 if enough voters can be reached to elect a leader", u64::from(has_quorum)),
+        ("voter_aside", "1 if this node stands aside as a voter because its disk refuses", u64::from(info.voter_aside)),
+        (
+            "view_number",
+            "The number of the newest agreed view known",
+            agent.agreed_view().map_or(0, |view| view.number),
+        ),
+    ] {
+        gauge(encoder, (name, help), value)?;
+    }
+    let remaining = leadership.valid_until.map_or(0.0, |until| until.remaining().as_secs_f64());
+    let described = ("lease_remaining", "Time for which the leader leads without a renewal, as far as this node knows");
+    seconds(encoder, described, remaining)?;
+    counter(encoder, ("leadership_changes", "Leaders elected, as this node saw it"), info.leaders_elected)?;
+    counter(encoder, ("election_words_sent", "Words sent to other voters"), info.counters.election_sent)?;
+    let (standings, now) = agent.standings();
+    if let Some((acknowledging, tolerance)) =
+        standings.and_then(|standings| standings.acknowledging(now).zip(standings.failure_tolerance(now)))
+    {
+        let described = ("voters_acknowledging", "Voters that acknowledge this leader, itself included");
+        gauge(encoder, described, acknowledging as u64)?;
+        let described =
+            ("voters_failure_tolerance", "Voters that may yet fail before nobody leads, as this leader knows it");
+        gauge(encoder, described, tolerance as u64)?;
+    }
+    Ok(())
+}
+
+/// Encodes everything that is counted.
+fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
+    let counters = &info.counters;
+    for (name, help, value) in [
+        ("packets_received", "Datagrams received, whatever became of them", counters.packets_received),
+        ("packets_sent", "Datagrams sent", counters.packets_sent),
+        ("heartbeats_sent", "Packets sent for nothing but to be heard", counters.heartbeats_sent),
+        ("signs_of_life", "Packets that were a sign of life of a member", counters.signs_of_life),
+        ("gossip_sent", "Gossip packets sent on the tick", counters.gossip_sent),
+        ("updates_sent", "Updates of records sent, in any packet", counters.updates_sent),
+        ("updates_received", "Updates of records received, in any packet", counters.updates_received),
+        ("updates_merged", "Updates received that changed the view", counters.updates_merged),
+        ("syncs", "Repairs begun because views stayed different", counters.syncs),
+        ("probes_sent", "Probes sent", counters.probes_sent),
+        ("degraded_links", "Times others had heard a member that this node had not", counters.degraded_links),
+        ("suspicions_raised", "Suspicions raised by this node", counters.suspicions_raised),
+        (
+            "suspicions_believed",
+            "Members held Suspect or Down for their silence, at anybody's word",
+            counters.suspicions_believed,
+        ),
+        ("suspicions_refuted", "Suspicions of anybody that were refuted", counters.suspicions_refuted),
+        ("suspicions_confirmed", "Suspicions of anybody that ended as down", counters.suspicions_confirmed),
+        ("refutations", "Times this node refuted its own suspicion or death", counters.refutations),
+        ("links_lost", "Links that broke without a goodbye", counters.links_lost),
+        ("crashes_detected", "Processes that this node was the first to report as crashed", counters.crashes_detected),
+        ("crashes_refuted", "Broken links whose other end turned out to live", counters.crashes_refuted),
+        ("link_frames_sent", "Frames sent over links", counters.frames_sent),
+        ("link_frames_received", "Frames received over links", counters.frames_received),
+        ("link_frames_congested", "Frames not sent because their link was congested", info.congested_frames),
+        ("links_turned_away", "Connections closed because too many had not said anything", info.links_turned_away),
+        ("link_accept_errors", "Errors survived while accepting connections", info.link_accept_errors),
+        ("messages_sent", "Messages between programs that began here", counters.messages.sent),
+        ("messages_received", "Copies of messages received", counters.messages.received),
+        ("messages_delivered", "Messages given to this node's programs", counters.messages.delivered),
+        ("messages_delivered_here", "Those of them that began here", counters.messages.delivered_here),
+        (
+            "messages_failed",
+            "Messages refused, or without a receipt or answer in time, and direct calls that failed",
+            counters.messages.failed,
+        ),
+        ("messages_duplicate", "Copies of messages seen before or too old", counters.messages.duplicate),
+        ("messages_dropped", "Copies of messages not taken for another reason", counters.messages.dropped),
+        (
+            "messages_evicted",
+            "Broadcasts no longer kept for members that lack them, before their time",
+            counters.messages.evicted,
+        ),
+        ("message_copies_sent", "Copies of broadcasts sent to other members", counters.messages.copies_sent),
+        ("messages_lost", "Messages lost because their listener was too slow", info.messages_lost),
+        ("pauses", "Times this process stood still", counters.pauses),
+        (
+            "receive_buffer_overflows",
+            "Datagrams that the kernel dropped because the receive buffer was full",
+            info.receive_buffer_overflows,
+        ),
+        ("send_buffer_full", "Datagrams not sent because the send buffer was full", info.send_buffer_full),
+        ("oversized_datagrams", "Datagrams longer than any packet", info.oversized_datagrams),
+        ("socket_errors", "Socket errors survived", info.socket_errors),
+        ("state_write_failures", "Writes of the state file that failed", info.state_write_failures),
+        ("log_lines_lost", "Log lines that were not written, or not made because of their number", info.log_lines_lost),
+    ] {
+        counter(encoder, (name, help), value)?;
+    }
+    #[cfg(feature = "agent")]
+    for (name, help, value) in [
+        ("direct_calls_delivered", "Direct calls by which a node had a broadcast first", info.direct.delivered),
+        ("direct_calls_duplicate", "Direct calls to nodes that had the broadcast already", info.direct.duplicate),
+        ("direct_calls_failed", "Direct calls refused, not answered, or not made", info.direct.failed),
+    ] {
+        counter(encoder, (name, help), value)?;
+    }
+    for (name, help, value) in [
+        ("received", "Payload of datagrams received", counters.bytes_received),
+        ("sent", "Payload of datagrams sent", counters.bytes_sent),
+        ("link_received", "Payload of frames received over links", counters.frame_bytes_received),
+        ("link_sent", "Payload of frames sent over links", counters.frame_bytes_sent),
+    ] {
+        bytes(encoder, (name, help), value)?;
+    }
+    let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
+    family(encoder, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped)
+}
