@@ -1,7 +1,7 @@
 //! Looking ahead: reads what an input to come is going to need, and does nothing with it.
 //!
-//! Whoever drives thousands of cores in one process finds each of them in slow memory, and handling an input is a chain
-//! of look-ups each of which waits for the one before. Taken link by link for several cores at once, the waits overlap.
+//! A driver of thousands of cores in one process finds each of them in slow memory, and handling an input is a chain of
+//! look-ups each of which waits for the one before. Taken link by link for several cores at once, the waits overlap.
 //!
 //! Invariants: nothing here changes anything, and nothing may depend on what it returns; what is foreseen wrongly costs
 //! time and nothing else. Must not know: who drives, or when.
@@ -11,11 +11,11 @@ use crate::core::member::Run;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
 
-/// What is foreseen of an input to one core.
+/// An input to come to one core, as far as it is foreseen.
 #[derive(Debug)]
 pub struct Ahead {
     foreseen: Foreseen,
-    /// Whose packet it is, or whom the first timer is about.
+    /// The sender of the packet, or the member that the first timer is about.
     run: Option<Run>,
     slot: Option<Slot>,
 }
@@ -29,21 +29,21 @@ enum Foreseen {
 }
 
 impl Ahead {
-    /// After so many steps everything is read.
+    /// The number of steps after which everything is read.
     pub const STEPS: u32 = 5;
 
-    /// A packet of these bytes is going to be handed in.
+    /// Foresees that a packet of these bytes is handed in.
     pub fn packet(bytes: &[u8]) -> Self {
         Self { foreseen: Foreseen::Packet, run: super::wire::sender_of(bytes), slot: None }
     }
 
-    /// A tick is going to be handed in.
+    /// Foresees that a tick is handed in.
     pub fn tick() -> Self {
         Self { foreseen: Foreseen::Tick, run: None, slot: None }
     }
 
-    /// One step: what it reads depends on what the step before has read, and what it decides only on that: a branch that
-    /// waits for memory would let all others wait. The figure is for [`std::hint::black_box`].
+    /// Takes one step. It reads what the step before has found, and decides by that alone: a branch that waits for
+    /// memory would let all others wait. The figure that it returns is for [`std::hint::black_box`].
     pub fn step(&mut self, step: u32, core: &Core) -> u64 {
         let is_packet = self.foreseen == Foreseen::Packet;
         match step {
@@ -66,7 +66,7 @@ impl Ahead {
         }
     }
 
-    /// What the next tick is going to be about.
+    /// Finds the subject of the next tick.
     fn foresee(&mut self, core: &Core) {
         match core.timers.first() {
             Some(Timer::Judge(run) | Timer::Heartbeat(run) | Timer::Link(run)) => self.run = Some(run),

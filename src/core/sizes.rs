@@ -1,10 +1,10 @@
-//! How much a core keeps at the moment: for checks that nothing grows without bound.
+//! Sizes: the number of entries that a core keeps at the moment, for checks that nothing grows without bound.
 //!
-//! Must not know: what the bounds are; each table has its own in `limits`.
+//! Must not know: the bounds; each table has its own in `limits`.
 
 use crate::core::Core;
 
-/// Entries of the tables of a core.
+/// The number of entries of each table of a core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sizes {
@@ -12,7 +12,7 @@ pub struct Sizes {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// The dead that are buried.
+    /// Dead members that are buried.
     pub tombstones: usize,
     /// Newcomers beside the view.
     pub joiners: usize,
@@ -37,7 +37,7 @@ pub struct Sizes {
 }
 
 impl Core {
-    /// How much it keeps.
+    /// Returns the number of entries that this core keeps.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             members: self.view.len(),

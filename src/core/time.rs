@@ -19,21 +19,21 @@ pub struct Time(
 );
 
 impl Time {
-    /// Where drivers start counting: far enough from zero that no age can underflow it, far enough from the end that
-    /// no deadline can overflow.
+    /// The time at which drivers start counting: far enough from zero that no age can underflow it, far enough from the
+    /// end that no deadline can overflow.
     pub const ORIGIN: Time = Time::from_nanos(1 << 61);
 
-    /// The instant `nanos` nanoseconds after the zero of this clock.
+    /// Returns the instant `nanos` nanoseconds after the zero of this clock.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
-    /// Nanoseconds since the zero of this clock.
+    /// Returns the nanoseconds since the zero of this clock.
     pub const fn as_nanos(self) -> u64 {
         self.0.get() - 1
     }
 
-    /// How long before `self` the instant `earlier` was; zero if it was not before.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is not before.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }

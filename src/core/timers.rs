@@ -65,7 +65,7 @@ pub(super) enum Timer {
     Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
-    /// Those behind doubted neighbours are looked at.
+    /// Members behind doubted neighbours are looked at.
     Walk,
     /// Members may have been live for long enough to be relied on.
     Settle,
@@ -114,10 +114,10 @@ impl Key for Timer {
     }
 }
 
-/// Settings that no longer hold are kept up to one for each that does, and so many more.
+/// Most settings that no longer hold, beyond one for each timer that is set.
 const MOST_STALE: usize = 32;
 
-/// The table. Each timer is set at most once.
+/// All timers of the core, each set at most once.
 ///
 /// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them; what
 /// is at the top of the heap always holds.
@@ -132,7 +132,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// How much is kept.
+    /// Returns the number of timers that are set.
     pub(super) fn size(&self) -> usize {
         self.at.len() - usize::from(self.fired.is_some())
     }
@@ -167,22 +167,22 @@ impl Timers {
         }
     }
 
-    /// Whether a timer is set.
+    /// Returns true if a timer is set.
     pub(super) fn is_set(&self, timer: Timer) -> bool {
         self.setting(timer).is_some()
     }
 
-    /// For when a timer is set.
+    /// Returns the deadline of a timer, if it is set.
     fn setting(&self, timer: Timer) -> Option<Time> {
         if self.fired == Some(timer) { None } else { self.at.get(timer) }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(super) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The timer with the earliest deadline.
+    /// Returns the timer with the earliest deadline.
     pub(super) fn first(&self) -> Option<Timer> {
         self.due.peek().map(|Reverse((_, timer))| *timer)
     }
@@ -192,12 +192,12 @@ impl Timers {
         self.due.iter().step_by(2).fold(0, |sum, Reverse((at, _))| sum ^ at.as_nanos())
     }
 
-    /// Reads where it is found that the first timer is set …
+    /// Reads the place at which the first timer's setting is found (see `ahead`).
     pub(super) fn touch_place(&self) -> u64 {
         self.first().map_or(0, |timer| self.at.touch(timer))
     }
 
-    /// … and its setting.
+    /// Reads the first timer's setting (see `ahead`).
     pub(super) fn touch_setting(&self) -> u64 {
         self.first().and_then(|timer| self.setting(timer)).map_or(0, Time::as_nanos)
     }

@@ -1,21 +1,21 @@
-//! Calls: links with addresses of which nobody knows yet who is there, for the questions of strangers where datagrams do
+//! Calls: links to addresses at which nobody knows yet who is there, for the questions of strangers where datagrams do
 //! not pass: joining, and asking who somebody is.
 //!
 //! A call is a way to an address, nothing more: what is sent to that address goes by the call, too, and what comes by it is
 //! a packet from that address. So all proofs stay what they are. An accepted call comes from a passing port, where no
 //! datagram arrives.
 //!
-//! - *A joiner that nobody answers* calls the seeds, after [`TRIES_BEFORE_CALLS`](crate::core::limits::TRIES_BEFORE_CALLS) tries.
-//!   Its sponsor calls the address that it advertises, and says the challenge there: an accepted call proves no address
-//!   (see `reachable`).
-//! - *The lost* are looked for by one call in so many questions, too (see `reunion`). Whoever is called in the name of a
-//!   known member calls that member's own address back before it believes anything.
-//! - A link between members is no call: of one that proves nothing the member is dialled back (see `guests`).
+//! - *A joiner that nobody answers* calls the seeds, after
+//!   [`TRIES_BEFORE_CALLS`](crate::core::limits::TRIES_BEFORE_CALLS) tries. Its sponsor calls the address that the
+//!   joiner advertises, and says the challenge there: an accepted call proves no address (see `reachable`).
+//! - *The lost* are looked for by one call in so many questions, too (see `reunion`). A node that is called in the name
+//!   of a known member calls that member's own address back before it believes anything.
+//! - A link between members is no call: if it proves nothing, the member is dialled back (see `guests`).
 //!
 //! Invariants:
 //! - A call is accepted for a question alone, at most [`MAX_CALLS`] stand at one time, [`MAX_CALLS_PER_HOST`] of them
 //!   accepted from one IP address, and each for at most [`CALL_LASTS`].
-//! - Whoever is answered by datagrams calls nobody.
+//! - A node that is answered by datagrams calls nobody.
 //!
 //! Must not know: what questions mean.
 
@@ -44,7 +44,7 @@ struct Call {
     link: LinkId,
     is_connected: bool,
     until: Time,
-    /// What is sent as soon as it is answered, instead of a question.
+    /// The packet that is sent as soon as the call is connected, instead of a question.
     first: Option<Vec<u8>>,
 }
 
@@ -53,12 +53,12 @@ impl Calls {
         self.addresses.get(&link).copied()
     }
 
-    /// Whether this link was opened by this node, to this address.
+    /// Returns true if this link is a call that this node opened to this address.
     pub(in crate::core) fn leads_to(&self, link: LinkId, address: SocketAddr) -> bool {
         matches!(link, LinkId::Opened(_)) && self.address_of(link) == Some(address)
     }
 
-    /// Whether somebody called from this (passing) address.
+    /// Returns true if an accepted call comes from this (passing) address.
     pub(in crate::core) fn is_from(&self, address: SocketAddr) -> bool {
         self.at.get(&address).is_some_and(|call| matches!(call.link, LinkId::Accepted(_)))
     }
@@ -67,12 +67,12 @@ impl Calls {
         self.at.len()
     }
 
-    /// Whether anybody is reached by a call.
+    /// Returns true if a call is connected.
     pub(in crate::core) fn is_any_connected(&self) -> bool {
         self.at.values().any(|call| call.is_connected)
     }
 
-    /// The addresses at the other ends that stand.
+    /// Returns the addresses at the other ends of connected calls.
     fn connected(&self) -> Vec<SocketAddr> {
         self.at.iter().filter(|(_, call)| call.is_connected).map(|(address, _)| *address).collect()
     }
@@ -104,7 +104,8 @@ impl Core {
         self.outputs.push_back(Output::OpenLink { link, to: address });
     }
 
-    /// Calls an address to say this there; nothing is added if it is called already, and heard it.
+    /// Calls an address and sends it this packet first. A call that is connected already carries a copy of each packet
+    /// anyway.
     pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
         self.call(address);
         if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
@@ -112,7 +113,7 @@ impl Core {
         }
     }
 
-    /// A joiner is Up: those who called it, or were called, know it by no other way yet.
+    /// Tells those who called this joiner, or were called by it, that it is Up: they know it by no other way yet.
     pub(in crate::core) fn announce_by_calls(&mut self) {
         for address in self.calls.connected() {
             let mut packet = self.packet(usize::MAX);
@@ -121,7 +122,7 @@ impl Core {
         }
     }
 
-    /// Calls all of these, because none of them answers.
+    /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
     pub(in crate::core) fn call_all(&mut self, addresses: &[SocketAddr]) {
         for address in addresses.iter().take(MAX_CALLS / 2) {
             self.call(*address);
@@ -140,7 +141,7 @@ impl Core {
         }
     }
 
-    /// This node is Up: its calls are needed for a moment more, until it is linked.
+    /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.
     pub(in crate::core) fn end_calls_soon(&mut self) {
         let until = self.now + CALL_LINGER;
         for call in self.calls.at.values_mut() {
@@ -161,8 +162,8 @@ impl Core {
         }
     }
 
-    /// The copy of a packet to an address that goes by a call. Never the only one: whoever called may be heard from this
-    /// very address by datagrams.
+    /// Sends the copy of a packet that goes by the call to its address, if there is one. It is never the only copy: the
+    /// node at the other end may use this very address for datagrams, too.
     pub(in crate::core) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
         let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
         let link = call.link;
@@ -171,7 +172,7 @@ impl Core {
         self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
     }
 
-    /// Something happened to a call.
+    /// Takes an event of a call.
     pub(super) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
         match event {
             LinkEvent::Connected => {
@@ -214,7 +215,8 @@ impl Core {
         }
     }
 
-    /// Whether the first frame of an accepted link is a stranger's question; then the link is a call from now on.
+    /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
+    /// on.
     pub(super) fn accept_call(
         &mut self,
         link: LinkId,
@@ -228,7 +230,7 @@ impl Core {
         };
         let is_question = |message: &Message| match message {
             Message::Join { .. } | Message::WhoAreYou { .. } => true,
-            // Asked for by this joiner, at the address that it advertises.
+            // A challenge that this joiner asked for, at the address that it advertises.
             Message::Challenge { nonce, .. } => attempt == Some(*nonce),
             _ => false,
         };

@@ -1,19 +1,21 @@
-//! Where datagrams do not pass and links do: everything travels by the link, too.
+//! Detours: a member whose datagrams do not pass, and whose link does, gets everything by the link, too.
 //!
 //! ```text
 //! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
 //!        a frame answers, and no datagram ─▶ degraded: the operator is told          a datagram comes ─▶ over
 //! ```
 //!
-//! A process that stands still for a moment, or gets no processor, sends neither: silence alone is no blocked datagram. So
-//! only frames count that come after the doubt began, when everything goes both ways.
+//! A process that stands still for a moment, or gets no processor, sends neither datagrams nor frames: silence alone
+//! does not mean that datagrams are blocked. So only frames count that come after the doubt began, when everything goes
+//! both ways.
 //!
-//! A firewall may drop the datagrams of one direction alone, so that whoever is not heard does not know it: each packet to a
-//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too. It may have been
-//! silent itself: it sends something at once, and is sure only if it is still told so after that.
+//! A firewall may drop the datagrams of one direction alone, so that a node that is not heard does not know it: each
+//! packet to a member in doubt carries [`Message::Unheard`], and a member that gets that sends everything both ways,
+//! too. The member may have been silent itself: it sends something at once, and is sure only if it is still told so
+//! after that.
 //!
 //! Invariants:
-//! - While datagrams pass, nothing is sent, kept or looked up because of this.
+//! - While datagrams pass, nothing is sent, kept or looked up for detours.
 //! - Detours end by themselves: they are renewed with every heartbeat, or are over.
 //! - A copy by the link is the same packet under the same number: whichever comes first counts.
 //!
@@ -36,9 +38,9 @@ use crate::core::wire::PacketBuilder;
 /// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Detours {
-    /// At most one per link.
+    /// Detours, by the member's run; at most one per link.
     of: BTreeMap<Run, Detour>,
-    /// Voters that are no neighbours, and when the first word to each was sent that is not answered; at most
+    /// Voters that are no neighbours, with the time of the first word to each that is not answered; at most
     /// [`MAX_PARTNERS`].
     partners: BTreeMap<Run, Partner>,
 }
@@ -50,77 +52,78 @@ struct Detour {
     unheard_since: Option<Time>,
     /// The member's word that this node's datagrams do not come there.
     told: Option<Told>,
-    /// Frames come, and datagrams do not.
+    /// It is certain that datagrams between the two do not pass.
     is_certain: bool,
-    /// The operator was told.
+    /// The operator was told that datagrams do not pass.
     is_told: bool,
 }
 
-/// A member's word, said again and again, that datagrams do not come.
+/// A member's word, said again and again, that this node's datagrams do not come there.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     since: Time,
     last: Time,
-    /// The time of the last answer to it.
+    /// The time at which this node last sent something in answer.
     answered: Time,
 }
 
 #[derive(Debug)]
 struct Partner {
     asked: Time,
-    /// The last word that a link was opened for: it goes over that at once.
+    /// The last word that a link was opened for: it goes over that link as soon as it stands.
     unsent: Option<Vec<u8>>,
-    /// Until when a link is wanted.
+    /// The time until which a link is wanted, if one is.
     wanted_until: Option<Time>,
 }
 
 impl Detours {
-    /// Whether anybody's datagrams are in doubt.
+    /// Returns true if the datagrams of any member are in doubt.
     pub(in crate::core) fn is_any(&self) -> bool {
         !self.of.is_empty()
     }
 
-    /// Whether a member must be told that its datagrams do not come.
+    /// Returns true if a member must be told that its datagrams do not come.
     pub(in crate::core) fn is_unheard(&self, run: Run) -> bool {
         self.unheard_since(run).is_some()
     }
 
-    /// Returns when this node noticed that a member's datagrams do not come.
+    /// Returns the time at which this node noticed that a member's datagrams do not come.
     fn unheard_since(&self, run: Run) -> Option<Time> {
         self.of.get(&run).and_then(|detour| detour.unheard_since)
     }
 
-    /// Whether all that goes to a member goes by its link, too.
+    /// Returns true if everything that goes to a member goes by its link, too.
     pub(super) fn is_open(&self, run: Run) -> bool {
         self.of.contains_key(&run)
     }
 
-    /// Members to and from which datagrams are known not to pass.
+    /// Returns the members to and from which datagrams are known not to pass.
     pub(in crate::core) fn certain(&self) -> impl Iterator<Item = Run> {
         self.of.iter().filter(|(_, detour)| detour.is_certain).map(|(run, _)| *run)
     }
 
-    /// Whether a link to somebody who is no neighbour is wanted.
+    /// Returns true if a link to this member is wanted although it is no neighbour.
     pub(super) fn wants_link(&self, run: Run, now: Time) -> bool {
         let partner = self.partners.get(&run);
         partner.and_then(|partner| partner.wanted_until).is_some_and(|until| until > now)
     }
 
-    /// The member is gone, or there is no link any more.
+    /// Forgets a member that is gone, or to which there is no link any more.
     pub(in crate::core) fn forget(&mut self, run: Run) {
         self.of.remove(&run);
     }
 }
 
 impl Core {
-    /// At each heartbeat to a neighbour: do its datagrams come?
+    /// Checks, at each heartbeat to a neighbour, that its datagrams come; begins, renews or ends its detour.
     pub(in crate::core) fn mind_datagrams(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let (run, timing) = (record.run, record.timing);
         let session = self.view.entry(slot).peer.session.as_ref();
         let (heard, datagram) = (session.map(|session| session.heard), session.and_then(|session| session.datagram));
         let patience = match datagram {
-            // More than one heartbeat is missing in every profile, and its silence is not probed yet.
+            // By then more than one heartbeat is missing in every profile, and the member is not probed for its silence
+            // yet.
             Some(_) => timing.suspect_timeout() * 3 / 4,
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
@@ -132,7 +135,7 @@ impl Core {
             (None, Some(opened)) => opened.max(awake_since),
         };
         if self.now.since(since) >= patience {
-            // The datagram may be on its way that goes with the frame.
+            // The datagram that goes with the frame may still be on its way.
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
             let doubted = self.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
             let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
@@ -145,8 +148,8 @@ impl Core {
         }
     }
 
-    /// A link stands to a member of which no datagram ever came, while those of others do not come either: the first news
-    /// between the two does not wait for missing heartbeats.
+    /// Doubts a newly linked member's datagrams at once if none ever came, and datagrams are in doubt elsewhere as
+    /// well: the first news between the two does not wait for missing heartbeats.
     pub(super) fn doubt_datagrams_at_once(&mut self, slot: Slot) {
         let session = self.view.entry(slot).peer.session.as_ref();
         if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
@@ -155,13 +158,14 @@ impl Core {
         }
     }
 
-    /// A member says that our datagrams do not come. If this node was merely silent, it hears what is said to it at once, and
-    /// says so no more.
+    /// Takes a member's word that this node's datagrams do not come, and sends it something at once: if this node was
+    /// merely silent, the member hears that, and says so no more.
     pub(in crate::core) fn told_unheard(&mut self, slot: Slot) {
         if !self.is_linked(self.view.record(slot).run) {
             return;
         }
-        // With each of its heartbeats at least; and a doubt that begins anew is not that soon.
+        // A member says so with each of its heartbeats at least; one that begins to doubt anew does not do so that
+        // soon.
         let (now, pause) = (self.now, self.slower_heartbeat(slot) * 5 / 4);
         let patience = self.settings.suspect_timeout / 4;
         let detour = self.take_detour(slot, false);
@@ -177,7 +181,7 @@ impl Core {
         self.tell_of_detour(slot);
     }
 
-    /// Sends everything both ways for a while from now on.
+    /// Opens or renews a member's detour: everything goes both ways for a while from now on.
     fn take_detour(&mut self, slot: Slot, is_certain: bool) -> &mut Detour {
         let until = self.now + self.detour_lasts(slot);
         let new = Detour { until, unheard_since: None, told: None, is_certain, is_told: false };
@@ -200,7 +204,7 @@ impl Core {
         }
     }
 
-    /// How long a detour lasts that is not renewed.
+    /// Returns the time for which a detour lasts that is not renewed.
     fn detour_lasts(&self, slot: Slot) -> Duration {
         self.slower_heartbeat(slot) * (DETOUR_HEARTBEATS + 1)
     }
@@ -209,7 +213,7 @@ impl Core {
         self.view.record(slot).timing.heartbeat_interval().max(self.settings.heartbeat_interval)
     }
 
-    /// The member's datagrams come: the detour is over, unless it keeps saying that ours do not.
+    /// Ends the detour of a member whose datagrams come, unless the member keeps saying that this node's do not.
     pub(in crate::core) fn end_detour(&mut self, slot: Slot) {
         if self.detours.of.is_empty() {
             return;
@@ -227,15 +231,15 @@ impl Core {
         }
     }
 
-    /// The copy of a packet that goes by the link.
+    /// Sends the copy of a packet that goes by the link, if the member has a detour.
     pub(in crate::core) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
         if self.detours.is_open(run) {
             self.copy_to_link(run, bytes);
         }
     }
 
-    /// Sends a voter's word: a lease may not last until a missing datagram is noticed by heartbeats, so that a copy goes by
-    /// the link as soon as one is late.
+    /// Sends a voter's word. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
+    /// by the link as soon as one is late.
     pub(in crate::core) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
         let record = self.view.record(slot);
@@ -250,7 +254,7 @@ impl Core {
             return self.transmit_bytes(to, bytes);
         }
         if wants_link && !self.is_linked(run) {
-            // The lease may end before there is another word.
+            // The word is kept for the link: the lease may end before there is another one.
             let bytes = packet.finish();
             if let Some(partner) = self.detours.partners.get_mut(&run) {
                 partner.unsent = Some(bytes.clone());
@@ -261,7 +265,7 @@ impl Core {
         self.send_to(slot, packet);
     }
 
-    /// A link stands: the word that it was opened for goes over it.
+    /// Sends the word that a link was opened for, as the link stands.
     pub(super) fn send_unsent(&mut self, run: Run) {
         let unsent = self.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
         if let Some(bytes) = unsent {
@@ -269,7 +273,8 @@ impl Core {
         }
     }
 
-    /// A word goes to a voter that is no neighbour: if it says nothing, a link is opened. Says whether one is wanted.
+    /// Takes note of a word to a voter that is no neighbour, and opens a link if that voter does not answer; returns
+    /// true if a link is wanted.
     fn mind_partner(&mut self, slot: Slot) -> bool {
         let record = self.view.record(slot);
         // Each word is answered. A slow voter may hold a short lease.
@@ -298,7 +303,7 @@ impl Core {
         false
     }
 
-    /// A link to somebody who is no neighbour is looked at again after a while.
+    /// Plans the next look at a link to a member that is no neighbour.
     pub(super) fn review_partner(&mut self, run: Run) {
         self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
     }

@@ -1,4 +1,4 @@
-//! Connections that others opened, as long as they prove nothing: anybody can connect and bear a member's run.
+//! Guests: connections that others opened, as long as they prove nothing. Anybody can connect and bear a member's run.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest: the frame is a stranger's
@@ -7,10 +7,10 @@
 //!                                                  proven: the member's link, greeted in turn
 //! ```
 //!
-//! Where datagrams do not pass, that question never arrives. A guest that has proven nothing for [`GUEST_PATIENCE`] (at once,
-//! where datagrams are known not to pass) is dialled back: this node opens a link to the address in the record, and is
-//! greeted there by the member, or by nobody. What was probed over the guest is acknowledged over that link, and the guest's
-//! own proof comes the same way; of the two links one stays (see `links`).
+//! That question never arrives where datagrams do not pass. A guest that has proven nothing for [`GUEST_PATIENCE`] (at
+//! once, if datagrams are known not to pass) is dialled back: this node opens a link to the address in the record, and
+//! is greeted there by the member, or by nobody. What was probed over the guest is acknowledged over that link, and the
+//! guest's own proof comes the same way; of the two links one stays (see `links`).
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest
@@ -19,14 +19,15 @@
 //! ```
 //!
 //! Only addresses of live members are dialled, each once per [`DIAL_INTERVAL`], and [`MAX_DIALS_PER_INTERVAL`] of them
-//! together: who connects in many names makes this node open few connections.
+//! together: a node that connects in many names makes this node open few connections.
 //!
 //! Invariants:
 //! - Nothing that comes over a guest is believed, and nothing goes over it.
 //! - Guests neither stand in for a member's link nor displace it.
 //! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, [`MAX_FOREIGN_GUESTS`] in all from elsewhere than
-//!   the hosts of those members, and as many from there as there may be links. The oldest give way, after
-//!   [`MAX_GUEST_FRAMES`] frames and [`LINK_TIMEOUT`] all of them.
+//!   the hosts of those members, and as many from there as there may be links. The oldest give way to a new one of the
+//!   first two kinds; beyond the last bound, new ones are refused. Every guest goes after [`MAX_GUEST_FRAMES`] frames,
+//!   or after [`LINK_TIMEOUT`].
 //!
 //! Must not know: what a link is used for.
 
@@ -52,7 +53,7 @@ use crate::core::{Core, Phase};
 #[derive(Debug)]
 pub(in crate::core) struct Guests {
     held: BTreeMap<LinkId, Guest>,
-    /// Members that were dialled lately although no datagram of theirs came.
+    /// The rate at which members are dialled that have not proven their addresses.
     dialled: PerKeyRate<Run>,
 }
 
@@ -64,18 +65,18 @@ impl Default for Guests {
 
 #[derive(Debug, Clone, Copy)]
 struct Guest {
-    /// In whose name.
+    /// The run of the member in whose name the guest came.
     run: Run,
     since: Time,
     frames: u32,
-    /// From the host where the member is.
+    /// The guest came from the host of the member's address.
     is_from_its_host: bool,
-    /// What it asked for last: acknowledged at the member's address.
+    /// The nonce of the guest's last probe, to be acknowledged at the member's address.
     probed: Option<Nonce>,
 }
 
 impl Guests {
-    /// The connection ended.
+    /// Forgets a connection that ended.
     pub(in crate::core) fn forget(&mut self, link: LinkId) {
         self.held.remove(&link);
     }
@@ -84,17 +85,17 @@ impl Guests {
         self.held.contains_key(&link)
     }
 
-    /// What those in this member's name asked for.
+    /// Returns the nonces that guests in this member's name want acknowledged.
     pub(super) fn probes_of(&self, run: Run) -> Vec<Nonce> {
         self.held.values().filter(|guest| guest.run == run).filter_map(|guest| guest.probed).collect()
     }
 
-    /// Whether it is a member's turn to be dialled without a proof of its address.
+    /// Takes a member's turn to be dialled without a proof of its address; returns false if it has none now.
     pub(super) fn may_dial(&mut self, run: Run, now: Time) -> bool {
         self.dialled.take(now, run)
     }
 
-    /// Whom a new guest displaces: `Ok` if there is room, with or without somebody going.
+    /// Finds the guest that a new one displaces: `Ok(None)` if there is room, `Err` if nobody gives way.
     fn crowded_out(&self, run: Run, is_from_its_host: bool) -> Result<Option<LinkId>, ()> {
         let alike = |guest: &&Guest| guest.is_from_its_host == is_from_its_host;
         let of_run = |guest: &&Guest| alike(guest) && guest.run == run;
@@ -116,7 +117,7 @@ impl Guests {
 }
 
 impl Core {
-    /// A frame over a connection that proved nothing so far.
+    /// Takes a frame over a connection that proved nothing so far.
     pub(super) fn receive_from_guest(
         &mut self,
         link: LinkId,
@@ -144,7 +145,7 @@ impl Core {
                 self.guests.forget(link);
                 if self.accept(slot, link) {
                     sender.kind = SenderKind::Member(slot);
-                    // Read before, as far as it matters here.
+                    // The frame was read before, as far as that matters here.
                     if self.receive_packet(sender, header, messages).is_err() {
                         self.garbled(link, header.run);
                     }
@@ -158,7 +159,7 @@ impl Core {
         }
     }
 
-    /// Makes a connection a guest, or counts one more frame of it; `false` if it has to go.
+    /// Makes a connection a guest, or counts one more frame of it; returns false if it has to go.
     fn seat(&mut self, link: LinkId, slot: Slot, from: SocketAddr) -> bool {
         let record = self.view.record(slot);
         let (run, host) = (record.run, record.address.ip().to_canonical());
@@ -186,7 +187,8 @@ impl Core {
         true
     }
 
-    /// Whether a frame proves that its connection is the member's. If not, the member is asked.
+    /// Hears a frame of a guest; returns true if it proves that the connection is the member's, and asks the member
+    /// otherwise.
     fn hear_guest(&mut self, slot: Slot, sender: Sender, messages: Messages<'_>) -> Result<bool, PacketError> {
         let is_over = messages.hold(Message::UNLINK_KIND);
         let mut inbox = std::mem::take(&mut self.inbox);
@@ -206,7 +208,8 @@ impl Core {
             return Ok(false);
         }
         if let Some(nonce) = probed {
-            // Its own guest here may be waiting for this, whichever of the two links stays.
+            // The member may be waiting for this before it takes a link for this node's, whichever of the two links
+            // stays.
             self.acknowledge_over_greeting(slot, &[nonce]);
         }
         if !is_proven {
@@ -223,7 +226,7 @@ impl Core {
         Ok(is_proven)
     }
 
-    /// Asks again in whose names guests are, and gives up those that took too long.
+    /// Asks the members again in whose names guests are, and gives up guests that took too long.
     pub(in crate::core) fn tend_guests(&mut self) {
         let guests: Vec<(LinkId, Guest)> = self.guests.held.iter().map(|(link, guest)| (*link, *guest)).collect();
         for (link, guest) in guests {
@@ -231,7 +234,7 @@ impl Core {
             match slot.filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(link),
                 Some(slot) => {
-                    // No answer by datagram for as long as several may be lost: they may not pass.
+                    // Datagrams may not pass: no answer came for as long as several may be lost.
                     if self.are_datagrams_in_doubt() || self.now.since(guest.since) >= GUEST_PATIENCE {
                         self.dial_back(slot);
                     }
@@ -246,14 +249,14 @@ impl Core {
         }
     }
 
-    /// Whether it is known that datagrams do not pass everywhere: a neighbour's do not, or strangers came, or were asked,
-    /// by calls.
+    /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
+    /// stranger is connected.
     pub(super) fn are_datagrams_in_doubt(&self) -> bool {
         self.calls.is_any_connected() || self.detours.certain().next().is_some()
     }
 
-    /// Opens a link to the member in whose name a guest came: what was asked over it comes back over the guest, if that is
-    /// the member's. Only a live member's address is dialled, and seldom.
+    /// Opens a link to the member in whose name a guest came: the answer to what is asked over that link comes back
+    /// over the guest, if the guest is the member's. Only a live member's address is dialled, and seldom.
     fn dial_back(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         if !self.links.is_idle(run) || !self.guests.may_dial(run, self.now) {
@@ -262,8 +265,8 @@ impl Core {
         self.ensure_link(slot);
     }
 
-    /// Acknowledges probes over the link to a member as well, if that was opened and not greeted yet: the member may be
-    /// waiting for just this before it takes the link for ours.
+    /// Acknowledges probes over the link to a member as well, if that link was opened and is not greeted yet: the
+    /// member may be waiting for just this before it takes the link for this node's.
     pub(in crate::core) fn acknowledge_over_greeting(&mut self, slot: Slot, nonces: &[Nonce]) {
         let Some(link) = self.links.greeting(self.view.record(slot).run).filter(|_| !nonces.is_empty()) else { return };
         let mut packet = self.packet(usize::MAX);

@@ -33,16 +33,16 @@ use crate::core::view::{AddressOrigin, Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// How often the addresses of a `join` command are asked until they answer.
+/// Pause between two questions to an address of a `join` command that has not answered.
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
 
-/// Addresses beyond the view, and who is being looked for.
+/// Addresses beyond the view, and the turns of those that are looked for.
 #[derive(Debug)]
 pub(in crate::core) struct Reunion {
     seeds_configured: usize,
-    /// What the seeds' names resolved to last.
+    /// The addresses that the seeds' names last resolved to, sorted.
     seeds: Vec<SocketAddr>,
-    /// Places to join through that a command named.
+    /// Addresses to join through that commands named, the newest last; at most [`MAX_SEEDS`].
     extra: Vec<SocketAddr>,
     /// Last known addresses, from the data directory or from before an isolation.
     remembered: Vec<SocketAddr>,
@@ -69,7 +69,7 @@ struct Contact {
 const MAX_MINE: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
 
 impl Reunion {
-    /// How many addresses of its own are known.
+    /// Returns the number of addresses known as this node's own.
     pub(in crate::core) fn size(&self) -> usize {
         self.mine.len()
     }
@@ -98,12 +98,13 @@ impl Reunion {
         self.has_seeds() || !self.remembered.is_empty()
     }
 
-    /// Whether this is an address of one of the seeds.
+    /// Returns true if this is an address of one of the seeds.
     pub(in crate::core) fn is_seed(&self, address: SocketAddr) -> bool {
         self.seeds.binary_search(&address).is_ok()
     }
 
-    /// Seeds if there are any, else what is remembered; both, if the seeds alone did not help for a while.
+    /// Returns the addresses to join through: those of the seeds and of commands, and the remembered ones if there are
+    /// no seeds, or if the others did not help for a while.
     pub(in crate::core) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
         let mut targets = self.seeds.clone();
         targets.extend(self.extra.iter().filter(|address| !self.seeds.contains(address)));
@@ -113,7 +114,7 @@ impl Reunion {
         targets
     }
 
-    /// Gives back those that were not known before.
+    /// Sets the addresses of the seeds; returns those that were not known before.
     pub(in crate::core) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) -> Vec<SocketAddr> {
         let before = std::mem::take(&mut self.seeds);
         self.seeds = addresses
@@ -127,7 +128,7 @@ impl Reunion {
         self.seeds.iter().copied().filter(|seed| !before.contains(seed)).collect()
     }
 
-    /// Addresses to join through, too: the newest are kept.
+    /// Adds addresses to join through; the newest [`MAX_SEEDS`] are kept.
     fn join_through(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
         for address in addresses.filter(|address| crate::core::member::is_reachable(*address)) {
             self.extra.retain(|extra| *extra != address);
@@ -136,7 +137,7 @@ impl Reunion {
         self.extra.drain(..self.extra.len().saturating_sub(MAX_SEEDS));
     }
 
-    /// What the seeds' names resolved to last.
+    /// Returns the addresses that the seeds' names last resolved to.
     pub(in crate::core) fn seeds(&self) -> &[SocketAddr] {
         &self.seeds
     }
@@ -145,7 +146,7 @@ impl Reunion {
         &self.remembered
     }
 
-    /// Remembers these addresses instead; says whether that is a change.
+    /// Remembers these addresses instead of the last ones; returns true if that is a change.
     pub(in crate::core) fn remember(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> bool {
         let mut addresses: Vec<SocketAddr> = addresses.take(MAX_REMEMBERED_ADDRESSES).collect();
         addresses.shrink_to_fit();
@@ -154,14 +155,14 @@ impl Reunion {
         is_change
     }
 
-    /// Whether this node was told to contact this address: it is a seed's, or was named by a command.
+    /// Returns true if this node was told to contact this address: it is a seed's, or a command named it.
     pub(in crate::core) fn is_contact(&self, address: SocketAddr) -> bool {
         self.seeds.contains(&address)
             || self.extra.contains(&address)
             || self.contacts.values().any(|contact| contact.results.iter().any(|(asked, _)| *asked == address))
     }
 
-    /// This node met itself under this address.
+    /// Takes note that this node met itself under this address.
     pub(in crate::core) fn is_me(&mut self, address: SocketAddr) {
         if self.mine.len() < MAX_MINE {
             self.mine.insert(address);
@@ -205,7 +206,7 @@ impl Core {
         self.remember_addresses();
     }
 
-    /// Where the first of those that are Up can be found.
+    /// Remembers the addresses of the first members that are Up, and has them stored.
     fn remember_addresses(&mut self) {
         let changes = self.view.changes();
         if self.reunion.remembered_at.replace(changes) == Some(changes) {
@@ -216,7 +217,7 @@ impl Core {
         let others = up.map(|(_, entry)| entry.record.address).filter(|address| *address != mine);
         // Bounded before it is collected: a vector keeps the room of everything that ever was in it.
         let addresses: Vec<_> = others.take(MAX_REMEMBERED_ADDRESSES).collect();
-        // Who lost everybody keeps the last addresses it knew.
+        // A node that lost everybody keeps the last addresses it knew.
         if !addresses.is_empty() && self.reunion.remember(addresses.into_iter()) {
             self.persist();
         }
@@ -242,7 +243,7 @@ impl Core {
         (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
     }
 
-    /// Whether the seed at this address is known to be Up, or this node itself.
+    /// Returns true if the seed at this address is known to be Up, or is this node itself.
     fn is_up_at(&self, seed: SocketAddr) -> bool {
         let up = |run: &Run| {
             let slot = self.view.slot_of_run(*run);
@@ -253,7 +254,7 @@ impl Core {
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
     }
 
-    /// The most recently lost Down member, and one other in turn.
+    /// Returns the most recently lost Down member, and one other in turn.
     fn next_lost(&mut self) -> Vec<Slot> {
         if self.view.counts()[Status::Down.index()] == 0 {
             return Vec::new();
@@ -281,7 +282,8 @@ impl Core {
         self.send_to(slot, packet);
     }
 
-    /// A stranger (or a member) echoed our nonce: its address is proven. Says whether the echo is right.
+    /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
+    /// returns true if it is.
     pub(in crate::core) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
         let is_right = self.prover.is_nonce(echo, sender.from, self.now);
@@ -298,7 +300,7 @@ impl Core {
         is_right
     }
 
-    /// Somebody calls and says that it is this member: where the member is known to be, it is asked itself.
+    /// Calls a member where it is known to be, as somebody calls in its name: the member is asked itself.
     fn call_home(&mut self, slot: Slot) {
         let home = self.view.record(slot).address;
         if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, home, false) {
@@ -306,7 +308,8 @@ impl Core {
         }
     }
 
-    /// Somebody says who it is, because we asked; it may have brought back what we gave to its run.
+    /// Takes the word of somebody who says who it is because this node asked. `has_reminded` is true if it brought back
+    /// what this node gave to its run.
     pub(in crate::core) fn introduced(
         &mut self,
         sender: Sender,
@@ -336,7 +339,7 @@ impl Core {
             }
             return Introduction::Ignored;
         }
-        // What is said with a note is said by others, never by oneself.
+        // A record that needs a note is told by others, never by its owner.
         let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
         if record.status == Status::Joining {
             self.answered_not_up(sender.from, &record.id);
@@ -349,7 +352,7 @@ impl Core {
         }
         let (is_here, is_at_home) =
             (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
-        // Who says that it has moved is believed when it proves that.
+        // A node that says that it has moved is believed when it proves that.
         if is_here && !matches!(sender.kind, SenderKind::ClaimsMember(_)) {
             self.answered_contact(sender.from, &record.id);
         }
@@ -381,7 +384,8 @@ impl Core {
         if let Some(slot) = self.view.slot_of_run(record.run)
             && self.view.record(slot).address != record.address
         {
-            // Who is heard from where it was and reads what is sent to where it says it is, at once or in turn, is there.
+            // A node is where it says if it is heard from where it was and reads what is sent to the new address, at
+            // once or in turn.
             has_moved |= sender.kind == SenderKind::Member(slot) || self.has_announced(slot, record.address);
             // Whoever is where a stray was before it was gone is its owner, whoever answers where the stray is.
             has_moved |= self.homes.of(record.run) == Some(record.address);
@@ -390,7 +394,8 @@ impl Core {
             if has_moved && !record.supersedes(held) {
                 return Introduction::Outdated { newer: slot };
             } else if is_held_live && !has_moved {
-                // Anybody may say so: it is not, for as long as it is not found to be gone where it was.
+                // Anybody may claim a move: it is not believed as long as the member is not found to be gone from where
+                // it was.
                 return Introduction::Ignored;
             }
         }
@@ -428,7 +433,8 @@ impl Core {
         }
         self.learn(News::told(record), None);
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
-            // It is where it says: or the move was not believed for other reasons, and is not later, on another's word.
+            // Either the member is where it says, or its move was not believed for other reasons; then no other's word
+            // moves it later.
             self.view.peer_mut(slot).address_origin = AddressOrigin::Proven;
         }
         match self.view.slot_of_run(run) {
@@ -447,14 +453,14 @@ impl Core {
         }
     }
 
-    /// The live member under that name, if it is another run.
+    /// Returns the live member of that name, if it is another run.
     fn live_holder(&self, record: &Record) -> Option<Arc<Record>> {
         let held = self.view.record(self.view.slot_of(record.id.as_str())?);
         let is_held = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) && held.run != record.run;
         (is_held && record.id != self.me().id).then(|| Arc::clone(held))
     }
 
-    /// The command to contact addresses.
+    /// Carries out a command to contact addresses.
     pub(in crate::core) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
         if self.reunion.contacts.len() >= MAX_PENDING_COMMANDS {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
@@ -473,7 +479,7 @@ impl Core {
         self.end_contact(ticket);
     }
 
-    /// The view is dropped: commands under way end with what is known.
+    /// Ends the commands under way with what is known, as the view is dropped.
     pub(in crate::core) fn end_contacts(&mut self) {
         for (ticket, contact) in std::mem::take(&mut self.reunion.contacts) {
             self.reply(ticket, Reply::Joined(contact.results));
@@ -501,17 +507,18 @@ impl Core {
         self.timers.set(Timer::Contact(ticket), next);
     }
 
-    /// A member answered at this address.
+    /// Takes note that a member answered at this address.
     pub(in crate::core) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
         self.contacted(from, || Contacted::Answered { id: id.clone() });
     }
 
-    /// Somebody answered at this address who is no member yet.
+    /// Takes note that somebody answered at this address who is no member yet.
     pub(in crate::core) fn answered_not_up(&mut self, from: SocketAddr, id: &NodeId) {
         self.contacted(from, || Contacted::NotUp { id: Some(id.clone()) });
     }
 
-    /// Commands that wait for an answer from this address take note of it; those that wait for nothing more end.
+    /// Takes note of an answer from this address in the commands that wait for one, and ends those that wait for
+    /// nothing more.
     pub(in crate::core) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
         let mut complete = Vec::new();
         for (ticket, contact) in &mut self.reunion.contacts {

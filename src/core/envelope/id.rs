@@ -11,9 +11,9 @@ use crate::core::member::Run;
 /// a receiver knows of a broadcast that it has missed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// The process that sent it.
+    /// The run of the process that sent the message.
     pub run: Run,
-    /// That process's number for it.
+    /// The sender's number for the message: even for broadcasts, odd for messages to one node.
     pub sequence: u64,
 }
 
@@ -21,22 +21,22 @@ impl MessageId {
     /// The highest number that a message has, of either kind.
     pub(in crate::core) const MAX_NUMBER: u64 = u64::MAX / 4;
 
-    /// The id of an origin's nth broadcast.
+    /// Returns the id of an origin's nth broadcast.
     pub(in crate::core) const fn broadcast(run: Run, number: u64) -> Self {
         Self { run, sequence: number * 2 }
     }
 
-    /// The id of an origin's nth message to one node.
+    /// Returns the id of an origin's nth message to one node.
     pub(in crate::core) const fn letter(run: Run, number: u64) -> Self {
         Self { run, sequence: number * 2 + 1 }
     }
 
-    /// Whether it is a broadcast's.
+    /// Returns true if the message is a broadcast.
     pub const fn is_broadcast(self) -> bool {
         self.sequence.is_multiple_of(2)
     }
 
-    /// The number among the origin's messages of its kind.
+    /// Returns the number among the origin's messages of its kind.
     pub(in crate::core) const fn number(self) -> u64 {
         self.sequence / 2
     }

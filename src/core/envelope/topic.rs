@@ -26,7 +26,7 @@ impl Topic {
         }
     }
 
-    /// The topic as text.
+    /// Returns the topic as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

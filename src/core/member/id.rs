@@ -40,7 +40,7 @@ impl NodeId {
         }))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     ///
     /// # Panics
     /// Never: names are ASCII.

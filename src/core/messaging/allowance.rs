@@ -1,9 +1,10 @@
-//! How much one member may bring: new broadcasts that it relays, its letters, and what it fetches.
+//! Allowances: the messages and bytes that one member may relay as new broadcasts, send in letters, and fetch.
 //!
-//! Each has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what is beyond it is dropped and counted. An
-//! honest origin is slower by its own pace (see `spread`), so whoever exceeds it floods.
+//! Each member has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what goes beyond it is dropped and
+//! counted. An honest origin is slower than that by its own pace (see `spread`), so a member that exceeds its budget
+//! floods.
 //!
-//! Must not know: what is brought.
+//! Must not know: the contents of messages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::core::limits::{ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMB
 use crate::core::member::Run;
 use crate::core::time::Time;
 
-/// What each member has spent lately.
+/// The messages and bytes that each member has spent in its present interval, by run.
 #[derive(Debug, Default)]
 pub(super) struct Allowances {
     spent: BTreeMap<Run, Spent>,
@@ -29,7 +30,8 @@ impl Allowances {
         self.spent.len()
     }
 
-    /// Spends one message of so many bytes; `false` if that is more than the member has left.
+    /// Spends one message of `bytes` bytes; returns false if that is more than the member has left in this interval, or
+    /// if the table has no room for the member.
     pub(super) fn spend(&mut self, now: Time, run: Run, bytes: usize) -> bool {
         if self.spent.len() >= MAX_ALLOWANCES && !self.spent.contains_key(&run) {
             self.spent.retain(|_, spent| now.since(spent.since) < ALLOWANCE_INTERVAL);
@@ -49,7 +51,7 @@ impl Allowances {
         is_left
     }
 
-    /// Forgets everything: nothing was said for a while.
+    /// Forgets everything, when no broadcast is remembered any more.
     pub(super) fn clear(&mut self) {
         self.spent.clear();
     }

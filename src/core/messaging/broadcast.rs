@@ -1,16 +1,16 @@
 //! Broadcasts: each is taken once, delivered, and kept for a while to be sent on.
 //!
-//! Ages travel, times never do: each node adds for how long it kept a message. What is older than [`BROADCAST_LIFE`] is
-//! neither taken nor given any more.
+//! Messages carry their age, never a time: each node adds the time for which it kept a message. A message older than
+//! [`BROADCAST_LIFE`] is neither taken nor given any more.
 //!
 //! Invariants:
 //! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is too old
 //!   by then.
 //! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
-//! - What is kept is bounded in number and bytes; the oldest give way, and are not repaired any more. A program that
-//!   broadcasts faster than members can fetch is told to wait instead.
-//! - Who relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so far, or two
-//!   members that relay say so, as when this node stood still for long.
+//! - Kept broadcasts are bounded in number and bytes; the oldest give way, and are not repaired any more. A program
+//!   that broadcasts faster than members can fetch is told to wait instead.
+//! - A member that relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so
+//!   far, or two members that relay numbers near each other, as when this node stood still for long.
 //!
 //! Must not know: how messages reach others (see `spread` and `repair`).
 
@@ -32,7 +32,7 @@ use crate::core::window::{Sight, Window};
 use crate::core::wire::{Broadcast, Span};
 use crate::core::{Core, Phase};
 
-/// All origins of which something was heard lately, and what is kept of them.
+/// All origins of which a broadcast was heard lately, with their kept broadcasts.
 #[derive(Debug, Default)]
 pub(super) struct Broadcasts {
     /// The number of this node's last broadcast.
@@ -53,12 +53,12 @@ struct Stock {
 
 #[derive(Debug)]
 pub(super) struct Origin {
-    /// None of this node's own: it knows what it sent.
+    /// The numbers seen of this origin; `None` for this node itself, which knows what it sent.
     window: Option<Numbers>,
-    /// When something new came last.
+    /// The time at which a new number of this origin came last.
     fresh_at: Time,
     pub(super) kept: BTreeMap<u64, Kept>,
-    /// The last number out of sight, and the member that relayed it.
+    /// The member that last relayed a number out of sight, and that number.
     far: Option<(Run, u64)>,
 }
 
@@ -73,21 +73,21 @@ impl Origin {
 pub(super) struct Kept {
     pub(super) topic: Topic,
     pub(super) payload: Payload,
-    /// When it came.
+    /// The time at which the broadcast arrived here, or began here.
     pub(super) since: Time,
-    /// How old it was then.
+    /// Age of the broadcast when it arrived here; zero if it began here.
     age: Duration,
-    /// The member that it came from; none if it began here.
+    /// The member that it came from; `None` if it began here.
     pub(super) from: Option<Run>,
 }
 
 impl Kept {
-    /// Whether it is too large for a datagram.
+    /// Returns true if the payload is too large to be flooded in datagrams.
     pub(super) fn is_large(&self) -> bool {
         self.payload.len() > MAX_FLOODED_PAYLOAD
     }
 
-    /// How long ago it was sent, as far as that is known.
+    /// Returns the time since the origin sent the broadcast, without its time on the wire.
     pub(super) fn age(&self, now: Time) -> Duration {
         self.age + now.since(self.since)
     }
@@ -98,17 +98,17 @@ impl Broadcasts {
         self.origins.len() + self.own.order.len() + self.others.order.len()
     }
 
-    /// Whether nothing is kept and no origin remembered.
+    /// Returns true if no origin is remembered, and so no broadcast is kept.
     pub(super) fn is_empty(&self) -> bool {
         self.origins.is_empty()
     }
 
-    /// Whether anything is kept that others may want.
+    /// Returns true if a broadcast is kept that others may lack.
     pub(super) fn is_any_kept(&self) -> bool {
         self.stocks().any(|stock| !stock.order.is_empty())
     }
 
-    /// Whether something came within this time.
+    /// Returns true if a kept broadcast arrived less than `within` ago.
     pub(super) fn is_newer_than(&self, now: Time, within: Duration) -> bool {
         let mut newest = self.stocks().filter_map(|stock| self.kept(*stock.order.back()?));
         newest.any(|kept| now.since(kept.since) < within)
@@ -118,13 +118,13 @@ impl Broadcasts {
         self.origins.get(&id.run)?.kept.get(&id.number())
     }
 
-    /// Those of this span that are kept.
+    /// Returns the kept broadcasts of this span.
     pub(super) fn kept_in(&self, span: Span) -> impl Iterator<Item = MessageId> {
         let kept = self.origins.get(&span.run).map(|origin| origin.kept.range(span.first..=span.last));
         kept.into_iter().flatten().map(move |(number, _)| MessageId::broadcast(span.run, *number))
     }
 
-    /// The message to be sent to others.
+    /// Returns the message that carries a kept broadcast to others, with its age by now in milliseconds, rounded up.
     pub(super) fn message(&self, id: MessageId, now: Time) -> Option<Broadcast> {
         let kept = self.kept(id)?;
         let age_ms = kept.age(now).as_nanos().div_ceil(1_000_000) as u64;
@@ -132,20 +132,21 @@ impl Broadcasts {
         Some(Broadcast { run: id.run, number: id.number(), age_ms, topic, payload })
     }
 
-    /// Origins after this one, in turn, that have something kept.
+    /// Returns the origins with kept broadcasts in the order of runs, from the one behind `after` round to `after`
+    /// itself.
     pub(super) fn origins_after(&self, after: Run) -> impl Iterator<Item = (Run, &Origin)> {
         let later = self.origins.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
         let all = later.chain(self.origins.range(..=after));
         all.filter(|(_, origin)| !origin.kept.is_empty()).map(|(run, origin)| (*run, origin))
     }
 
-    /// What a number of an origin says.
+    /// Judges a number by its origin's window; a number of an origin without a window is new.
     pub(super) fn judge(&self, run: Run, number: u64) -> Sight {
         let window = self.origins.get(&run).and_then(|origin| origin.window.as_ref());
         window.map_or(Sight::New, |window| window.judge(number))
     }
 
-    /// Marks a number as seen. It must be new, and its origin's window must have room.
+    /// Marks a number as seen; returns false if it was seen before. The table must have room for its origin.
     fn mark(&mut self, run: Run, number: u64, now: Time) -> bool {
         let origin =
             self.origins.entry(run).or_insert_with(|| Origin::new(Some(Box::new(Window::around(number))), now));
@@ -153,14 +154,15 @@ impl Broadcasts {
         origin.window.as_mut().is_none_or(|window| window.accept(number))
     }
 
-    /// A member relays a number that is out of sight; whether another one has said the same.
+    /// Returns true if another member relayed the last number out of sight of this origin, less than one window from
+    /// this number; remembers this number in its place.
     fn is_far_for_two(&mut self, from: Run, run: Run, number: u64) -> bool {
         let Some(origin) = self.origins.get_mut(&run) else { return false };
         let before = origin.far.replace((from, number));
         before.is_some_and(|(other, far)| other != from && far.abs_diff(number) < MESSAGE_WINDOW)
     }
 
-    /// Whether something of this origin can be taken in.
+    /// Returns true if this origin has a place in the table, or can get one.
     fn has_room_for(&mut self, run: Run, now: Time) -> bool {
         if self.origins.contains_key(&run) {
             return true;
@@ -175,14 +177,14 @@ impl Broadcasts {
         [&self.own, &self.others].into_iter()
     }
 
-    /// Returns true if so many bytes more of this node's own could only be kept in place of some that members may still be
-    /// fetching.
+    /// Returns true if `bytes` more of this node's own broadcasts can only be kept by dropping one that members may
+    /// still be fetching.
     fn is_ahead(&self, bytes: usize, now: Time) -> bool {
         let oldest = self.own.order.front().and_then(|id| self.kept(*id));
         self.own.bytes + bytes > MAX_KEPT_OWN_BYTES && oldest.is_some_and(|kept| now.since(kept.since) < FETCH_TIME)
     }
 
-    /// Keeps a broadcast. Returns the number of older ones that give way, before all members may have them.
+    /// Keeps a broadcast; returns the number of older ones that give way, which some members may lack.
     fn keep(&mut self, id: MessageId, kept: Kept) -> u64 {
         let is_own = kept.from.is_none();
         let stock = if is_own { &mut self.own } else { &mut self.others };
@@ -221,7 +223,8 @@ impl Broadcasts {
         }
     }
 
-    /// Drops the broadcasts that are too old.
+    /// Drops the broadcasts kept for [`BROADCAST_LIFE`], and forgets the origins of which nothing new came for
+    /// [`ORIGIN_MEMORY`].
     pub(super) fn expire(&mut self, now: Time) {
         for is_own in [true, false] {
             let oldest = |this: &Self| {
@@ -239,7 +242,7 @@ impl Broadcasts {
         self.origins.retain(|_, origin| !origin.kept.is_empty() || now.since(origin.fresh_at) < ORIGIN_MEMORY);
     }
 
-    /// When [`Broadcasts::expire`] has something to do next.
+    /// Returns the next time at which [`Broadcasts::expire`] has something to do.
     pub(super) fn next_end(&self) -> Option<Time> {
         let oldest = self.stocks().filter_map(|stock| self.kept(*stock.order.front()?)).map(|kept| kept.since).min();
         let kept = oldest.map(|since| since + BROADCAST_LIFE);
@@ -249,7 +252,7 @@ impl Broadcasts {
 }
 
 impl Core {
-    /// A command about messages.
+    /// Carries out a command about messages.
     pub(in crate::core) fn message_command(&mut self, command: Command) {
         match command {
             Command::Broadcast { ticket, topic, payload } => self.broadcast(ticket, topic, payload),
@@ -263,7 +266,7 @@ impl Core {
         }
     }
 
-    /// Why this node says nothing to others now.
+    /// Returns the reason why this node sends no messages now, if there is one.
     pub(super) fn cannot_speak(&self) -> Option<CommandError> {
         match self.phase {
             Phase::Joining(_) => Some(CommandError::Joining),
@@ -296,7 +299,7 @@ impl Core {
         self.take(id, kept);
     }
 
-    /// A copy of a broadcast came from a member.
+    /// Takes a copy of a broadcast that came from a member.
     pub(in crate::core) fn heard_broadcast(&mut self, sender: Slot, message: &Broadcast) {
         self.counters.messages.received += 1;
         let (from, now) = (self.view.record(sender).run, self.now);
@@ -306,7 +309,8 @@ impl Core {
             return self.counters.messages.duplicate += 1;
         }
         if self.view.slot_of_run(message.run).is_none() {
-            // Perhaps known in a moment: it is not marked, and is asked for when somebody holds it then.
+            // The origin may be known in a moment: the number is not marked, so that it is asked for when somebody
+            // tells of it then.
             return self.drop_message(DropReason::UnknownRun);
         }
         match self.messaging.broadcasts.judge(message.run, message.number) {
@@ -329,14 +333,14 @@ impl Core {
         }
         self.messaging.repair.came(id);
         if self.messaging.up_since.is_none_or(|since| age > now.since(since)) {
-            // It was said before this node was there.
+            // It was said before this node was Up.
             return self.drop_message(DropReason::Outdated);
         }
         let (topic, payload) = (message.topic.clone(), message.payload.clone());
         self.take(id, Kept { topic, payload, since: now, age, from: Some(from) });
     }
 
-    /// A broadcast is new in packets: it is sent on, and delivered if no call brought it before.
+    /// Takes a broadcast that is new in packets: sends it on, and delivers it unless a call brought it before.
     fn take(&mut self, id: MessageId, kept: Kept) {
         let slot = self.view.slot_of_run(id.run).unwrap_or(View::ME);
         let from = self.view.record(slot).id.clone();
@@ -358,7 +362,7 @@ impl Core {
         self.outputs.push_back(Output::Message(Box::new(delivery)));
     }
 
-    /// A copy of a message is not taken, and is not counted as a duplicate.
+    /// Counts a copy of a message as dropped for this reason; duplicates are counted apart.
     pub(super) fn drop_message(&mut self, reason: DropReason) {
         self.counters.messages.dropped += 1;
         self.counters.drop(reason);

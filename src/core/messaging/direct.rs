@@ -1,13 +1,13 @@
 //! Direct deliveries: broadcasts that their origin's agent brought by a call of its own, because its view lacks this node.
 //!
-//! A call proves that its caller may command this agent, and nothing about who wrote the message. So it moves no window: what
-//! came by calls is remembered number by number, and an origin's broadcasts that come in packets are judged by their own
-//! window alone. Whoever calls in another's name can say one number in advance and hide that one; it cannot carry the window
-//! away, however large its numbers are.
+//! A call proves that its caller may command this agent, and nothing about who wrote the message. So it moves no
+//! window: broadcasts that came by calls are remembered number by number, and an origin's broadcasts that come in
+//! packets are judged by their own window alone. A caller in another's name can use up one number in advance and hide
+//! that message; it cannot carry the window away, however large its numbers are.
 //!
-//! Whichever way a broadcast comes first is delivered, and the other copy is a duplicate: a call looks at the window, and a
-//! packet at what came by calls. A packet's copy is sent on all the same, since others may lack it. A call's copy is not: the
-//! origin calls everybody that its table lists and its view lacks.
+//! The copy that comes first is delivered, by a call or in a packet, and the other one is a duplicate: a call is judged
+//! by the origin's window, too, and a packet by what came by calls. A packet's copy is sent on all the same, since
+//! others may lack it. A call's copy is not: the origin calls everybody that its table lists and its view lacks.
 //!
 //! Invariants:
 //! - At most [`MAX_DIRECT_BLOCKS`] blocks of 64 numbers, each forgotten when nothing new came of it for [`DIRECT_MEMORY`]: all
@@ -64,12 +64,12 @@ impl Called {
         self.blocks.get(&(id.run, block)).is_some_and(|block| block.seen & bit != 0)
     }
 
-    /// Remembers one; `false` if there is no room.
+    /// Remembers a broadcast that came by a call; returns false if there is no room.
     fn insert(&mut self, id: MessageId, now: Time) -> bool {
         let (block, bit) = place(id);
         let key = (id.run, block);
         if self.blocks.len() >= MAX_DIRECT_BLOCKS && !self.blocks.contains_key(&key) {
-            // Not at every call: whoever fills the table would have it searched each time.
+            // Not at every call: a caller that fills the table would have it searched each time.
             if self.swept_at.is_none_or(|at| now.since(at) >= DIRECT_SWEEP) {
                 self.swept_at = Some(now);
                 self.expire(now);
@@ -84,7 +84,7 @@ impl Called {
         true
     }
 
-    /// Forgets what is so old that no copy of it is taken any more.
+    /// Forgets the blocks in which nothing new came for [`DIRECT_MEMORY`]: no copy of theirs is taken any more.
     pub(super) fn expire(&mut self, now: Time) {
         self.blocks.retain(|_, block| now.since(block.fresh_at) < DIRECT_MEMORY);
     }
@@ -100,7 +100,7 @@ fn place(id: MessageId) -> (u64, u64) {
 }
 
 impl Core {
-    /// An agent brought a broadcast by a call.
+    /// Takes a broadcast that an agent brought by a call.
     pub(super) fn take_direct(&mut self, ticket: Ticket, direct: Direct) {
         let reply = match self.judge_direct(direct) {
             Ok(is_new) => Reply::Taken { is_new },
@@ -129,7 +129,7 @@ impl Core {
             return Ok(false);
         }
         if age > now.since(self.messaging.born_at) {
-            // It was said before this process was there.
+            // It was said before this process began.
             self.drop_message(DropReason::Outdated);
             return Ok(false);
         }
@@ -146,8 +146,9 @@ impl Core {
         Ok(true)
     }
 
-    /// The name of a message's origin: the view knows best. Who is in nobody's view is called what the caller says, and if it
-    /// says nothing, by its run. Nobody is called as this node is.
+    /// Returns the name of a message's origin. The view knows best; an origin that is not in the view is called what
+    /// the caller says, or by its run if the caller says nothing. Fails if the caller's name contradicts the view, or
+    /// is this node's own.
     fn origin_of(&self, id: MessageId, said: Option<NodeId>) -> Result<NodeId, CommandError> {
         let known = self.view.slot_of_run(id.run).map(|slot| self.view.record(slot).id.clone());
         let is_wrong = |said: &NodeId| match &known {

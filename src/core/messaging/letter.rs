@@ -6,9 +6,9 @@
 //!    └─────────────────────no receipt for LETTER_RETRY─────────┘          each until its deadline
 //! ```
 //!
-//! A link is opened if there is none, and stays as long as a letter waits. What was sent once may have arrived: from then on
-//! the error is "unknown", and never that it was not delivered. A receipt says that the other agent has the letter, not that
-//! a program listens.
+//! A link is opened if there is none, and stays as long as a letter waits. A letter that was sent once may have
+//! arrived: from then on the error is "unknown", and never that it was not delivered. A receipt says that the other
+//! agent has the letter, not that a program listens.
 //!
 //! Invariants:
 //! - Every command is answered: by a receipt or an answer, or by an error at its deadline; at once if the member is gone, or
@@ -18,7 +18,7 @@
 //! - At most [`MAX_LETTERS`] wait, of [`MAX_LETTER_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for answers of this
 //!   node's programs. A request beyond that gets no receipt: it is sent again.
 //!
-//! Must not know: who answers.
+//! Must not know: which program answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,17 +40,17 @@ use crate::core::view::{Slot, View};
 use crate::core::window::Window;
 use crate::core::wire::{Letter, Message, Purpose};
 
-/// Letters of this node that wait, and what is known of those of others.
+/// Letters of this node that wait, and what is remembered of letters of others.
 #[derive(Debug, Default)]
 pub(super) struct Letters {
-    /// The number of the last one.
+    /// The number of the last letter that this node sent.
     last: u64,
     pending: BTreeMap<u64, Pending>,
-    /// Payloads of those.
+    /// The payload bytes of all pending letters.
     bytes: usize,
-    /// Which letters of each sender were seen, and when the last one came.
+    /// The numbers seen of each sender, and the time at which its last letter came.
     windows: BTreeMap<Run, (Numbers, Time)>,
-    /// Requests that this node's programs may answer, and until when.
+    /// Requests of others that this node's programs may answer, each with the time until which they may.
     requests: BTreeMap<MessageId, Time>,
 }
 
@@ -63,17 +63,17 @@ struct Pending {
     payload: Payload,
     until: Time,
     state: State,
-    /// It left this node at least once.
+    /// The letter left this node at least once.
     was_sent: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// For a link, or for room on it.
+    /// The letter waits for a link, or for room on it.
     Waiting,
-    /// For its receipt.
+    /// The letter was sent at this time, and waits for its receipt.
     Sent(Time),
-    /// For its answer.
+    /// The request was received there, and waits for its answer.
     Received,
 }
 
@@ -88,7 +88,7 @@ impl Letters {
         Some(pending)
     }
 
-    /// The window of a sender, if there is room for one.
+    /// Returns the window of a sender; `None` if the table has no room for another one.
     fn window(&mut self, run: Run, number: u64, now: Time) -> Option<&mut Numbers> {
         if self.windows.len() >= MAX_ORIGINS && !self.windows.contains_key(&run) {
             self.windows.retain(|_, (_, last)| now.since(*last) < ORIGIN_MEMORY);
@@ -101,7 +101,7 @@ impl Letters {
         Some(window)
     }
 
-    /// Whether another request of this process can wait for an answer.
+    /// Returns true if one more request of this process can be held until a program answers it.
     fn has_room_for_request(&mut self, run: Run, now: Time) -> bool {
         let of_run = |run| MessageId { run, sequence: 0 }..=MessageId { run, sequence: u64::MAX };
         let is_full = |requests: &BTreeMap<MessageId, Time>| {
@@ -132,7 +132,7 @@ impl Core {
         self.post(ticket, to, Purpose::Ask { topic, within_ms }, payload, timeout);
     }
 
-    /// A program of this node answers a request.
+    /// Sends the answer of a program of this node to a request.
     pub(super) fn send_answer(&mut self, ticket: Ticket, request: MessageId, payload: Payload) {
         let now = self.now;
         let until = self.messaging.letters.requests.remove(&request).filter(|until| *until > now);
@@ -191,7 +191,7 @@ impl Core {
         }
     }
 
-    /// A letter to this very node takes no link.
+    /// Takes a letter to this very node, which needs no link.
     fn post_to_myself(&mut self, letter: Letter) {
         let number = letter.number;
         if let Purpose::Ask { .. } = letter.purpose {
@@ -204,13 +204,13 @@ impl Core {
         self.heard_receipt(View::ME, number);
     }
 
-    /// Whether a letter for this process waits.
+    /// Returns true if a letter to this process waits for a link, its receipt or its answer.
     pub(in crate::core) fn has_letters_for(&self, run: Run) -> bool {
         let letters = &self.messaging.letters.pending;
         !letters.is_empty() && letters.values().any(|pending| pending.to == run)
     }
 
-    /// Sends as many of the letters that wait for this process as may be under way, if there is a link.
+    /// Sends the letters that wait for this process, as many as may be under way at one time, if there is a link.
     pub(in crate::core) fn send_letters(&mut self, run: Run) {
         if self.messaging.letters.pending.is_empty() || !self.is_linked(run) {
             return;
@@ -234,7 +234,7 @@ impl Core {
         }
     }
 
-    /// A letter is to be sent again, or its time is over.
+    /// Sends a letter again, or gives it up at its deadline.
     pub(in crate::core) fn tend_letter(&mut self, number: u64) {
         let now = self.now;
         let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { return };
@@ -254,7 +254,7 @@ impl Core {
         self.send_letters(run);
     }
 
-    /// Tells the program that a letter may not have arrived, or cannot have.
+    /// Gives a letter up: tells the program that it may not have arrived, or that it cannot have.
     fn give_letter_up(&mut self, number: u64) {
         self.timers.cancel(Timer::Letter(number));
         let Some(pending) = self.messaging.letters.remove(number) else { return };
@@ -267,7 +267,8 @@ impl Core {
         self.refuse_letter(pending.ticket, error);
     }
 
-    /// There is no link to a process, and none soon: what was not sent cannot be, and who is gone will not answer.
+    /// Gives up letters to a process to which there is no link, and none soon: those that were never sent, and all of
+    /// them if the process is gone.
     pub(in crate::core) fn letters_have_no_link(&mut self, run: Run) {
         if self.messaging.letters.pending.is_empty() {
             return;
@@ -280,19 +281,19 @@ impl Core {
         }
     }
 
-    /// This node stops: nothing is answered any more.
+    /// Gives up all letters, as this node stops.
     pub(in crate::core) fn give_letters_up(&mut self) {
         for number in self.messaging.letters.pending.keys().copied().collect::<Vec<_>>() {
             self.give_letter_up(number);
         }
     }
 
-    /// A letter came from a member.
+    /// Takes a letter that came from a member.
     pub(in crate::core) fn heard_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
         self.counters.messages.received += 1;
         let (run, now) = (self.view.record(sender).run, self.now);
         if way == Way::Datagrams {
-            // Not from a link: its sender would not get the receipt, and has no business here.
+            // Honest members send letters over links alone, where the receipt can go back.
             return self.drop_message(DropReason::WrongState);
         }
         let Some(sight) =
@@ -301,7 +302,7 @@ impl Core {
             return self.drop_message(DropReason::TableFull);
         };
         if !sight.is_new() {
-            // Its receipt was lost.
+            // The letter came before, and its receipt was lost.
             self.counters.messages.duplicate += 1;
             return self.send_receipt(sender, way, letter.number);
         }
@@ -323,7 +324,7 @@ impl Core {
         self.send_by(way, slot, packet);
     }
 
-    /// Delivers a letter; `false` if there is no room for it now.
+    /// Delivers a letter; returns false if there is no room for its request now.
     fn open_letter(&mut self, sender: Slot, letter: Letter) -> bool {
         let (run, now) = (self.view.record(sender).run, self.now);
         let id = MessageId::letter(run, letter.number);
@@ -346,7 +347,7 @@ impl Core {
         true
     }
 
-    /// An answer came.
+    /// Takes the answer to a request of this node.
     fn answered(&mut self, run: Run, to: u64, payload: Payload) {
         let is_awaited = |pending: &Pending| pending.to == run && matches!(pending.purpose, Purpose::Ask { .. });
         if !self.messaging.letters.pending.get(&to).is_some_and(is_awaited) {
@@ -361,12 +362,12 @@ impl Core {
         self.send_letters(run);
     }
 
-    /// A member has a letter of this node.
+    /// Takes a member's receipt for a letter of this node.
     pub(in crate::core) fn heard_receipt(&mut self, slot: Slot, number: u64) {
         let run = self.view.record(slot).run;
         let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.run);
         let Some(pending) = self.messaging.letters.pending.get_mut(&number).filter(is_meant) else {
-            // Of a letter that was given up, or was answered already.
+            // The receipt is of a letter that was given up, or was answered already.
             return;
         };
         if let Purpose::Ask { .. } = pending.purpose {

@@ -1,4 +1,4 @@
-//! Messaging: what programs say to each other through their agents.
+//! Messaging: the messages of programs to each other, carried by their agents.
 //!
 //! | idea | file |
 //! |---|---|
@@ -16,26 +16,26 @@
 //! letter            sender ─ Letter ─▶ receiver ─ Receipt ─▶                        (a link, opened if there is none)
 //! ```
 //!
-//! Large broadcasts are told of first and fetched then, from the nearest who has them: everybody gets the bytes once, where
-//! flooding them along ten links each would move them ten times, and sending them from the origin alone would load its
-//! line with all of them. While nothing is said, nothing is sent and nothing is kept.
+//! A large broadcast is announced first, and fetched then from the nearest neighbour that has it: everybody gets the
+//! bytes once, where flooding them along ten links each would move them ten times, and sending them from the origin
+//! alone would load its line with all of them. While nothing is said, nothing is sent and nothing is kept.
 //!
 //! Owns: the numbers of this node's messages, the windows that recognise those of others, messages that are kept to be
 //! sent on, and letters that wait for their receipts.
 //!
 //! Invariants:
-//! - A message is delivered at most once: its number is marked in its origin's window first. What a window no longer tells
-//!   apart is a duplicate, and so is every broadcast older than [`BROADCAST_LIFE`]: a window may be forgotten when all that
-//!   it has seen is older than that.
-//! - Only members say anything here (see `senders`), and only of origins that are in the view. **Who relays a broadcast is
-//!   known; who wrote it is not proven**: a member can say something in another's name, or hide it under a number that it
-//!   used first. What it can do is bounded by its allowance, by the numbers that one who relays is believed, and by the
-//!   windows' bounds. A letter comes over its sender's own link, and is the sender's.
+//! - A message is delivered at most once: its number is marked in its origin's window first. A number that a window no
+//!   longer tells apart counts as a duplicate, and so does every broadcast older than [`BROADCAST_LIFE`]: a window may
+//!   be forgotten when all that it has seen is older than that.
+//! - Only members say anything here (see `senders`), and only of origins that are in the view. **The member that relays
+//!   a broadcast is known; its author is not proven**: a member can say something in another's name, or hide it under a
+//!   number that it used first. Such harm is bounded by the member's allowance, by the numbers that one who relays is
+//!   believed, and by the windows' bounds. A letter comes over its sender's own link, and is the sender's.
 //! - Every copy received is delivered, a duplicate, or dropped: the counters add up.
 //! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of heartbeats
 //!   but for a short line on what is held.
 //!
-//! Must not know: what messages mean; who listens.
+//! Must not know: the meaning of messages; the programs that listen.
 //!
 //! [`BROADCAST_LIFE`]: crate::core::limits::BROADCAST_LIFE
 
@@ -63,9 +63,10 @@ type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
 /// Everything that this node knows of messages.
 #[derive(Debug)]
 pub(in crate::core) struct Messaging {
-    /// The time at which this process began: what was said before was not said to it.
+    /// The time at which this process began: broadcasts of an earlier time that come by calls are not delivered.
     born_at: Time,
-    /// The time at which this node became Up: what was said to everybody before was not said to it.
+    /// The time at which this node became Up, if it has: broadcasts of an earlier time that come in packets are not
+    /// delivered.
     up_since: Option<Time>,
     broadcasts: Broadcasts,
     called: Called,

@@ -1,4 +1,4 @@
-//! Repair: what spreading missed is found by what others hold, and fetched from them.
+//! Repair: a broadcast that spreading missed is found in what others tell that they hold, and fetched from them.
 //!
 //! For as long as a node keeps a broadcast, its gossip packets say so in a line per origin ([`Message::HaveBroadcasts`]),
 //! and a while after the last new one it says so in packets of their own, to [`REPAIR_PEERS`]. Whoever has not seen a number
@@ -33,14 +33,14 @@ use crate::core::view::Slot;
 use crate::core::window::Sight;
 use crate::core::wire::{Message, PacketBuilder, Span};
 
-/// What is being fetched, and when others are told next.
+/// The broadcasts being fetched, and the time at which others are told next what is held.
 #[derive(Debug)]
 pub(super) struct Repair {
-    /// Messages that were asked for; at most [`MAX_WANTED`].
+    /// Broadcasts that were asked for and have not come; at most [`MAX_WANTED`].
     wanted: BTreeMap<MessageId, Wanted>,
-    /// When others are told in packets of their own what is held.
+    /// The time at which others are told, in packets of their own, what is held; `None` while nothing new is held.
     tell_at: Option<Time>,
-    /// The origin that was told of last: when there are many, each gets its turn.
+    /// The origin that was told of last: with many origins, each gets its turn.
     turn: Run,
 }
 
@@ -62,7 +62,7 @@ impl Repair {
         self.wanted.len()
     }
 
-    /// It is here.
+    /// Takes note that a broadcast came: it is not wanted any more.
     pub(super) fn came(&mut self, id: MessageId) {
         self.wanted.remove(&id);
     }
@@ -73,15 +73,16 @@ impl Repair {
 }
 
 impl Core {
-    /// Something new is held: others are told when it has had the time to spread.
+    /// Plans to tell others of a new broadcast, once it has had the time to spread.
     pub(super) fn repair_later(&mut self) {
-        // The first of a torrent sets the time, so that its end does not wait for the last.
+        // The first of a torrent sets the time: a torrent that goes on does not put it off.
         let at = self.now + REPAIR_AFTER;
         self.messaging.repair.tell_at.get_or_insert(at);
         self.timers.set_by(Timer::RepairMessages, at);
     }
 
-    /// Something about broadcasts is due.
+    /// Does what is due about broadcasts: forgets old ones, tells peers what is held, and asks again for what did not
+    /// come.
     pub(in crate::core) fn repair_messages(&mut self) {
         let now = self.now;
         self.messaging.broadcasts.expire(now);
@@ -100,7 +101,7 @@ impl Core {
         let called = self.messaging.called.next_end();
         let next = [repair.tell_at, repair.next_question(), self.messaging.broadcasts.next_end(), called];
         if let Some(next) = next.into_iter().flatten().min() {
-            // Never at once: a figure that is due and stays so would turn in circles.
+            // Never at once: a deadline that has passed and stays would come up again and again.
             self.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));
         }
     }
@@ -116,7 +117,7 @@ impl Core {
         }
     }
 
-    /// Adds what is held of broadcasts, a line per origin, to a packet that goes anyway.
+    /// Adds what is held of broadcasts, a line per origin, to a packet that is sent anyway.
     pub(in crate::core) fn push_held_broadcasts(&mut self, packet: &mut PacketBuilder) {
         if self.messaging.broadcasts.is_any_kept() {
             self.push_held(packet, MAX_CARRIED_SPANS);
@@ -125,7 +126,7 @@ impl Core {
 
     fn push_held(&mut self, packet: &mut PacketBuilder, most: usize) -> bool {
         let (now, turn) = (self.now, self.messaging.repair.turn);
-        // What came a moment ago is under way to others, too; what is old is taken by nobody.
+        // A broadcast that came a moment ago is under way to others, too; one that is too old is taken by nobody.
         let is_told = |kept: &Kept| now.since(kept.since) >= REPAIR_AFTER / 2 && kept.age(now) < BROADCAST_LIFE;
         let spans: Vec<Span> = self
             .messaging
@@ -142,13 +143,13 @@ impl Core {
         let turn = last.run;
         let is_told = packet.push(&Message::HaveBroadcasts(spans));
         if is_told {
-            // A packet without room costs nobody its turn.
+            // A packet without room costs no origin its turn.
             self.messaging.repair.turn = turn;
         }
         is_told
     }
 
-    /// A member holds these.
+    /// Takes a member's word on the broadcasts that it holds, and asks it for those that this node lacks.
     pub(in crate::core) fn told_of_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         let (run, now) = (self.view.record(slot).run, self.now);
         let mut lacking = Vec::new();
@@ -157,7 +158,7 @@ impl Core {
             if span.run == self.run || self.view.slot_of_run(span.run).is_none() {
                 continue;
             }
-            // The newest first: the rest may be behind the window by now.
+            // The newest first: the others may be behind the window by now.
             for number in (span.first..=span.last).rev().take(looks as usize) {
                 looks -= 1;
                 if self.messaging.broadcasts.judge(span.run, number) != Sight::New || lacking.len() >= MAX_WANTS {
@@ -191,9 +192,9 @@ impl Core {
         self.timers.set_by(Timer::RepairMessages, self.now + WANT_TIMEOUT);
     }
 
-    /// Asks again for what was not answered; after a few times it is left to the next line of somebody.
+    /// Asks again for broadcasts that did not come; after a few times each waits for the next member that tells of it.
     fn ask_again(&mut self) {
-        /// Questions of one message to one member.
+        /// Most questions for one message to one member.
         const TIMES: u8 = 4;
         let now = self.now;
         let mut again: BTreeMap<Run, Vec<MessageId>> = BTreeMap::new();
@@ -216,7 +217,7 @@ impl Core {
         }
     }
 
-    /// A member lacks these.
+    /// Answers a member that lacks broadcasts with those that are kept, within its allowance.
     pub(in crate::core) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         if !self.view.entry(slot).peer.proven {
             return self.counters.drop(DropReason::Unproven);
@@ -231,7 +232,7 @@ impl Core {
             let Some(message) = self.messaging.broadcasts.message(id, self.now) else { continue };
             let is_large = self.messaging.broadcasts.kept(id).is_some_and(Kept::is_large);
             if is_large && way == Way::Datagrams {
-                // It can be had as soon as there is a link.
+                // A large broadcast can be had as soon as there is a link.
                 self.ensure_link(slot);
                 continue;
             }

@@ -1,8 +1,9 @@
-//! Spreading: a broadcast goes on at once, as news does (see `flood`).
+//! Spreading: a broadcast is sent on at once, as news is (see `flood`).
 //!
-//! What is new is gathered for [`SPREAD_BATCH`] and sent to the neighbours on the first rings and to one random peer, at most
-//! [`SPREAD_PACKETS`] packets to each in a batch; the rest goes with the next ones, so that a torrent is paced. Every node
-//! sends each message on once, never back to where it came from. A large one is only told of, over links.
+//! New broadcasts are gathered for [`SPREAD_BATCH`] and sent to the neighbours on the first rings and to one random
+//! peer, at most [`SPREAD_PACKETS`] packets to each in a batch; the rest goes with the next ones, so that a torrent is
+//! paced. Every node sends each message on once, never back to the member that it came from. A large one is only
+//! announced, over links.
 //!
 //! Must not know: what becomes of a copy.
 
@@ -19,7 +20,7 @@ use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, Span};
 
-/// What is still to be sent on; at most [`MAX_UNSPREAD`] of each size. What is beyond is left to repair.
+/// The broadcasts still to be sent on; at most [`MAX_UNSPREAD`] of each size. Those beyond are left to repair.
 #[derive(Debug, Default)]
 pub(super) struct Spreading {
     small: VecDeque<MessageId>,
@@ -33,7 +34,7 @@ impl Spreading {
 }
 
 impl Core {
-    /// A broadcast is to be sent on.
+    /// Plans to send a broadcast on.
     pub(super) fn spread_soon(&mut self, id: MessageId, is_large: bool) {
         let spreading = &mut self.messaging.spreading;
         match is_large {
@@ -44,7 +45,7 @@ impl Core {
         self.timers.set_by(Timer::Spread, self.now + SPREAD_BATCH);
     }
 
-    /// Sends on what has gathered.
+    /// Sends on the broadcasts that have gathered.
     pub(in crate::core) fn spread(&mut self) {
         self.tell_of_large_ones();
         for _ in 0..SPREAD_PACKETS {
@@ -59,13 +60,13 @@ impl Core {
         }
     }
 
-    /// As many messages as surely fit into one packet.
+    /// Takes out as many messages as surely fit into one packet.
     fn next_batch(&mut self) -> Vec<MessageId> {
         let mut room = self.settings.mtu - MAX_HEADER_BYTES - SPREAD_RESERVE;
         let mut batch = Vec::new();
         while let Some(id) = self.messaging.spreading.small.front().copied() {
             if let Some(kept) = self.messaging.broadcasts.kept(id) {
-                // With run, number, age and lengths.
+                // Room for run, number, age and lengths, too.
                 let bytes = kept.payload.len() + kept.topic.as_str().len() + 32;
                 if bytes > room || batch.len() == MAX_MESSAGES_PER_SPREAD {
                     break;
@@ -99,7 +100,7 @@ impl Core {
         }
     }
 
-    /// Neighbours that are reached by links.
+    /// Returns the neighbours that are reached by links.
     pub(super) fn linked_neighbours(&self) -> Vec<Slot> {
         self.neighbours().filter(|slot| self.is_linked(self.view.record(*slot).run)).collect()
     }
@@ -128,7 +129,7 @@ impl Core {
     }
 }
 
-/// The shortest list of spans that holds these messages and no others.
+/// Returns the shortest list of spans that holds these messages and no others.
 pub(super) fn spans_of(ids: impl Iterator<Item = MessageId>) -> Vec<Span> {
     let mut of: BTreeMap<Run, Vec<u64>> = BTreeMap::new();
     for id in ids {

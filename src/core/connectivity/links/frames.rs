@@ -93,7 +93,7 @@ impl Core {
         };
         let is_open = self.links.open(run).is_some();
         if !is_open && messages.clone().any(|message| message.is_err()) {
-            // What cannot be read greets nobody.
+            // A frame that cannot be read greets nobody.
             return self.garbled(link, run);
         }
         if !self.may_speak(link, run, header.cluster, header.run) {
@@ -130,7 +130,7 @@ impl Core {
     /// Returns true if a frame of this run is taken from the link to `known`; the first one opens a link that was greeted.
     fn may_speak(&mut self, link: LinkId, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
-        // Who is leaving hears by its links that others know.
+        // A member that is leaving hears by its links that others know.
         let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);
         let is_member = slot.is_some() && cluster == self.cluster && is_here;
         if !is_member {

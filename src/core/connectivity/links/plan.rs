@@ -57,7 +57,7 @@ impl Core {
         let am_new = self.links.up_since == Some(self.now);
         let peer = &self.view.entry(slot).peer;
         let is_new = peer.session.is_none() && peer.last_sign == self.now;
-        // What is news to a newcomer is not new.
+        // A member that is news to a newcomer is no newcomer itself.
         let is_newcomer = is_new && is_due(self.now, self.links.up_since, LINK_SETTLE);
         let luck = self.rng.random::<f64>();
         match (is_ours, am_new) {
@@ -101,16 +101,16 @@ impl Core {
         }
     }
 
-    /// Returns true if a member that this node does not observe opened the link: it observes this node for a while longer, and ends
-    /// the link itself.
+    /// Returns true if a member that this node does not observe opened the link: that member observes this node for a
+    /// while longer, and ends the link itself.
     fn is_wanted_there(&self, slot: Slot) -> bool {
         let record = self.view.record(slot);
         let is_live = matches!(record.status, Status::Up | Status::Suspect);
         matches!(self.phase, Phase::Up) && is_live && matches!(self.links.open(record.run), Some(LinkId::Accepted(_)))
     }
 
-    /// Waits for a proof: no connection is opened to an address that never answered: it may be a third party's. It is probed, and looked at
-    /// again soon; the longer it does not answer, the later.
+    /// Waits for a proof: no connection is opened to an address that never answered, since it may be a third party's.
+    /// The address is probed, and looked at again soon; the longer it does not answer, the later.
     fn await_proof(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         let packet = self.packet_to(slot);
@@ -121,8 +121,8 @@ impl Core {
         self.timers.set(Timer::Link(run), self.now + pause.min(MAX_LINK_BACKOFF));
     }
 
-    /// Returns true if a member that never answered is to be dialled all the same, which is seldom: where datagrams do not pass,
-    /// nobody is proven but by a link.
+    /// Returns true if a member that never answered is to be dialled all the same, which is seldom: where datagrams do
+    /// not pass, nobody is proven but by a link.
     fn may_dial_unproven(&mut self, run: Run) -> bool {
         self.are_datagrams_in_doubt() && self.guests.may_dial(run, self.now)
     }
@@ -150,7 +150,8 @@ impl Core {
         true
     }
 
-    /// Takes note that an attempt failed: the next one comes later. Returns true if it is the first since a link stood, or since ever.
+    /// Takes note that an attempt failed: the next one comes later. Returns true if it is the first since a link stood,
+    /// or since ever.
     pub(super) fn link_failed(&mut self, run: Run) -> bool {
         self.links.set(run, State::Idle);
         let link = self.links.of.entry(run).or_default();
@@ -161,13 +162,13 @@ impl Core {
         is_first
     }
 
-    /// Takes note of the same, and that it proves nothing about the process.
+    /// Takes note that an attempt failed, and that this proves nothing about the process.
     pub(super) fn attempt_failed(&mut self, run: Run) {
         self.link_failed(run);
         self.no_link(run);
     }
 
-    /// Plans the next attempt: pauses double, and are spread, so that nobody is stormed when he comes back.
+    /// Plans the next attempt: pauses double, and are spread, so that a node that comes back is not stormed.
     fn back_off(&mut self, run: Run) {
         let failures = self.links.of.entry(run).or_default().failures;
         let pause = (LINK_BACKOFF * 2_u32.saturating_pow(failures.saturating_sub(1).min(16))).min(MAX_LINK_BACKOFF);

@@ -26,11 +26,11 @@ pub(in crate::core) struct Links {
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) state: State,
-    /// The time at which it was opened last.
+    /// The time at which the link last came into use.
     pub(super) opened: Option<Time>,
     /// Attempts that failed in a row.
     pub(super) failures: u32,
-    /// Looks at the member's address that was not proven, before the first attempt.
+    /// Times that an attempt was put off because the member's address was not proven.
     pub(super) unproven: u8,
     /// The time at which a lost link was last opened again at once.
     pub(super) reopened: Option<Time>,
@@ -47,7 +47,7 @@ pub(super) enum State {
     Opening(LinkId),
     /// The link is connected, and not yet answered by the process we mean.
     Greeting(LinkId),
-    /// It is in use.
+    /// The link is in use.
     Open(LinkId),
 }
 
@@ -79,7 +79,7 @@ impl Links {
         self.of.get(&run).is_some_and(|held| held.state == State::Open(link) && held.home == Some(home))
     }
 
-    /// Returns the link to a member that stands, and that was not answered yet.
+    /// Returns the link to a member that is connected and not answered yet.
     pub(in crate::core::connectivity) fn greeting(&self, run: Run) -> Option<LinkId> {
         match self.of.get(&run)?.state {
             State::Greeting(link) => Some(link),
@@ -87,7 +87,7 @@ impl Links {
         }
     }
 
-    /// Returns true if none stands or is being opened.
+    /// Returns true if no link to this member stands or is being opened.
     pub(in crate::core::connectivity) fn is_idle(&self, run: Run) -> bool {
         self.of.get(&run).is_none_or(|link| link.state == State::Idle)
     }
@@ -107,7 +107,7 @@ impl Links {
         matches!(link.state, State::Open(_)).then_some(link.opened).flatten()
     }
 
-    /// Returns the number of connections had or asked for.
+    /// Returns the number of connections that stand or were asked for, visits included.
     pub(super) fn in_use(&self) -> usize {
         self.runs.len() + self.visits.len()
     }
