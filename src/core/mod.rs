@@ -344,7 +344,7 @@ impl Core {
         }
     }
 
-    /// Reports the same, where `held` is held no more.
+    /// Reports one transition from a record that is held no more.
     fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
         match Change::direct(held, new, method) {
             Ok(change) => self.outputs.push_back(Output::Change(change)),
@@ -357,7 +357,7 @@ impl Core {
         self.notice_if_allowed(kind, notice);
     }
 
-    /// Gives a notice in the same way; returns true if it was given.
+    /// Gives a notice, at most one of its kind in a while; returns true if it was given.
     fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
         let is_allowed = self.notices.allow(self.now, kind);
         if is_allowed {

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - An address of which it is not certain where a password ends is refused, and none of it is shown behind its scheme.
-//! - What is refused is never repeated: a word that is not understood may be a piece of a password. Reasons name the place
-//!   and what belongs there.
+//! - A refused part of an address is never repeated: a word that is not understood may be a piece of a password.
+//!   Reasons name the place and what belongs there.
 //!
 //! Must not know: databases, the environment, files. It is here in builds without a database, too.
 

@@ -9,7 +9,7 @@
 //! For the same reason a packet from a member that is not observed shows that this node is in contact (see `deaf`) only
 //! by a recent echo: a node that nobody hears is still sent packets, if only to tell it that it is accused.
 //!
-//! If only one direction of one pair is bad, other observers have contact both ways, and say so when they are asked.
+//! One direction of one pair may be bad alone: other observers have contact both ways, and say so when they are asked.
 //!
 //! Invariants:
 //! - Only an observer judges by echoes: no other node keeps sending.

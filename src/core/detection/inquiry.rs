@@ -6,7 +6,7 @@
 //! where packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has.
 //! The answer "at age a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
 //!
-//! If others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with a
+//! The *link* between the subject and this node is bad if others hear the subject: that is reported, once, with a
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
 //! evidence against this node (see `health`).
 //!

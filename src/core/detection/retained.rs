@@ -9,7 +9,7 @@
 //! - At most as many are kept as observers are wanted: those that have been live for longest.
 //! - A member that was a neighbour for less than [`KEEP_AFTER`] is not kept: a crowd of honest newcomers that come at
 //!   once displaces neighbours all the time, and costs nothing here.
-//! - Where the rings stand still, nobody is kept after a while, and nothing is computed.
+//! - Nobody is kept after a while, and nothing is computed, as long as the rings stand still.
 //!
 //! A crowd may come right after a cluster was founded. So a member that was a neighbour for [`KEEP_FOUNDER_AFTER`]
 //! while all observed each other, being few, is kept as well. Honest crowds come then, too, and soon have links to

@@ -16,7 +16,7 @@
 //! along.
 //!
 //! Invariants:
-//! - Where all members are settled, or this node is not, there is one graph, and nothing here costs anything.
+//! - There is one graph, and nothing here costs anything, if all members are settled, or if this node is not.
 //! - A settled member costs a byte, a new one no more.
 //!
 //! Must not know: how members are observed.

@@ -1,9 +1,9 @@
 //! Sync (anti-entropy): updates that flooding and gossip missed are noticed by fingerprints that stay different.
 //!
-//! When a live peer's fingerprint still differs at a gossip tick, and the view stood still for [`SYNC_QUIET`] or has
-//! differed for [`SYNC_PATIENCE`], the two compare the hashes of 256 buckets of names and exchange only the records of
-//! buckets that differ, so that the cost follows the difference and not N (anti-entropy by a hash tree of one level:
-//! Merkle trees in Dynamo, SOSP 2007, section 4.7):
+//! A sync begins when a live peer's fingerprint still differs at a gossip tick, and the view stood still for
+//! [`SYNC_QUIET`] or has differed for [`SYNC_PATIENCE`]. The two compare the hashes of 256 buckets of names and
+//! exchange only the records of buckets that differ, so that the cost follows the difference and not N (anti-entropy by
+//! a hash tree of one level: Merkle trees in Dynamo, SOSP 2007, section 4.7):
 //!
 //! ```text
 //! A ─ Digest{256 hashes} ─▶ B       B ─ Want{buckets that differ}, B's records of those ─▶ A
@@ -70,7 +70,7 @@ impl Core {
         differs
     }
 
-    /// At a gossip tick: begins a sync if the peer last seen with another view still has it.
+    /// Begins a sync, at a gossip tick, if the peer last seen with another view still has it.
     pub(super) fn sync_if_needed(&mut self) {
         let Some((run, since)) = self.fingerprint_mismatch.with else { return };
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {

@@ -314,7 +314,7 @@ pub enum CommandError {
         /// The node.
         id: NodeId,
     },
-    /// That node is not live; nothing was sent.
+    /// The member is not live; nothing was sent.
     #[error("{id:?} is {status}: nothing was sent")]
     NotLive {
         /// The node.

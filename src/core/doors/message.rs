@@ -46,6 +46,6 @@ pub struct Direct {
     pub age: Duration,
     /// The topic.
     pub topic: Topic,
-    /// What it says.
+    /// The contents.
     pub payload: Payload,
 }

@@ -25,9 +25,9 @@ impl Election {
         };
         if word.lineage != electorate.lineage {
             if let (Body::Renew(renewal), true) = (&word.body, self.has_never_voted()) {
-                // If a voter's disk was lost while all were forming, some may have formed an electorate with its former
-                // identity, which leads nowhere. Nobody counts on this node in its own electorate: if the leader's
-                // electorate names it, it goes over.
+                // A voter's disk may have been lost while all were forming; then some may have formed an electorate
+                // with its former identity, which leads nowhere. Nobody counts on this node in its own electorate: if
+                // the leader's electorate names it, it goes over.
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
                 return false;
             }

@@ -41,12 +41,13 @@ pub struct Electorate {
 /// The name and the origin of an electorate: all that a node can know of one without knowing its voters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Descent {
-    /// The same as [`Electorate::lineage`].
+    /// The lineage, see [`Electorate::lineage`].
     pub lineage: Lineage,
-    /// The same as [`Electorate::root`].
+    /// The root, see [`Electorate::root`].
     pub root: Lineage,
-    /// The same as [`Electorate::began`]. All terms of the generation lie between this one and the next generation: a
-    /// recovery begins the next generation above every term that was ever led in this one.
+    /// The term at which the generation began, see [`Electorate::began`]. All terms of the generation lie between this
+    /// one and the next generation: a recovery begins the next generation above every term that was ever led in this
+    /// one.
     pub began: Term,
 }
 

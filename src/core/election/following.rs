@@ -179,7 +179,7 @@ impl Election {
     fn may_begin_with(&self, view: &NumberedView) -> bool {
         let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
         let descent = view.electorate.descent();
-        // If there are two electorates, or two generations, this node votes in the one that it is sure of.
+        // This node votes in the electorate, and in the generation, that it is sure of, should there be two.
         let is_it = self.ballot.known.is_none_or(|known| known.lineage == descent.lineage || descent.succeeds(&known));
         is_it && (view.electorate.contains(self.ballot.identity) || is_learner)
     }

@@ -145,7 +145,7 @@ impl Core {
         let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
-        // If a node answers and refuses nothing, a packet was lost, or a cluster is about to be founded.
+        // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
         let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
         let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
         joining.pause = (pause * 2).min(longest);
@@ -341,7 +341,7 @@ impl Core {
         }
     }
 
-    /// The incarnation of a joiner that was behind has been raised: it asks again at once.
+    /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
     pub(in crate::core) fn incarnation_raised(&mut self) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
             self.timers.set_by(Timer::JoinTry, self.now);
@@ -422,7 +422,7 @@ impl Core {
         self.notice("refused", Notice::Refused { by, refusal });
     }
 
-    /// The sponsor's pages stopped coming: asks another sponsor, or the same one at the next try.
+    /// Asks another sponsor, or the same one at the next try, as the sponsor's pages stopped coming.
     pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
         if let Phase::Joining(joining) = &mut self.phase {
             joining.pause = FIRST_JOIN_RETRY;
@@ -446,7 +446,7 @@ impl Core {
         }
     }
 
-    /// Joining → Up, at the same incarnation.
+    /// Becomes Up from Joining, at the same incarnation.
     pub(super) fn become_up(&mut self) {
         let was_alone = self.view.live().is_empty();
         let is_founder = match &self.phase {

@@ -7,7 +7,7 @@
 //!   Join{cookie for A} ───────────────────────▶   admitted; packets to it go to A from now on
 //! ```
 //!
-//! If datagrams do not pass, the challenge goes to `A` by a call, to that port (see `calls`). A member whose datagrams
+//! The challenge goes to `A` by a call, to that port, if datagrams do not pass (see `calls`). A member whose datagrams
 //! do not arrive is dialled back at that address before anything that it sends over a connection counts (see `guests`).
 //!
 //! A joiner that advertises the address it is heard from has brought that cookie anyway. One that cannot be reached at
@@ -83,7 +83,7 @@ pub(in crate::core) struct Reach {
     nonce: Nonce,
     asked: Vec<SocketAddr>,
     until: Time,
-    /// If the sponsor is asked whether it is at its advertised address: the address that it is heard from, and its run.
+    /// The address that the sponsor is heard from, and its run, if it is asked whether it is at its advertised address.
     sponsor: Option<(SocketAddr, Run)>,
 }
 
@@ -105,7 +105,7 @@ impl Core {
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
             if self.calls.is_from(newcomer.heard_from) {
-                // If datagrams do not pass, its port is asked.
+                // The newcomer called, so that datagrams may not pass: its port is asked by a call, too.
                 self.call_with(address, bytes.clone());
             }
             self.transmit_bytes(address, bytes);

@@ -104,7 +104,7 @@ impl Core {
         }
     }
 
-    /// After a pause, asks the next member that was named, if there is one.
+    /// Asks, after a pause, the next member that was named; returns true if there was one.
     pub(super) fn follow_referral_after_pause(&mut self) -> bool {
         if let Phase::Joining(joining) = &mut self.phase {
             joining.referrals.hops = 0;

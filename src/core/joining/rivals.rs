@@ -234,7 +234,7 @@ impl Core {
             theirs > mine || (theirs == mine && is_ahead)
         };
         if !is_outvoted {
-            // If as many hold each, the superseding record stays, and by that alone.
+            // The superseding record stays, and by that alone, if as many members hold each.
             return if mine == theirs && mine > 0 { self.end_dispute() } else { self.take_name_back() };
         }
         if is_ahead || open.is_second_look {

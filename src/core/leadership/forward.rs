@@ -181,7 +181,7 @@ impl Core {
                 forward.may_be_done = true;
                 forward.ask_at = now + FORWARD_RETRY;
             }
-            // These errors state themselves that the outcome is not known.
+            // The outcome is not known, as these errors say themselves.
             Err(
                 error @ (ChangeError::Interrupted | ChangeError::LeaderSilent { .. } | ChangeError::Unsettled { .. }),
             ) => {

@@ -29,7 +29,7 @@ pub(in crate::core) struct Homes {
 }
 
 impl Homes {
-    /// The number of homes that are remembered.
+    /// Returns the number of homes that are remembered.
     pub(in crate::core) fn size(&self) -> usize {
         self.homes.len()
     }

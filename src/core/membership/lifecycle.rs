@@ -293,7 +293,7 @@ impl Core {
         }
     }
 
-    /// Leaving → Left, at this incarnation at least.
+    /// Becomes Left from Leaving, at this incarnation at least, and tells the others.
     pub(super) fn announce_left(&mut self, incarnation: u64) {
         if self.me().status != Status::Leaving {
             return;

@@ -177,7 +177,8 @@ impl Core {
         }
     }
 
-    /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
+    /// Answers a stranger's question by a question: a sender that proves its address by coming back is a stranger no
+    /// more.
     pub(super) fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
         if answer.stranger {
             self.counters.drop(DropReason::UnknownRun);
@@ -208,8 +209,8 @@ impl Core {
         }
     }
 
-    /// Somebody calls in the name of a member that is held as gone: if it is that member, it may refute this. It believes
-    /// it, since it called this node's own address.
+    /// Adds the status of a member that is held as gone to the answer to a call in its name: if the caller is that
+    /// member, it may refute this. It believes it, since it called this node's own address.
     fn push_word_by_call(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
         let SenderKind::ClaimsMember(slot) = answer.kind else { return };
         let record = self.view.record(slot);

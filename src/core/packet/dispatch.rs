@@ -140,7 +140,8 @@ impl Core {
         }
     }
 
-    /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
+    /// Returns true if a joiner that this node admitted says that it is Up: its address is proven, and it need not
+    /// introduce itself again.
     fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
         self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
     }
@@ -204,7 +205,7 @@ impl Core {
         }
     }
 
-    /// The member's address returned a nonce that was sent there.
+    /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;

@@ -80,7 +80,7 @@ impl Keepsakes {
         }
         for (other, kept) in &mut self.held {
             if *other == run {
-                // The same keepsake again is for the same address.
+                // A keepsake that is given again is for the same address.
                 kept.is_outlived &= kept.given.is_some_and(|(before, _)| before == keepsake);
                 kept.given = Some((keepsake, from));
             } else if kept.given.is_some_and(|(_, at)| at == from) {

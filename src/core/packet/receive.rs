@@ -142,7 +142,7 @@ impl Core {
         self.is_pulling_from(*sender) || self.joiners.is_here(sender.run, sender.from)
     }
 
-    /// A member's packet has a number that is not believed: whether it proves that its number is right after all.
+    /// Returns true if a member's packet with a number that is not believed proves that its number is right after all.
     fn is_restarted(
         &mut self,
         slot: Slot,
@@ -201,7 +201,7 @@ impl Core {
         }
     }
 
-    /// The member whose packet is at hand, if it is a member's and that is still held.
+    /// Returns the member whose packet is at hand, if it is a member's and that is still held.
     pub(super) fn member(&self, sender: &Sender, answer: &Answer) -> Option<Slot> {
         match answer.kind {
             SenderKind::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
@@ -229,7 +229,7 @@ impl Core {
         }
     }
 
-    /// Another cluster's packet is only ever answered by a refusal, and only read for one.
+    /// Answers a packet of another cluster by a refusal at most, and reads it for one at most.
     fn receive_from_other_cluster(&mut self, sender: Sender, inbox: &Inbox) {
         self.counters.drop(DropReason::OtherCluster);
         for message in inbox.messages() {
@@ -248,7 +248,7 @@ impl Core {
         self.notice("other cluster", Notice::OtherCluster { from: sender.from });
     }
 
-    /// A packet of a member's run: it lives. What it is held as does not change by that.
+    /// Takes a packet of a member's run as a sign that it lives. The status that it is held at does not change by that.
     fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
         let record = self.view.record(slot);
         let (id, run) = (record.id.clone(), record.run);
@@ -262,7 +262,7 @@ impl Core {
         }
     }
 
-    /// A packet of a member's run shows that the member lives (see `echo`).
+    /// Counts a packet of a member's run that shows that the member lives (see `echo`).
     pub(in crate::core) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
         self.measure_age(slot, arrived);

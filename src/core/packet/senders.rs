@@ -222,7 +222,7 @@ impl Core {
             is_due = true;
             Restart { nonce: Nonce(rng.next_u64()), since: now, asked_at: now }
         });
-        // The same nonce for a while: answers may be slow.
+        // Not more often, and with one nonce for a while: answers may be slow.
         if !is_due && now.since(restart.asked_at) < CLAIM_INTERVAL {
             return;
         }

@@ -1,4 +1,4 @@
-//! Who may take up a sponsor's time: invented members, idle joiners, crowds of one host.
+//! Claims on a sponsor's time: by invented members, idle joiners, crowds of one host.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ impl Liar {
         to_me.flat_map(|(_, _, bytes)| Packet::decode(&bytes).expect("decodes").messages).collect()
     }
 
-    /// One `Join`, with the cookie of the last challenge.
+    /// Sends one `Join`, with the cookie of the last challenge.
     fn ask(&mut self, net: &mut Net, to: usize, name: &str) -> Vec<Message> {
         let mut record = record(name, 5, Status::Joining);
         (record.run, record.address) = (self.run, self.address);
@@ -58,7 +58,7 @@ impl Liar {
     }
 }
 
-/// Six hostile runs, of these addresses, ask three nodes 90 times a second in all while an honest node joins.
+/// Has six hostile runs, of these addresses, ask three nodes 90 times a second in all while an honest node joins.
 fn honest_joins_among(liars: &mut [Liar], do_pull: bool) {
     let mut net = Net::cluster(Profile::Local, 3);
     let mut honest = None;

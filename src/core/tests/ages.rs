@@ -1,4 +1,4 @@
-//! How long members have been gone, as those know who saw it and those who were told.
+//! The time for which members have been gone, as those know who saw it and those who were told.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::core::doors::Command;
 use crate::core::member::{LeaveReason, Status};
 use crate::core::settings::Profile;
 
-/// What is told may look older by its travelling time and by rounding, and by as much younger.
+/// Tolerance of a told age: it may be older by the time that it travels and by rounding, and as much younger.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
 fn gone_for(net: &Net, observer: usize, name: &str) -> Option<Duration> {

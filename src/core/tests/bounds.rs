@@ -52,7 +52,7 @@ fn removals_by_so_many_members_are_believed_in_a_while() {
     assert!(removes(&mut alone, MAX_REMOVERS), "until the others are forgotten");
 }
 
-/// A node that has known so many members for long, and a newcomer.
+/// Returns a node that has known so many members for long, and a newcomer.
 fn with_newcomer(members: usize) -> (Alone, Record) {
     let mut alone = Alone::with_teller();
     alone.told_of(0..members, Status::Up);
@@ -62,7 +62,7 @@ fn with_newcomer(members: usize) -> (Alone, Record) {
     (alone, newcomer)
 }
 
-/// The newcomer says that a member was removed; says whether that member is told so at once.
+/// Has the newcomer say that a member was removed; returns true if that member is told so at once.
 fn is_objected_to(alone: &mut Alone, newcomer: &Record, host: usize) -> bool {
     let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
     let subject = member(host, FORCED);
@@ -216,7 +216,8 @@ fn a_guest_says_so_much_before_it_is_proven() {
     }
 }
 
-/// A frame over a connection that somebody opened, in a member's name; says whether the connection is closed.
+/// Hands in a frame over a connection that somebody opened, in a member's name; returns true if the connection is
+/// closed.
 fn is_dismissed(alone: &mut Alone, link: LinkId, cluster: &str, peer: &Record) -> bool {
     alone.sequence += 1;
     let header =

@@ -72,7 +72,7 @@ fn changed(result: Result<Electorate, ChangeError>) -> Message {
     Message::VotersChanged(Box::new(VotersChanged { nonce: Nonce(0x0102_0304_0506_0708), result }))
 }
 
-/// One of every kind, in the order of their numbers.
+/// Returns one message of every kind, in the order of their numbers.
 fn one_of_each() -> Vec<Message> {
     let mut tagged = record("node-a", 1_700_000_000_000, Status::Suspect);
     tagged.tags = Tags::new([("zone".to_owned(), "eu".to_owned())].into()).expect("good");
@@ -259,7 +259,7 @@ fn unknown_kinds_are_skipped_and_counted() {
 fn there_is_one_encoding_of_everything() {
     let good = encode(&[Message::Behind { nonce: Nonce(1), incarnation: 1 }]);
     assert!(Packet::decode(&good).is_ok());
-    // The same incarnation as a longer varint, the message's length adjusted.
+    // The incarnation as a longer varint, the message's length adjusted.
     let mut padded = good.clone();
     let last = padded.pop().expect("not empty");
     padded.extend_from_slice(&[last | 0x80, 0]);
@@ -386,7 +386,7 @@ proptest! {
     }
 }
 
-/// Random bytes, packets of one message each under this header, and such packets with one bit flipped, in turn.
+/// Returns random bytes, packets of one message each under this header, and such packets with one bit flipped, in turn.
 fn anything(rng: &mut rand_chacha::ChaCha8Rng, i: usize, header: &Header) -> Vec<u8> {
     use rand::{Rng, RngExt};
     if i.is_multiple_of(3) {

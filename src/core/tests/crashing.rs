@@ -8,13 +8,13 @@ use crate::core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When an observer reported a member Down.
+/// Returns the time at which an observer reported a member Down.
 fn down_at(net: &Net, observer: usize, name: &str) -> Option<Time> {
     let mut about = net.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
     about.find(|(_, change)| matches!(change.kind, ChangeKind::DetectedDown(_))).map(|(at, _)| *at)
 }
 
-/// Nobody runs who holds this node as live, or as joining.
+/// Returns true if nobody runs who holds this node as live, or as joining.
 fn is_over(net: &Net, name: &str) -> bool {
     net.running().all(|node| {
         let counts = node.core.counts();
@@ -154,7 +154,7 @@ fn a_host_that_loses_its_power_is_judged_by_its_silence_not_by_its_links() {
 #[test]
 fn one_observer_that_is_refused_and_hears_nothing_is_not_believed_alone() {
     let mut net = Net::linked(Profile::Local, 4);
-    // What n0 sends to n3 reaches nobody who answers: as behind a proxy that died.
+    // No packet of n0 to n3 reaches anybody who answers: as behind a proxy that died.
     net.block_datagrams(0, 3, true);
     net.block_datagrams(3, 0, true);
     net.set_tcp(Tcp::Rejected);
@@ -181,7 +181,7 @@ fn two_of_three_observers_that_are_refused_are_refuted_by_the_third() {
 fn packets_of_the_dead_that_come_late_delay_the_verdict_and_do_not_prevent_it() {
     let mut net = Net::linked(Profile::Default, 4);
     let at = net.now;
-    // What it sent last waits in the network until its case is open.
+    // The last packets that n3 sent wait in the network until its case is open.
     net.hold_up(3, true);
     net.run(ms(300));
     net.kill(3);
@@ -218,7 +218,7 @@ fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
     while core.poll().is_some() {}
 }
 
-/// A member that came a moment ago says all the time that a dead one lives.
+/// Has members that came a moment ago say all the time that a dead one lives.
 fn hides(profile: Profile, n: usize, liars: usize, age: Duration) {
     let mut net = Net::linked(profile, n);
     net.run(age);

@@ -14,14 +14,14 @@ fn cluster(profile: Profile, n: usize) -> Net {
     net
 }
 
-/// Nothing reaches this node any more.
+/// Cuts this node off from all that others send.
 fn deafen(net: &mut Net, node: usize) {
     for other in (0..net.nodes.len()).filter(|other| *other != node) {
         net.cut_one_way(other, node);
     }
 }
 
-/// Nothing of this node gets through any more.
+/// Cuts all others off from what this node sends.
 fn mute(net: &mut Net, node: usize) {
     for other in (0..net.nodes.len()).filter(|other| *other != node) {
         net.cut_one_way(node, other);
@@ -34,7 +34,7 @@ fn heal(net: &mut Net, node: usize) {
     }
 }
 
-/// What others reported about anybody but this node.
+/// Returns the number of changes that others reported about anybody but this node.
 fn reported_of_others(net: &Net, ill: usize) -> usize {
     let name = id(&format!("n{ill}"));
     let well = net.nodes.iter().enumerate().filter(|(node, _)| *node != ill).map(|(_, node)| node);

@@ -11,7 +11,7 @@ use crate::core::time::Time;
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
 const LIAR_HOST: usize = 90;
 
-/// A liar that joins through the first node, and is seen by everybody.
+/// Adds a liar that joins through the first node, and is seen by everybody.
 fn fresh_liar(net: &mut Net) -> Liar {
     let node = net.add("liar", LIAR_HOST, &[0]);
     net.run_until(ms(3_000), "the liar is in", Net::all_agree);
@@ -19,20 +19,20 @@ fn fresh_liar(net: &mut Net) -> Liar {
     Liar::new(node)
 }
 
-/// What these observers reported about a node that says it is gone, or on its way.
+/// Returns the changes by which this observer reported that a node is gone, or on its way.
 fn gone(net: &Net, observer: usize, name: &str) -> Vec<ChangeKind> {
     let is_gone =
         |kind: &ChangeKind| matches!(kind, ChangeKind::Leaving | ChangeKind::Left(_) | ChangeKind::DetectedDown(_));
     net.reported(observer, name).into_iter().filter(is_gone).collect()
 }
 
-/// When an observer reported such a change about a node first.
+/// Returns the time at which an observer first reported such a change about a node.
 fn reported_at(net: &Net, observer: usize, name: &str, is_it: impl Fn(ChangeKind) -> bool) -> Option<Time> {
     let mut about = net.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
     about.find(|(_, change)| is_it(change.kind)).map(|(at, _)| *at)
 }
 
-/// Everybody is told of everybody else's departure.
+/// Tells everybody of everybody else's departure.
 fn storm(net: &mut Net, liar: &Liar, n: usize, status: Status, ahead: u64) {
     for victim in 0..n {
         let incarnation = net.nodes[victim].core.me().incarnation + ahead;
@@ -96,7 +96,7 @@ fn a_crash_in_a_storm_of_false_goodbyes_is_known_within_a_second_and_as_a_crash(
     }
 }
 
-/// A cluster whose nodes came one after the other: to the first ones most others are newcomers.
+/// Returns a cluster whose nodes came one after the other: to the first ones most others are newcomers.
 fn built_slowly(n: usize, are_linked: bool) -> Net {
     let mut net = Net::new(Profile::Lan);
     if are_linked {

@@ -1,5 +1,5 @@
-//! Where datagrams do not pass and links do: nobody is accused, news and elections go on, newcomers join, and operators
-//! are told.
+//! Networks in which datagrams do not pass and links do: nobody is accused, news and elections go on, newcomers join,
+//! and operators are told.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn has_said(net: &Net, node: usize, notice: &Notice) -> bool {
     net.nodes[node].notices.contains(notice)
 }
 
-/// The one who leads as everybody who runs sees it.
+/// Returns the leader, if everybody who runs names the same one.
 fn leader(net: &Net) -> Option<NodeId> {
     let mut seen = net.running().map(|node| node.core.leadership().leader);
     let first = seen.next()??;

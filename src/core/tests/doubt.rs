@@ -105,7 +105,7 @@ fn a_starved_node_is_suspected_a_few_times_and_then_let_be() {
     assert_eq!(net.nodes[0].notices.iter().filter(flapping).count(), 1);
 }
 
-/// Suspected and refuted as often as makes a difference.
+/// Has a node suspected and refuted as often as makes a difference.
 fn flap(net: &mut Net, node: usize) {
     for _ in 0..=MAX_DAMPING {
         net.pause(node, true);
@@ -316,7 +316,7 @@ fn silence_of_many_at_once_is_no_evidence_against_the_listener() {
                 Status::Suspect => net.settings.suspect_timeout,
                 _ => net.settings.down_timeout,
             };
-            // Who was nobody's but the dead's to observe is found a little later.
+            // A member that only the dead observed is found a little later.
             let slack = if n > 11 { net.settings.suspect_timeout / 2 } else { ms(20) };
             assert!(at.since(dead_since) <= limit + slack, "{profile}: {change:?}");
         }

@@ -10,14 +10,15 @@ use crate::core::time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Whether any node that runs holds a record of this run.
+/// Returns true if any node that runs holds a record of this run.
 fn is_held(net: &Net, name: &str, run: Run) -> bool {
     net.running().any(|node| node.core.record(&id(name)).is_some_and(|record| record.run == run))
 }
 
-/// A network of six, of which n5 dies. One side is cut off for a while at some time, one of the others restarts with an empty
-/// disk and its clock set back, and a newcomer joins: before the death, around it, and around the time when the first of
-/// them forget. Gives back how long after its last sign of life anywhere n5 was forgotten everywhere.
+/// Lets a network of six forget n5, which dies. One side is cut off for a while at some time, one of the others
+/// restarts with an empty disk and its clock set back, and a newcomer joins: before the death, around it, and around
+/// the time when the first of them forget. Returns the time from its last sign of life anywhere until n5 was forgotten
+/// everywhere.
 fn forgotten_after(seed: u64) -> Duration {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut net = Net::with_short_memory(6);
@@ -30,7 +31,7 @@ fn forgotten_after(seed: u64) -> Duration {
     let death = at(&mut random).min(Time::ORIGIN + SECOND * 20);
     let (cut_at, restart_at, join_at) = (at(&mut random), at(&mut random), at(&mut random));
     let healed_at = cut_at + ms(random.random_range(500..60_000));
-    // Who is with the dead one when the network falls apart.
+    // The side of the dead one when the network falls apart.
     let beside: Vec<usize> = (0..5).filter(|_| random.random()).chain([dead]).collect();
     let mut events = [(death, 0), (cut_at, 1), (healed_at, 2), (restart_at, 3), (join_at, 4)];
     events.sort_unstable();

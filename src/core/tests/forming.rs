@@ -11,7 +11,7 @@ use crate::core::limits::NEWCOMERS_HOLD_UP;
 use crate::core::settings::Profile;
 use crate::core::wire::{LeaderClaim, Message};
 
-/// Nodes that lead, as they say themselves.
+/// Returns the nodes that lead, as they say themselves.
 fn claims(net: &Net) -> Vec<usize> {
     (0..net.nodes.len())
         .filter(|node| net.nodes[*node].stopped.is_none() && net.nodes[*node].core.leadership().is_me)
@@ -29,7 +29,7 @@ fn run_with_one_leader(net: &mut Net, duration: Duration) {
     }
 }
 
-/// The voters n0–n2 are replaced by n3–n5, one by one.
+/// Replaces the voters n0–n2 by n3–n5, one by one.
 fn replace_all_voters(net: &mut Net) {
     for i in 0..3 {
         let (old, new) = (id(&format!("n{i}")), id(&format!("n{}", i + 3)));
@@ -43,7 +43,7 @@ fn replace_all_voters(net: &mut Net) {
     }
 }
 
-/// The process dies, and comes back with the same configuration and an empty disk.
+/// Ends a process, and starts it again with the same configuration and an empty disk.
 fn reinstall(net: &mut Net, node: usize, seeds: &[usize]) -> usize {
     let name = format!("n{node}");
     net.kill(node);
@@ -102,7 +102,7 @@ fn a_blank_voter_learns_of_the_electorate_before_it_is_up() {
     leader(&net);
 }
 
-/// Seven nodes, n0–n2 vote; their disks are lost, and they come back blank. The others live on.
+/// Returns seven nodes, of which n0–n2 vote; their disks are lost, and they come back blank. The others live on.
 fn without_voters() -> (Net, Term) {
     let mut net = cluster(7, 3);
     let (_, term) = leader(&net);
@@ -119,7 +119,7 @@ fn without_voters() -> (Net, Term) {
     (net, term)
 }
 
-/// All that are there show one leader, in a later term than before, and showed no term that fell.
+/// Checks that all that are there show one leader, in a later term than before, and showed no term that fell.
 #[track_caller]
 fn assert_led_on(net: &Net, before: Term) {
     let (_, term) = leader(net);
@@ -294,7 +294,7 @@ fn a_cluster_of_which_nobody_knows_an_electorate_has_a_leader_within_a_second() 
     }
 }
 
-/// The generation that is founded anew when all voters are lost, and a member tells of one of this lineage.
+/// Returns the generation that is founded anew when all voters are lost, and a member tells of one of this lineage.
 fn found_anew_after(lineage: u64) -> u64 {
     let mut net = cluster(5, 3);
     net.run(SECOND);

@@ -1,4 +1,5 @@
-//! Who founds a cluster: rings of seeds, candidates that are passed on, and what `join` says of who is not Up.
+//! The founding of clusters: rings of seeds, candidates that are passed on, and what `join` says of nodes that are not
+//! Up.
 
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, Contacted, Notice, Reply};
 use crate::core::settings::Profile;
 
-/// A node at each of these hosts, in this order, whose only seed is the next host; each begins so much after the one
-/// before it.
+/// Adds a node at each of these hosts, in this order, whose only seed is the next host; each begins so much after the
+/// one before it.
 fn ring(profile: Profile, hosts: &[usize], stagger: Duration) -> Net {
     let mut net = Net::new(profile);
     add_ring(&mut net, hosts, stagger);

@@ -10,7 +10,7 @@ use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
 
-/// The host where the `nth` stranger is.
+/// Returns the host where the `nth` stranger is.
 fn far(nth: usize) -> usize {
     90 + nth
 }
@@ -29,7 +29,7 @@ fn word() -> Message {
     })
 }
 
-/// What a node tells others of an electorate.
+/// Returns the report of an electorate that a node gives to others.
 fn told_by(net: &Net, node: usize) -> Option<ElectorateReport> {
     let core = &net.nodes[node].core;
     core.election().expect("takes part").electorate_report()
@@ -45,7 +45,7 @@ fn say_for(net: &mut Net, liars: &[usize], duration: Duration) {
     }
 }
 
-/// Two strangers join the first of three voters, tell all that come later of an electorate that is none, and are gone.
+/// Has two strangers join the first of three voters, tell all that come later of an electorate that is none, and go.
 /// Returns the nodes that came later and vote nowhere.
 fn after_strangers(stay: Duration) -> (Net, [usize; 2]) {
     let mut net = configured(3);
@@ -67,7 +67,7 @@ fn after_strangers(stay: Duration) -> (Net, [usize; 2]) {
     (net, others)
 }
 
-/// Longer than it takes to find out that somebody is gone, and to forget what it said.
+/// Returns a time longer than it takes to find out that somebody is gone, and to forget what it said.
 fn until_forgotten(net: &Net) -> Duration {
     net.settings.down_timeout + FOUNDED_REVIEW + FOUNDED_HINT + SECOND
 }
@@ -95,7 +95,8 @@ fn what_strangers_told_of_an_electorate_is_forgotten_when_they_are_gone_and_the_
     }
 }
 
-/// Who knows of the electorate of three voters that are all gone, and votes nowhere; without the agreed view, if restarted.
+/// Returns two nodes that vote nowhere and know of the electorate of three voters that are all gone; without the agreed
+/// view, if they were restarted.
 fn survivors(are_restarted: bool) -> (Net, [usize; 2]) {
     let mut net = configured(3);
     for i in 0..3 {

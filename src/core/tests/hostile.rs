@@ -1,4 +1,5 @@
-//! What strangers, insiders and bad luck may not achieve: each test names a rule and the trace that once broke it.
+//! Bounds of the harm that strangers, insiders and bad luck can do: each test names a rule and the trace that once
+//! broke it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::core::settings::{Profile, Timing};
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
-/// Where the attacker listens.
+/// The host where the attacker listens.
 pub(super) const EVIL: usize = 99;
 pub(super) const EVIL_RUN: Run = Run(0xe);
 
@@ -31,7 +32,7 @@ pub(super) fn send(net: &mut Net, to: usize, from: usize, bytes: &[u8]) {
     net.input(to, Input::Packet { from: address(from), bytes });
 }
 
-/// What arrived at an address where no node is.
+/// Returns the messages that arrived at an address where no node is.
 pub(super) fn mail(net: &Net, at: SocketAddr) -> Vec<Message> {
     let to_it = net.undelivered.iter().filter(|(to, _)| *to == at);
     to_it.flat_map(|(_, bytes)| Packet::decode(bytes).expect("decodes").messages).collect()
@@ -41,7 +42,7 @@ pub(super) fn bytes_to(net: &Net, at: SocketAddr) -> usize {
     net.undelivered.iter().filter(|(to, _)| *to == at).map(|(_, bytes)| bytes.len()).sum()
 }
 
-/// A stranger asks and is asked back: the nonce for its address.
+/// Has a stranger ask and be asked back; returns the nonce for its address.
 pub(super) fn nonce_of(net: &mut Net, to: usize) -> Nonce {
     send(net, to, EVIL, &packet(EVIL_RUN, 1, &[Message::Probe { nonce: Nonce(1), doubted: false }]));
     net.run(ms(5));
@@ -52,7 +53,7 @@ pub(super) fn nonce_of(net: &mut Net, to: usize) -> Nonce {
     asked.expect("a stranger is asked who it is")
 }
 
-/// n0 hears of a member from n1, at an address where nobody is.
+/// Has n0 hear of a member from n1, at an address where nobody is.
 fn list_ghost(net: &mut Net, at: SocketAddr) {
     let mut record = evil("ghost", 5, Status::Up);
     record.address = at;
@@ -68,7 +69,7 @@ pub(super) fn evil(name: &str, incarnation: u64, status: Status) -> Record {
     record
 }
 
-/// A stranger joins as far as the cookie.
+/// Has a stranger join as far as the cookie, and pull the view.
 pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     let run = record.run;
     let question = |cookie| Message::Join { nonce: Nonce(5), record: record.clone(), cookie };
@@ -83,7 +84,7 @@ pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     });
     send(net, to, EVIL, &packet(run, 2, &[question(Some(cookie.expect("challenged")))]));
     net.run(ms(2));
-    // Who is handed the view takes one of a few places; who has it does not.
+    // A joiner takes one of a few places until it is handed the view.
     send(net, to, EVIL, &packet(run, 3, &[Message::Pull { after: None, pages: 8 }]));
     net.run(ms(2));
 }
@@ -114,7 +115,7 @@ fn a_stranger_does_not_take_a_living_members_name_by_saying_so() {
     assert_eq!((&net.nodes[1].stopped, held), (&None, owner), "the rightful owner goes on");
 }
 
-// The same, through the joiner's door: admitted under one name, Up under another's.
+// A stranger takes another's name through the joiner's door: admitted under one name, Up under another's.
 #[test]
 fn a_joiner_does_not_become_up_under_a_name_it_was_not_admitted_as() {
     let mut net = Net::cluster(Profile::Local, 3);
@@ -152,7 +153,7 @@ fn an_address_that_never_answered_gets_no_more_than_was_asked() {
     assert!(largest.is_some_and(|bytes| bytes <= MAX_UNPROVEN_BYTES), "probes, and nothing larger: {largest:?}");
 }
 
-// The same, by a question with a member's run.
+// A stranger asks for the larger answer with a member's run.
 #[test]
 fn a_question_in_a_members_name_brings_no_larger_answer_to_an_unproven_address() {
     let mut net = Net::cluster(Profile::Default, 2);

@@ -17,7 +17,7 @@ use crate::core::wire::{Message, Nonce, Packet};
 /// The first address of those that take up members.
 const ELSEWHERE: usize = 150;
 
-/// What becomes of those that took members up.
+/// The end of those that took members up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// They go on.
@@ -28,7 +28,7 @@ enum End {
     Leave,
 }
 
-/// What is tried.
+/// One way to take members up during a cut.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     /// Nodes on the two sides.
@@ -37,15 +37,15 @@ struct Case {
     one_in: usize,
     /// Names are taken up by other runs.
     is_other_run: bool,
-    /// How far ahead of its owner a taken run is.
+    /// The number of incarnations by which a taken run is ahead of its owner.
     ahead: u64,
-    /// What becomes of them when the cut heals.
+    /// The end of those that took members up, when the cut heals.
     end: End,
     /// They claim to be ahead of whatever is said of the runs.
     climb: bool,
-    /// What members gave each other before the cut counts.
+    /// Keepsakes that members gave each other before the cut count.
     have_keepsakes: bool,
-    /// How long the cut lasts from when the members are taken up.
+    /// The time from when the members are taken up to the end of the cut.
     lasting: Duration,
 }
 
@@ -64,7 +64,7 @@ const CASE: Case = Case {
 struct Impostor {
     host: usize,
     record: Record,
-    /// Those to whom it says so.
+    /// The nodes to which it says so.
     audience: std::ops::Range<usize>,
     sequence: u64,
 }
@@ -110,7 +110,7 @@ struct Impostors {
 }
 
 impl Impostors {
-    /// Of so many members on each side one is taken up on the other.
+    /// Returns an impostor on the other side for one of so many members on each side.
     fn of(net: &Net, case: Case) -> Self {
         let (left, right) = case.sides;
         let victims = (0..left + right).filter(|node| node.is_multiple_of(case.one_in));
@@ -126,7 +126,7 @@ impl Impostors {
         Self { all: victims.map(impostor).collect(), climb: case.climb }
     }
 
-    /// They go on for so long, or until something holds.
+    /// Lets the impostors go on for so long, or until something holds; returns true if it does.
     fn work(&mut self, net: &mut Net, lasting: Duration, mut holds: impl FnMut(&Net) -> bool) -> bool {
         let until = net.now + lasting;
         while net.now < until && !holds(net) {
@@ -158,7 +158,7 @@ fn cut(net: &mut Net, (left, right): (usize, usize), is_cut: bool) {
     }
 }
 
-/// Everybody is held where it is.
+/// Returns true if everybody is held where it is.
 fn is_whole(net: &Net) -> bool {
     let is_at_home = |other: &super::net::Node, node: &super::net::Node| {
         let held = node.core.record(&other.core.me().id);

@@ -395,7 +395,7 @@ fn a_joiner_that_is_being_handed_the_view_founds_nothing() {
     assert!(!net.nodes[joiner].core.is_up() && !net.nodes[joiner].notices.contains(&Notice::Founded));
 }
 
-/// A node whose seeds' names are looked up by the test; it has so many seeds.
+/// Adds a node whose seeds' names are looked up by the test; it has so many seeds.
 fn add_looking_up(net: &mut Net, name: &str, host: usize, seeds: usize) -> usize {
     net.lookups_hang = true;
     net.add(name, host, &vec![host; seeds])

@@ -1,4 +1,4 @@
-//! How far the word of others raises incarnations: exactly so far, and not by one more.
+//! The bound up to which the word of others raises incarnations: exactly so far, and not by one more.
 
 use super::limits::{Alone, TELLER, member};
 use crate::core::limits::{
@@ -11,7 +11,7 @@ fn held(alone: &Alone, host: usize) -> Option<u64> {
     alone.core.record(&member(host, Status::Up).id).map(|record| record.incarnation)
 }
 
-/// The teller says that a member is Up at an incarnation; gives back what is held then.
+/// Has the teller say that a member is Up at an incarnation; returns the one that is held then.
 fn told(alone: &mut Alone, host: usize, incarnation: u64) -> Option<u64> {
     alone.told_by(TELLER, &[(None, Record { incarnation, ..member(host, Status::Up) })]);
     held(alone, host)

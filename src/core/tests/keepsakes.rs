@@ -7,7 +7,7 @@ use super::net::Net;
 use crate::core::member::{Record, Status};
 use crate::core::wire::{Message, Nonce};
 
-/// A member asks whether this node is there; gives back what it is sent.
+/// Has a member ask whether this node is there; returns what it is sent.
 fn probed(alone: &mut Alone, by: &Record) -> Vec<Message> {
     let sent = alone.hand_in(by.address, by.run, |packet| {
         packet.push(&Message::Probe { nonce: Nonce(7), doubted: false });
@@ -20,7 +20,7 @@ fn is_given(sent: &[Message]) -> bool {
     sent.iter().any(|message| matches!(message, Message::Keepsake { .. }))
 }
 
-/// A member answers the question that stands in this answer, and so proves its address.
+/// Has a member answer the question that stands in this answer, and so prove its address.
 fn proves(alone: &mut Alone, member: &Record, answer: &[Message]) {
     let asked = answer.iter().find_map(|message| match message {
         Message::Probe { nonce, .. } => Some(*nonce),

@@ -12,7 +12,7 @@ use crate::core::wire::LeaderClaim;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// `n` nodes, the first `voters` of which vote.
+/// Returns `n` nodes, the first `voters` of which vote.
 pub(super) fn cluster(n: usize, voters: usize) -> Net {
     let mut net = Net::new(Profile::Local);
     net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
@@ -24,7 +24,7 @@ pub(super) fn cluster(n: usize, voters: usize) -> Net {
     net
 }
 
-/// The one leader that all running nodes agree on, and its term.
+/// Returns the one leader that all running nodes agree on, and its term.
 #[track_caller]
 pub(super) fn leader(net: &Net) -> (usize, Term) {
     let running = || (0..net.nodes.len()).filter(|node| net.nodes[*node].stopped.is_none());
@@ -80,7 +80,7 @@ fn a_node_that_takes_no_part_in_elections_hears_that_voters_elect_before_it_is_u
     let leaders: Vec<_> = heard.iter().filter_map(|(_, leader)| leader.clone()).collect();
     let named = net.nodes[elected].core.me().id.clone();
     assert!(leaders.iter().all(|leader| *leader == (named.clone(), term)), "{leaders:?}");
-    // Those that elect hear nothing of the kind.
+    // Nodes that elect hear nothing of the kind.
     assert!(net.nodes[..4].iter().all(|node| node.voters_heard.is_empty()));
 }
 
@@ -319,7 +319,8 @@ fn a_joining_node_shows_nobody_and_tells_of_no_leader_before_it_knows_one() {
     assert!(matches!(events[..], [(_, Output::LeaderElected { .. })]), "{events:?}");
 }
 
-/// The voters but for the leader say to a node that the leader of this term has given it up: one alone is not believed.
+/// Has the voters but for the leader say to a node that the leader of this term has given it up: one alone is not
+/// believed.
 fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
     let core = &mut net.nodes[node].core;
     let agreed = core.agreed_view().expect("a view").clone();

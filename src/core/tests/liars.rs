@@ -13,7 +13,7 @@ use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
-/// Where no node is; the liar's second address.
+/// A host where no node is; the liar's second address.
 pub(super) const ELSEWHERE: usize = 99;
 const FAR: u64 = Record::INCARNATION_LIMIT - 2;
 
@@ -41,7 +41,7 @@ impl Liar {
         net.input(to, Input::Packet { from, bytes: &bytes });
     }
 
-    /// The same to everybody else.
+    /// Says the same messages to everybody else.
     pub(super) fn says_to_all(&self, net: &mut Net, messages: &[Message]) {
         for to in 0..net.nodes.len() {
             if to != self.node {
@@ -57,12 +57,12 @@ pub(super) fn update(record: Record) -> Message {
     Message::Update(Update { note, record })
 }
 
-/// What is held of `name` by its owner, with another status and incarnation.
+/// Returns the record of a node by its owner, with another status and incarnation.
 pub(super) fn about(net: &Net, node: usize, incarnation: u64, status: Status) -> Record {
     Record { incarnation, status, ..Record::clone(net.nodes[node].core.me()) }
 }
 
-/// A cluster in which everybody has settled.
+/// Returns a cluster in which everybody has settled.
 pub(super) fn old_cluster(profile: Profile, n: usize) -> Net {
     let mut net = Net::cluster(profile, n);
     net.run(SETTLE + ms(10));
@@ -305,7 +305,7 @@ fn a_name_at_an_incarnation_beyond_belief_is_told_and_comes_free() {
     assert!(net.nodes[honest].core.is_up(), "{}", net.describe());
 }
 
-/// Messages that reached an address where nobody is.
+/// Returns the messages that reached an address where nobody is.
 pub(super) fn mail(net: &Net, host: usize) -> Vec<Message> {
     let to_it = net.undelivered.iter().filter(|(to, _)| *to == address(host));
     to_it.flat_map(|(_, bytes)| Packet::decode(bytes).expect("decodes").messages).collect()

@@ -46,7 +46,7 @@ impl Alone {
         Self { core, now: Time::ORIGIN, sequence: 0 }
     }
 
-    /// A core that has met one member, who tells it of others.
+    /// Returns a core that has met one member, which tells it of others.
     pub(super) fn with_teller() -> Self {
         let mut alone = Self::new(0);
         let mut teller = member(19_999, Status::Joining);
@@ -88,7 +88,7 @@ impl Alone {
         })
     }
 
-    /// A joiner asks, brings the cookie, and pulls if it is let in; gives back what it was told about joining.
+    /// Has a joiner ask, bring the cookie, and pull if it is let in; returns what it was told about joining.
     pub(super) fn joins(&mut self, record: &Record) -> Vec<Message> {
         self.now = self.now + ms(1);
         let challenge = self.asks(record, None);
@@ -100,7 +100,7 @@ impl Alone {
         sent.into_iter().filter(|(to, _)| *to == record.address).map(|(_, message)| message).collect()
     }
 
-    /// A member tells of records, all in one packet.
+    /// Has a member tell of records, all in one packet.
     pub(super) fn told_by(&mut self, run: Run, news: &[(Option<Note>, Record)]) {
         self.told_from(address(19_999), run, news);
     }

@@ -7,7 +7,7 @@ use crate::core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The numbers of connections of each pair.
+/// Returns the number of connections of each pair.
 fn between_all(net: &Net) -> Vec<usize> {
     let n = net.nodes.len();
     let pairs = (0..n).flat_map(|one| (one + 1..n).map(move |other| (one, other)));

@@ -22,12 +22,12 @@ struct Thief {
     record: Record,
     sequence: u64,
     read: usize,
-    /// What was given to it, by whom.
+    /// The keepsakes that it was given, by the run of the giver.
     keepsakes: BTreeMap<Run, Nonce>,
 }
 
 impl Thief {
-    /// They take up this member's run, at a higher incarnation than it ever had.
+    /// Adds a newcomer, and has the accomplice take up this member's run, at a higher incarnation than it ever had.
     fn of(net: &mut Net, victim: usize) -> Self {
         let node = net.add("liar", LIAR_HOST, &[0]);
         net.run_until(ms(3_000), "the liar is in", Net::all_agree);
@@ -76,7 +76,7 @@ impl Thief {
         }
     }
 
-    /// Both go on for so long; looked at every 50 ms.
+    /// Lets both go on for so long, looked at every 50 ms.
     fn works(&mut self, net: &mut Net, lasting: Duration, mut look: impl FnMut(&Net)) {
         let until = net.now + lasting;
         while net.now < until {
@@ -215,7 +215,7 @@ fn who_left_and_appears_elsewhere_without_a_proof_is_a_stray() {
     assert!(thief.keepsakes.is_empty());
 }
 
-/// The driver of a node bound another socket, and lost the old one.
+/// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
     net.nodes[node].address = address(host);
     net.command(node, Command::SetAddress { ticket: 1, address: address(host) });
@@ -277,7 +277,7 @@ fn a_move_is_followed_by_who_was_restarted_under_other_names() {
     }
 }
 
-/// A newcomer says this of everybody to everybody, for five seconds; gives back the worst self-doubt anybody had.
+/// Has a newcomer say this of everybody to everybody, for five seconds; returns the worst self-doubt that anybody had.
 fn worst_doubt(n: usize, lie: impl Fn(&Net, usize) -> Vec<Message>) -> u32 {
     let mut net = old_cluster(Profile::Local, n);
     let node = net.add("liar", LIAR_HOST, &[0]);

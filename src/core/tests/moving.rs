@@ -12,7 +12,7 @@ use crate::core::packet::Prover;
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
 
-/// The driver of a node bound another socket, and lost the old one.
+/// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
     net.nodes[node].address = address(host);
     net.command(node, Command::SetAddress { ticket: 1, address: address(host) });
@@ -74,7 +74,7 @@ fn a_member_is_not_moved_by_others() {
     }
 }
 
-/// A newcomer says in one packet that it is at a seed's address, then this, then that it is where it is.
+/// Has a newcomer say in one packet that it is at a seed's address, then this, then that it is where it is.
 fn says_as_a_seed(net: &mut Net, liar: usize, round: u64, lie: &Message, to: usize) {
     let me = about(net, liar, net.nodes[liar].core.me().incarnation + 2 * round + 1, Status::Up);
     let back = Record { incarnation: me.incarnation + 1, ..me.clone() };
@@ -127,7 +127,7 @@ fn a_newcomers_own_word_of_another_address_puts_it_nowhere_else() {
     }
 }
 
-/// A cluster with links, in which nothing counts any more that was given to node 1.
+/// Returns a cluster with links, in which nothing counts any more that was given to node 1.
 fn without_keepsakes(profile: Profile, n: usize) -> Net {
     let mut net = Net::linked(profile, n);
     net.run(Duration::from_secs(60));
@@ -142,7 +142,7 @@ fn is_known_at(net: &Net, host: usize) -> bool {
     net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == address(host)))
 }
 
-/// Nobody took node 1 for dead meanwhile.
+/// Checks that nobody took node 1 for dead meanwhile.
 fn assert_not_gone(net: &Net, case: &str) {
     for observer in (0..net.nodes.len()).filter(|node| *node != 1) {
         let told = net.reported(observer, "n1");

@@ -10,7 +10,7 @@ use crate::core::member::{Run, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, PacketBuilder, Refusal};
 
-/// Where a liar is.
+/// The host of a liar.
 const LIAR: usize = 60;
 
 // The sponsor alone does not reach the holder, which the others do.
@@ -29,7 +29,7 @@ fn questions_that_are_lost_give_nobodys_name_away() {
     net.run_until(Duration::from_secs(10), "the holder answers", is_refused);
 }
 
-/// A node that comes back, and remembers these addresses.
+/// Adds a node that comes back, and remembers these addresses.
 fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
     let init = CoreInit {
         leadership: None,
@@ -50,7 +50,7 @@ fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
     net.add_birth(init, Vec::new())
 }
 
-/// The liar answers what it was asked last: the name is in use.
+/// Has the liar answer what it was asked last: the name is in use.
 fn refuses(net: &mut Net, asker: usize, round: u64) {
     let nonce_of = |message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None };
     let Some(nonce) = mail(net, LIAR).into_iter().filter_map(nonce_of).next_back() else { return };
@@ -65,7 +65,7 @@ fn refuses(net: &mut Net, asker: usize, round: u64) {
 #[test]
 fn one_of_those_that_are_remembered_does_not_stop_a_node_that_comes_back() {
     let mut net = Net::cluster(Profile::Local, 2);
-    // Those that tell the truth are not heard at first.
+    // The members that tell the truth are not heard at first.
     net.cut(1, 2, true);
     let back = comes_back(&mut net, vec![LIAR, 1]);
     for round in 0..20 {

@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) messages: Vec<(Time, Delivery)>,
     pub(super) replies: Vec<Reply>,
     pub(super) partitions: Vec<(Time, Partition)>,
-    /// What it gave out about leaders.
+    /// The outputs about leaders, with the time of each.
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_updates: Vec<LeaseUpdate>,
     pub(super) believed_words: Vec<LeaseUpdate>,
@@ -43,7 +43,7 @@ pub(super) struct Node {
     pub(super) sent: usize,
 }
 
-/// What a node said about a partition.
+/// A node's word about a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Partition {
     pub(super) is_over: bool,
@@ -71,16 +71,16 @@ pub(super) struct Net {
     pub(super) voters: Vec<NodeId>,
     /// The pace of elections.
     pub(super) lease: LeaseTiming,
-    /// What voters must not forget, by name.
+    /// The ballots on the disks of voters, by name.
     pub(super) disks: BTreeMap<String, Ballot>,
-    /// Nodes whose disks take nothing. What was not taken is tried again when they are told to.
+    /// Nodes whose disks take nothing, with the write that failed last: it is tried again when they are told to.
     pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
     /// Nobody looks names up but the test.
     pub(super) lookups_hang: bool,
     /// Further addresses of nodes: packets to them arrive, and they are the source of what goes to their own family of
     /// addresses, if that is not the family of the first address.
     pub(super) further: Vec<(usize, SocketAddr)>,
-    /// Where nodes wanted to open connections to.
+    /// The addresses to which nodes wanted to open connections.
     pub(super) opened: Vec<SocketAddr>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
@@ -132,12 +132,12 @@ impl Net {
         }
     }
 
-    /// Other packets are lost than with another seed.
+    /// Draws the packets that are lost by this seed.
     pub(super) fn shuffle_losses(&mut self, seed: u64) {
         self.counter += seed << 32;
     }
 
-    /// `n` nodes n0, n1, … that all have n0's address as their seed, and are a cluster.
+    /// Returns `n` nodes n0, n1, … that all have n0's address as their seed, and are a cluster.
     pub(super) fn cluster(profile: Profile, n: usize) -> Self {
         let mut net = Self::new(profile);
         for i in 0..n {
@@ -148,7 +148,7 @@ impl Net {
         net
     }
 
-    /// The same, with links: neighbours are linked.
+    /// Returns such a cluster with links: neighbours are linked.
     pub(super) fn linked(profile: Profile, n: usize) -> Self {
         let mut net = Self::new(profile);
         net.lay_wires();
@@ -160,7 +160,7 @@ impl Net {
         net
     }
 
-    /// A cluster in which the dead are forgotten after a minute.
+    /// Returns a cluster in which the dead are forgotten after a minute.
     pub(super) fn with_short_memory(n: usize) -> Self {
         let mut net = Self::new(Profile::Local);
         net.settings.reap_after = Duration::from_secs(60);
@@ -178,7 +178,7 @@ impl Net {
         self.add_born(name, host, seeds, incarnation)
     }
 
-    /// The same, but its configuration names no voters: it learns who votes.
+    /// Adds a node whose configuration names no voters: it learns who votes.
     pub(super) fn add_unconfigured(&mut self, name: &str, host: usize, seeds: &[usize]) -> usize {
         let mut init = self.init(name, host, seeds, 1_000_000 + self.now.since(Time::ORIGIN).as_millis() as u64);
         init.leadership.iter_mut().for_each(|quorum| quorum.voters.clear());
@@ -238,7 +238,8 @@ impl Net {
         at
     }
 
-    /// What a node is born with where leaders are elected: what its last process left on its disk, or a fresh identity.
+    /// Returns the state that a node is born with where leaders are elected: as its last process left it on its disk,
+    /// or fresh.
     fn quorum(&mut self, name: &str) -> QuorumInit {
         let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
         QuorumInit {
@@ -259,7 +260,7 @@ impl Net {
     pub(super) fn pause(&mut self, node: usize, paused: bool) {
         self.nodes[node].paused = paused;
         if !paused {
-            // What arrived meanwhile comes first, then the time.
+            // Packets that arrived meanwhile come first, then the time.
             for (from, bytes) in std::mem::take(&mut self.nodes[node].parked) {
                 self.input(node, Input::Packet { from, bytes: &bytes });
             }
@@ -392,7 +393,7 @@ impl Net {
         self.input(at, Input::Persisted { incarnation_bound, ballot_version });
     }
 
-    /// The disk takes again what it is given.
+    /// Has a disk take again what it is given.
     pub(super) fn free_disk(&mut self, node: usize) {
         if let Some(durable) = self.full_disks.remove(&node).flatten() {
             self.write(node, durable);
@@ -484,7 +485,7 @@ impl Net {
         self.nodes.iter().filter(|node| node.stopped.is_none())
     }
 
-    /// Everybody who runs is Up in the view of everybody who runs, and all views are equal.
+    /// Returns true if everybody who runs is Up in the view of everybody who runs, and all views are equal.
     pub(super) fn all_agree(&self) -> bool {
         let fingerprints: BTreeSet<u64> = self.running().map(|node| node.core.fingerprint()).collect();
         fingerprints.len() == 1
@@ -516,7 +517,7 @@ impl Net {
         text
     }
 
-    /// The kinds of changes that an observer reported about a node, in order.
+    /// Returns the kinds of changes that an observer reported about a node, in order.
     pub(super) fn reported(&self, observer: usize, name: &str) -> Vec<ChangeKind> {
         let about = self.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
         about.map(|(_, change)| change.kind).collect()

@@ -6,7 +6,7 @@ use super::net::{Net, id, ms};
 use crate::core::member::{ChangeKind, Status};
 use crate::core::settings::Profile;
 
-/// Nodes that are quick and slow in turns: n0 is quick.
+/// Returns nodes that are quick and slow in turns: n0 is quick.
 fn mixed(n: usize, observers: usize) -> Net {
     let mut net = Net::new(Profile::Local);
     for i in 0..n {

@@ -11,7 +11,7 @@ use crate::core::member::{ChangeKind, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Refusal};
 
-/// A node that advertises one address and speaks from another one.
+/// Adds a node that advertises one address and speaks from another one.
 fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
     let init = CoreInit {
         leadership: None,
@@ -96,7 +96,7 @@ fn a_joiner_behind_a_translated_address_is_let_in_where_it_says_it_is() {
     net.run_until(ms(100), "it is up", |net| net.nodes[node].core.is_up());
 }
 
-/// Where a packet came from, where it went, and what it was.
+/// A packet under way: the address that it came from, the address that it goes to, and its bytes.
 type Sent = (SocketAddr, SocketAddr, Vec<u8>);
 
 #[test]
@@ -208,7 +208,7 @@ fn no_sponsor_complains_about_a_joiner_of_the_other_family_that_is_reached() {
     assert!((0..3).all(|node| !net.nodes[node].notices.iter().any(complains)));
 }
 
-/// n2 is not reached at its advertised address any more: it speaks, and is answered, from elsewhere.
+/// Moves a node, which is not reached at its advertised address any more: it speaks, and is answered, from elsewhere.
 fn move_away(net: &mut Net, node: usize) -> (SocketAddr, SocketAddr) {
     let (advertised, heard_from) = (net.nodes[node].address, address(50));
     net.nodes[node].address = heard_from;

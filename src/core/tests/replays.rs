@@ -13,22 +13,22 @@ use crate::core::member::{ChangeKind, Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Packet};
 
-/// Where a member is that has the attacker's keepsakes.
+/// The host of a member that has the attacker's keepsakes.
 const ACCOMPLICE: usize = 90;
 
 /// Somebody elsewhere who wants to be taken for a member.
 struct Robber {
     victim: usize,
-    /// What it says of itself.
+    /// The record that it gives out as its own.
     record: Record,
     sequence: u64,
-    /// What it brings back.
+    /// The keepsakes that it brings back.
     keepsakes: BTreeSet<u64>,
-    /// What the member was given, and brought to the attacker.
+    /// The keepsakes that the member was given, and brought to the attacker.
     stolen: BTreeSet<u64>,
 }
 
-/// All keepsakes that were sent to this address.
+/// Returns all keepsakes that were sent to this address.
 fn given_to(net: &Net, to: SocketAddr) -> BTreeSet<u64> {
     let sent = net.sent.iter().flatten().filter(|(_, at, _)| *at == to);
     let messages = sent.flat_map(|(.., bytes)| Packet::decode(bytes).expect("decodes").messages);
@@ -122,7 +122,8 @@ impl Robber {
     }
 }
 
-/// A cluster in which everybody has settled; the host of the last node had another tenant. Everything that is sent is read.
+/// Returns a cluster in which everybody has settled; the host of the last node had another tenant. Everything that is
+/// sent is read.
 fn watched_cluster(n: usize) -> (Net, BTreeSet<u64>) {
     let mut net = old_cluster(Profile::Local, n - 1);
     net.sent = Some(Vec::new());
@@ -141,7 +142,7 @@ fn watched_cluster(n: usize) -> (Net, BTreeSet<u64>) {
     (net, of_tenant)
 }
 
-/// The observer holds the member where it is, and as what it is.
+/// Checks that all observers hold the member where it is, and as what it is.
 fn assert_held(net: &Net, case: &str, victim: usize, home: SocketAddr, may_be_gone: bool) {
     let me = net.nodes[victim].core.me();
     for observer in net.running().filter(|node| node.core.me().id != me.id) {
@@ -153,14 +154,14 @@ fn assert_held(net: &Net, case: &str, victim: usize, home: SocketAddr, may_be_go
     }
 }
 
-/// What the attacker has, besides what it is given when it asks.
+/// The keepsakes that the attacker has, besides those that it is given when it asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loot {
-    /// Those of the tenant before the member.
+    /// The keepsakes of the tenant before the member.
     OfTenant,
-    /// Its own, as a member; and what it would give to the member itself.
+    /// Its own keepsakes, as a member; and those that it would give to the member itself.
     OfAccomplice,
-    /// Those that the member was given where it was before it moved.
+    /// The keepsakes that the member was given where it was before it moved.
     Outlived,
 }
 

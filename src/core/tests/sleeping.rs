@@ -1,4 +1,4 @@
-//! What a node that slept longer than the dead are kept owes to its users and to the others.
+//! The duties of a node that slept longer than the dead are kept, to its users and to the others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What nobody achieves who knows a member's run, or nobody's: a packet is a member's only from where the member is.
+//! Bounds of the harm that strangers can do, with a member's run or with none: a packet is a member's only from where
+//! the member is.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -150,7 +151,7 @@ fn members_that_seem_to_be_elsewhere_prove_it_and_stay() {
     }
 }
 
-/// What comes out of a node when something happens to a link of it.
+/// Returns the outputs of a node when something happens to a link of it.
 fn link(net: &mut Net, node: usize, link: LinkId, event: LinkEvent<'_>) -> Vec<Output> {
     let (now, core) = (net.now, &mut net.nodes[node].core);
     core.handle(now, Input::Link { link, event });

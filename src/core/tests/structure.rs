@@ -49,13 +49,13 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file without comments and without its unit tests.
+/// Returns the code of a file without comments and without its unit tests.
 fn code(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// What follows each `prefix` in the code: one word, or the first words of a group in braces.
+/// Returns the names that follow each `prefix` in the code: one word, or the first words of a group in braces.
 fn named<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
     let is_end = |letter: char| !(letter.is_alphanumeric() || letter == '_');
     let mut names = Vec::new();
@@ -84,7 +84,7 @@ fn named<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
     names
 }
 
-/// The first flaw of an import in `room`, or how many other rooms it names.
+/// Returns the first flaw of an import in `room`, or the number of other rooms that it names.
 fn judge(room: &str, depth: usize, code: &str) -> Result<usize, String> {
     let own = rank(room).ok_or_else(|| format!("room {room:?} has no place in ORDER"))?;
     let out_of_the_room = "super::".repeat(depth);

@@ -37,8 +37,8 @@ fn a_leaving_leader_hands_over_at_once_although_packets_are_lost() {
             late.push((seed, net.now.since(start)));
         }
     }
-    // What is lost is said again after 25 ms, both by who leaves and by its successor: one hand-over in some hundred loses
-    // enough in a row to wait for longer, and none for the end of a lease.
+    // A lost message is said again after 25 ms, both by the leader that leaves and by its successor: one hand-over in
+    // some hundred loses enough in a row to wait for longer, and none for the end of a lease.
     assert!(late.len() <= 1 && late.iter().all(|(_, took)| *took < SECOND), "{late:?}");
 }
 
@@ -61,7 +61,8 @@ fn a_leader_that_dies_just_after_it_added_a_voter_is_succeeded() {
     }
 }
 
-/// So many voters of the default profile leave, this long apart, and start again: how long it takes until one leads.
+/// Has so many voters of the default profile leave, this long apart, and start again; returns the time until one leads,
+/// and the promises on their disks meanwhile.
 fn restarted_after_goodbyes(seed: u64, voters: usize, others: usize, apart: u64) -> (Duration, Vec<Duration>) {
     let profile = Profile::Default;
     let mut net = Net::new(profile);
@@ -138,7 +139,7 @@ fn a_leader_that_leaves_while_it_removes_another_voter_is_succeeded() {
         let voters = |node: usize| net.nodes[node].core.election().and_then(|election| election.electorate().cloned());
         let all_vote = [stays, goes].into_iter().all(|node| voters(node).is_some_and(|known| known.voters.len() == 3));
         let is_led = [stays, goes].into_iter().any(|node| net.nodes[node].core.leadership().is_me);
-        // If it was done before, one of two voters has left.
+        // One of two voters has left if the removal was done before.
         assert_eq!(all_vote, is_led, "after {after} ms: {}", net.describe());
         undone += u32::from(all_vote);
     }

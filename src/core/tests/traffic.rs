@@ -1,4 +1,4 @@
-//! What an idle cluster costs on the wire, in virtual time.
+//! The cost of an idle cluster on the wire, in virtual time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::core::settings::Profile;
 /// IPv4 and UDP headers of one datagram.
 const HEADERS: u64 = 28;
 
-/// Bytes that the whole cluster sends per minute, headers included.
+/// Returns the bytes that the whole cluster sends per minute, headers included.
 fn bytes_per_minute(profile: Profile, nodes: usize) -> u64 {
     let mut net = Net::cluster(profile, nodes);
     net.run(Duration::from_secs(60));

@@ -78,7 +78,7 @@ fn the_larger_side_keeps_the_name() {
 
 #[test]
 fn islands_without_common_seeds_have_one_of_a_name_once_they_are_joined() {
-    // Who has been Up for long does not trust members of another island at once.
+    // A node that has been Up for long does not trust members of another island at once.
     for (sides, age) in [([0, 3], 5), ([3, 0], 5), ([2, 2], 5), ([1, 3], 5), ([2, 2], 70), ([0, 3], 70), ([3, 0], 70)] {
         let (mut net, twins) = islands(sides, false);
         net.run(SECOND * age);
@@ -93,7 +93,7 @@ fn islands_without_common_seeds_have_one_of_a_name_once_they_are_joined() {
     }
 }
 
-/// Another run of n1's name, above it.
+/// Returns another run of n1's name, above it.
 fn thief(net: &Net, host: usize) -> Record {
     let incarnation = net.nodes[1].core.me().incarnation + 10;
     Record { run: Run(0xbad), address: address(host), ..about(net, 1, incarnation, Status::Up) }
@@ -123,7 +123,7 @@ fn a_member_does_not_stop_another_by_claiming_its_name_where_nobody_answers() {
     }
 }
 
-/// The liar answers at its second address as the run that it invented.
+/// Has the liar answer at its second address as the run that it invented.
 fn answer_as(net: &mut Net, rival: &Record, sequence: &mut u64) {
     let questions: Vec<(std::net::SocketAddr, Vec<u8>)> = net
         .sent

@@ -13,7 +13,7 @@ use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce
 /// The largest term that is usable in the first generation.
 const FAR: Term = Term((1 << 40) - (1 << 20) - 1);
 
-/// What the liar would say, were it true: who leads.
+/// Returns the claim that is true: the word of this leader.
 pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {
     let core = &net.nodes[leader].core;
     let agreed = core.agreed_view().expect("a view");
@@ -141,7 +141,8 @@ fn a_newcomer_does_not_learn_its_leader_from_one_member() {
     assert_eq!(leader(&net), (first, term));
 }
 
-/// Members that came after all others, to a cluster of this age, and say this to everybody, again and again: who leads stays so.
+/// Has members that came after all others, to a cluster of this age, say this to everybody, again and again; checks
+/// that the leader stays.
 fn newcomers_change_nothing(age: Duration, lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
     const NEWCOMERS: usize = 3;
     let mut net = cluster(5, 3);
@@ -173,7 +174,7 @@ fn newcomers_change_nothing(age: Duration, lies: impl Fn(&Net, usize, usize) -> 
     assert!(second != first && later > term && later < FAR);
 }
 
-/// One of these names under this identity.
+/// Returns this node as the agreed electorate names it.
 fn voter_of(net: &Net, node: usize) -> Voter {
     let electorate = &net.nodes[node].core.agreed_view().expect("a view").electorate;
     electorate.named(&net.nodes[node].core.me().id).expect("it votes").clone()

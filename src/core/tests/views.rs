@@ -12,7 +12,7 @@ fn long_name(node: usize) -> String {
     format!("n{node}-{:050}", 0)
 }
 
-/// A cluster whose agreed view takes six parts.
+/// Returns a cluster whose agreed view takes six parts.
 fn long_named() -> Net {
     let mut net = Net::new(Profile::Local);
     net.voters = (0..VOTERS).map(|node| id(&long_name(node))).collect();
@@ -24,7 +24,7 @@ fn long_named() -> Net {
     net
 }
 
-/// The questions of a node for a view, or the rest of one.
+/// Returns the questions of a node for a view, or the rest of one.
 fn questions(net: &Net, node: usize) -> Vec<WantView> {
     let sent = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[node].address);
     let messages = sent.filter_map(|(.., bytes)| Packet::decode(bytes).ok()).flat_map(|packet| packet.messages);

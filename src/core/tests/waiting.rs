@@ -36,7 +36,7 @@ fn disturb_process(net: &mut Net, nodes: &[usize], disturbance: Disturbance, ail
     }
 }
 
-/// All of these ail in the same rhythm, for so long altogether.
+/// Has all of these ail in the same rhythm, for so long altogether.
 fn ail_in_rhythm(
     net: &mut Net,
     nodes: &[usize],
@@ -53,7 +53,7 @@ fn ail_in_rhythm(
     }
 }
 
-/// Healthy nodes that some healthy one reported as Down.
+/// Returns the healthy nodes that some healthy one reported as Down.
 fn victims(net: &Net, ill: &[usize]) -> BTreeSet<String> {
     let healthy = (0..NODES).filter(|node| !ill.contains(node));
     let down =

@@ -1,4 +1,4 @@
-//! Words about leases: how they reach everybody, and what somebody who sends too many achieves.
+//! Words about leases: the way by which they reach everybody, and what somebody who sends too many achieves.
 
 use super::liars::Liar;
 use super::net::{Net, id, ms};
@@ -39,7 +39,7 @@ fn the_word_of_a_newcomer_is_heard_and_goes_no_further() {
     net.run(ms(300));
     let heard: Vec<usize> = net.nodes.iter().map(|node| node.lease_updates.len()).collect();
     assert_eq!(heard, [1, 0, 0, 0, 0, 0]);
-    // The same word of one whose word counts is none that is known.
+    // A word that did not count is not known: it is new when one says it whose word counts.
     Liar::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
     net.run(ms(300));
     assert!(net.nodes.iter().all(|node| !node.lease_updates.is_empty()));
@@ -78,7 +78,7 @@ fn a_newcomer_is_taught_the_terms_of_as_many_leases_as_are_kept() {
     assert_eq!(net.nodes[new].lease_updates.len(), MAX_LEASE_TERMS);
 }
 
-/// The names of the nodes that believe a word of this node, if it says it now.
+/// Returns the names of the nodes that believe a word of this node, if it says it now.
 fn believers(net: &mut Net, speaker: usize, term: u64) -> Vec<String> {
     net.command(speaker, Command::TellLease(word(term)));
     net.run(ms(500));

@@ -13,7 +13,7 @@ use crate::core::wire::Message;
 /// The liar of a test joins here.
 const LIAR_HOST: usize = 90;
 
-/// A liar that joins through the first node, is seen by everybody, and has been Up for so long.
+/// Adds a liar that joins through the first node, is seen by everybody, and has been Up for so long.
 fn fresh_liar(net: &mut Net, age: Duration) -> Liar {
     let node = net.add("liar", LIAR_HOST, &[0]);
     net.run_until(ms(3_000), "the liar is in", Net::all_agree);
@@ -21,7 +21,7 @@ fn fresh_liar(net: &mut Net, age: Duration) -> Liar {
     Liar::new(node)
 }
 
-/// Nodes whose view of a name is wrong.
+/// Returns the number of nodes whose view of a name is wrong.
 fn misled(net: &Net, name: &str) -> usize {
     let holds = |core: &crate::core::Core| core.record(&id(name)).is_some_and(|record| record.status == Status::Up);
     net.running().filter(|node| !holds(&node.core)).count()
@@ -119,7 +119,7 @@ fn the_first_few_members_of_a_cluster_built_by_hand_remove_each_other() {
     }
 }
 
-/// Another run of a node's name at its very address.
+/// Returns another run of a node's name at its very address.
 fn false_restart(net: &Net, victim: usize, run: u64) -> Record {
     let incarnation = net.nodes[victim].core.me().incarnation + 1_000;
     Record { run: Run(run), ..about(net, victim, incarnation, Status::Up) }

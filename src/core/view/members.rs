@@ -131,7 +131,7 @@ impl View {
 
     /// Returns the slot of a run of which a record with this hash was received.
     pub(in crate::core) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
-        // If that hash is held, the record need not be read: the hash covers the whole of it, the run included.
+        // The record need not be read if its hash is held: the hash covers the whole of it, the run included.
         self.by_run.find(run, |slot| {
             let entry = self.entry(slot);
             entry.hash == hash || entry.record.run == run

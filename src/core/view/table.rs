@@ -6,7 +6,7 @@
 //! Invariants:
 //! - At most [`MOST_FULL`] of the cells are taken, so that a search ends.
 //! - Nothing ever depends on the order of the cells.
-//! - If others choose the keys, the tag is hashed with a key of the core's own (see [`Key`]): they cannot choose its
+//! - The tag of a key that others choose is hashed with a key of the core's own (see [`Key`]): they cannot choose its
 //!   place.
 //!
 //! Must not know: the values, or the bound of their number; the bounds are the users'.

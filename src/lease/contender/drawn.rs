@@ -28,9 +28,9 @@ pub(super) struct Draw {
 /// The tokens drawn here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Drawn {
-    /// Those that may stand in the lease's row, oldest first.
+    /// The draws that may stand in the lease's row, oldest first; at most [`MAX_DRAWN`].
     current: Vec<Draw>,
-    /// Those that were forgotten last though they may have been written, oldest first; at most [`MAX_DRAWN`].
+    /// The tokens forgotten last that may have been written, oldest first; at most [`MAX_DRAWN`].
     former: Vec<Token>,
 }
 

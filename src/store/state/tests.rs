@@ -58,7 +58,7 @@ fn a_ballot_whose_bytes_are_not_what_was_written_is_refused() {
     for length in 0..bytes.len() {
         assert_eq!(decode(&bytes[..length]), Err(BadState::Truncated), "{length} bytes");
     }
-    // The same if the checksum was made to fit: a view that differs from its hash is refused.
+    // A view that differs from its hash is refused, also if the checksum was made to fit.
     let mut body = bytes[HEADER_BYTES..].to_vec();
     let name = body.len() - 41 - 3;
     body[name] ^= 1;
@@ -155,7 +155,7 @@ fn an_incarnation_that_nobody_may_use_is_not_believed() {
     assert_eq!(decode(&encode(&wrong).expect("encodes")), Err(BadState::Damaged));
 }
 
-/// The format on disk: a change of these bytes breaks every node's next start.
+/// The format on disk is fixed: a change of these bytes breaks every node's next start.
 #[test]
 fn golden_bytes() {
     let bytes = encode(&saved(1)).expect("encodes");

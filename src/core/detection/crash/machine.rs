@@ -107,9 +107,9 @@ pub(super) enum Witness {
 /// The observers that are told of a sign of life.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// Those that asked.
+    /// The members that asked this node about the subject.
     Askers(BTreeSet<Run>),
-    /// All of them, since this one asked them.
+    /// All observers, since this node asked them.
     Observers,
 }
 

@@ -21,7 +21,7 @@
 //! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the
 //!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
 //!   word causes one more review; if one was, it counts for nothing.
-//! - If nothing is decided, silence is judged by the timeouts as always.
+//! - Silence is judged by the timeouts as always if nothing is decided.
 //!
 //! Signs of life are compared with the moment of the refusal, not of the break: packets may still have been under way
 //! then. And each has to be news: a packet's number above all that were known. On a busy machine the last packets of a

@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// A packet that the subject sent before it died is read after so many gaps.
+    /// Has an observer read a packet that the subject sent before it died so many gaps after the start.
     fn with_late_packet(mut self, to: usize, gaps: u32, sequence: u64) -> Self {
         self.later.entry(START + GAP * gaps).or_default().push(Letter::Sign { to, sequence });
         self
@@ -384,7 +384,7 @@ fn explore(begin: Vec<World>, flaw: Option<Flaw>) -> (Option<&'static str>, Reac
     (found, reached)
 }
 
-/// All ways in which the ports of so many observers may refuse them.
+/// Returns all ways in which the ports of so many observers may refuse them: the gaps until each does.
 fn refusals(observers: u32, gaps: &[u32]) -> Vec<Vec<Option<u32>>> {
     let mut ways = vec![vec![Some(0)]];
     for _ in 1..observers {
@@ -419,8 +419,8 @@ fn one_that_is_dead_is_always_pronounced_dead() {
     }
 }
 
-/// A living subject whose port refuses observers: all of them, or all but one whose link stands; datagrams pass to all of
-/// them, or to one at least.
+/// Returns worlds with a living subject whose port refuses observers: all of them, or all but one whose link stands;
+/// datagrams pass to all of them, or to one at least.
 fn alive(observers: u32, gaps: &[u32], bounds: (u8, u8)) -> Vec<World> {
     let mut worlds = Vec::new();
     for mut way in refusals(observers, gaps) {

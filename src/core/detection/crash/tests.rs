@@ -17,13 +17,13 @@ fn at(ms: u64) -> Time {
     Time::ORIGIN + Duration::from_secs(1_000) + Duration::from_millis(ms)
 }
 
-/// The surroundings with these other observers, none of them suspected.
+/// Returns the surroundings with these other observers, none of them suspected.
 fn among(others: &[Run]) -> Scene {
     let others = others.iter().map(|run| Observer { run: *run, is_suspect: false }).collect();
     Scene { gap: GAP, is_walking: false, others }
 }
 
-/// A case whose port refused at 0 ms, after so many rounds of probes, [`GAP`] apart; nobody asked has answered.
+/// Returns a case whose port refused at 0 ms, after so many rounds of probes, [`GAP`] apart; nobody asked has answered.
 fn refused(rounds: u32, scene: &Scene) -> Crashes {
     let mut crashes = Crashes::default();
     crashes.open(SUBJECT, 10, CRASH_REVIEWS);

@@ -35,7 +35,7 @@ impl Election {
                 self.wait_for_disks(context);
             }
             ChangeStage::InFlight { sequence, .. } => {
-                // Where the electorate in force is lost, that of the change may be enough, as a later leader finds.
+                // The electorate of the change may be enough if the one in force is lost, as a later leader finds.
                 if self.is_electorate_in_force_there(*sequence) {
                     self.take_back(context, ChangeError::NotCarried);
                 } else {

@@ -74,7 +74,7 @@ impl Election {
         if let Role::Leading(leading) = &mut self.role
             && !is_asking
         {
-            // Those sent since are under way as well: the next one is due as if this had been the last.
+            // Renewals sent since are under way as well: the next one is due as if this had been the last.
             leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         }
     }

@@ -104,7 +104,7 @@ impl Election {
         leading.acknowledged.insert(me, leading.sequence);
         let mut renewal = leading.renewal(context.now, timing, view.reference(), agreed);
         let deltas: Vec<_> = voters.iter().map(|voter| leading.delta_for(voter.identity, &view)).collect();
-        // What it asks of others, it promises itself.
+        // A leader promises itself what it asks of others.
         if self.promise(context, timing.lease_duration) {
             self.persist();
         }

@@ -271,7 +271,7 @@ fn where_as_many_vote_as_may_nobody_is_added_and_a_replacement_is_refused_with_t
     assert!(matches!(&cluster.answers[1..], [(2, Err(ChangeError::NoChange { .. }))]));
     let text = error.to_string();
     assert!(text.contains(&format!("voters remove {old}")) && text.contains(&format!("voters add {new}")), "{text}");
-    // That lets the removal through.
+    // The error's advice lets the removal through.
     give(&mut cluster, leader, 7, 3, Command::Remove);
     assert!(cluster.run_until(SECOND * 3, |p| p.answers.len() == 3));
     give(&mut cluster, leader, 7, 4, Command::Add);

@@ -176,7 +176,7 @@ fn stuck_when_the_leader_leaves(flaw: Option<Flaw>) -> Vec<(u64, u64)> {
         let is_done = matches!(&cluster.answers[..], [(1, Ok(_))]);
         cluster.crash(leader);
         let is_led = cluster.run_until(LEASE * 2, |p| p.leader().is_some());
-        // If the removal was done, one of the two voters left is gone, and nobody can lead; otherwise somebody must.
+        // One of the two voters left is gone if the removal was done, and nobody can lead; otherwise somebody must.
         if is_led == is_done {
             stuck.push((seed, after));
         }

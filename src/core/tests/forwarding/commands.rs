@@ -13,7 +13,7 @@ fn voters_are_added_and_removed_at_any_node() {
         assert_eq!(replies(&net, node).pop(), Some(Ok(expected)), "n{node}");
         assert!(net.nodes.iter().all(|node| node.core.electorate().expect("known").voters.len() == expected));
     }
-    // What the leader will not do is said as it says it.
+    // A refusal of the leader is given as the leader says it.
     net.command(LEARNER, add("n3"));
     net.command(follower, remove("n5"));
     net.run(SECOND);
@@ -162,7 +162,7 @@ fn whatever_keeps_the_second_leader_from_it_the_first_may_have_done_it() {
     let nonces: Vec<Nonce> = (0..unchanged.len() + 2)
         .map(|at| ask(&mut net, Command::AddVoter { ticket: 10 + at as u64, id: id("n0") }))
         .collect();
-    // What the learner asks is heard by nobody, and it hears who leads.
+    // Nobody hears the learner's question, and the learner hears who leads.
     let followers = [(first + 1) % 3, (first + 2) % 3];
     net.run(FORWARD_RETRY);
     net.kill(first);

@@ -58,7 +58,7 @@ fn changes(packets: &[(std::net::SocketAddr, std::net::SocketAddr, Vec<u8>)]) ->
     messages.filter(|message| matches!(message, Message::ChangeVoters(_) | Message::VotersChanged(_))).collect()
 }
 
-/// A packet of a member that is dead by now, with a number that it has not used.
+/// Returns a packet of a member that is dead by now, with a number that it has not used.
 fn forged(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
     let mut packet = PacketBuilder::new(&header, 1_400);

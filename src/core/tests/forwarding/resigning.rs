@@ -63,7 +63,7 @@ fn a_resignation_that_comes_late_is_not_meant_for_the_next_leader() {
     let (second, term) = leader(&net);
     net.run(SECOND * 5);
     assert_eq!(leader(&net), (second, term));
-    // Who wanted another one learns who it is.
+    // A program that wanted another leader learns who leads.
     net.cut(LEARNER, second, true);
     let last = (0..3).find(|node| *node != first && *node != second).expect("three");
     net.command(LEARNER, resign(Some(&format!("n{first}"))));

@@ -1,4 +1,4 @@
-//! What is kept, asked for and taken of broadcasts is bounded, and nothing that was taken is lost.
+//! Bounds of the broadcasts that are kept, asked for and taken, while nothing that was taken is lost.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     forge(&mut net, 1, 0, &[Message::WantBroadcasts(vec![Span { run, first: 1, last: 1 << 40 }])]);
     let sent = net.sent.take().unwrap_or_default();
     assert!(!sent.is_empty() && sent.len() <= 16, "{} packets", sent.len());
-    // The same question from an address that proved nothing.
+    // An address that proved nothing gets no answer to that question.
     let core = &mut net.nodes[0].core;
     let slot = core.view.slot_of("n1").expect("a member");
     core.view.peer_mut(slot).proven = false;

@@ -214,7 +214,7 @@ fn letters_and_requests_have_their_bounds() {
     assert_sums(&net);
 }
 
-/// A letter that comes to a node over the link from another.
+/// Hands a node a letter over the link from another.
 pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
     let core = &mut net.nodes[to].core;
     let slot = core.view.slot_of(from).expect("a member");

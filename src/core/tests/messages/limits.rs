@@ -7,7 +7,7 @@ use crate::core::limits::{
     MAX_WANTS, REPAIR_AFTER,
 };
 
-/// The messages in packets that one node sent to another since packets are kept.
+/// Returns the messages in packets that one node sent to another since packets are kept.
 fn told(net: &mut Net, from: usize, to: usize) -> Vec<Message> {
     let sent = net.sent.replace(Vec::new()).unwrap_or_default();
     let between = sent.into_iter().filter(|(one, other, _)| (*one, *other) == (address(from), address(to)));
@@ -85,7 +85,7 @@ fn every_copy_that_somebody_receives_was_counted_by_who_sent_it() {
     cut(&mut net, true);
     say(&mut net, 0, b"x");
     net.run(ms(300));
-    // What was sent to the one that is cut off is lost: counted from here on.
+    // Copies to the one that is cut off are lost: counted from here on.
     let sum = |net: &Net| {
         let counted = net.nodes.iter().map(|node| node.core.counters().messages);
         counted.fold((0, 0), |(sent, got), counted| (sent + counted.copies_sent, got + counted.received))

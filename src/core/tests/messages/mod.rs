@@ -43,7 +43,7 @@ fn ask(net: &mut Net, node: usize, to: &str, timeout: Duration) {
     net.command(node, command);
 }
 
-/// Nobody got anything twice, and what each counted adds up.
+/// Checks that nobody got anything twice, and that what each counted adds up.
 fn assert_sums(net: &Net) {
     for node in &net.nodes {
         let ids: BTreeSet<MessageId> = node.messages.iter().map(|(_, message)| message.id).collect();
@@ -58,7 +58,7 @@ fn seen(net: &Net) -> usize {
     net.nodes.iter().map(|node| node.messages.len()).sum()
 }
 
-/// A packet of messages that one node sends to another.
+/// Sends a packet of messages from one node to another.
 fn forge(net: &mut Net, from: usize, to: usize, messages: &[Message]) {
     let core = &mut net.nodes[from].core;
     core.sequence += 1;

@@ -1,7 +1,8 @@
 //! The network's TCP: connections between processes, with the latency of datagrams.
 //!
-//! What one end sends arrives in order, and its end last. A process that ends closes its connections (its kernel does), a
-//! host that loses its power closes nothing. A port where nobody listens refuses; what is dropped is answered by nobody.
+//! Frames of one end arrive in order, and its end last. A process that ends closes its connections (its kernel does), a
+//! host that loses its power closes nothing. A port where nobody listens refuses; what is dropped is answered by
+//! nobody.
 //!
 //! Must not know: what frames say.
 
@@ -19,7 +20,7 @@ struct End {
     link: LinkId,
 }
 
-/// What firewalls do with TCP.
+/// The treatment of TCP by firewalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::core::tests) enum Tcp {
     /// It passes.
@@ -31,7 +32,7 @@ pub(in crate::core::tests) enum Tcp {
     Dropped,
 }
 
-/// What is under way.
+/// Something on its way between two processes.
 #[derive(Debug)]
 enum Flight {
     Syn { opener: End, to: SocketAddr },
@@ -40,7 +41,7 @@ enum Flight {
     Fin { end: End },
 }
 
-/// What waits at a process that is paused.
+/// An event of a link that waits at a process that is paused.
 #[derive(Debug)]
 pub(super) struct Parked(LinkId, Arrival);
 
@@ -55,7 +56,7 @@ enum Arrival {
 /// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Wires {
-    /// Whether there is TCP at all.
+    /// True if there is TCP at all.
     is_laid: bool,
     tcp: Tcp,
     /// The other end of each end.
@@ -84,12 +85,12 @@ impl Wires {
 }
 
 impl Net {
-    /// Nodes can open links from now on.
+    /// Lets nodes open links from now on.
     pub(in crate::core::tests) fn lay_wires(&mut self) {
         self.wires.is_laid = true;
     }
 
-    /// What firewalls do with TCP from now on.
+    /// Sets the treatment of TCP by firewalls from now on.
     pub(in crate::core::tests) fn set_tcp(&mut self, tcp: Tcp) {
         self.wires.tcp = tcp;
         if tcp == Tcp::Rejected {
@@ -113,7 +114,7 @@ impl Net {
         }
     }
 
-    /// A host loses its power: nobody says goodbye, and nobody answers.
+    /// Takes a host's power: nobody says goodbye, and nobody answers.
     pub(in crate::core::tests) fn power_off(&mut self, node: usize) {
         self.nodes[node].stopped = Some(StopReason::Left);
         self.wires.off.insert(node);
@@ -135,7 +136,7 @@ impl Net {
         self.wires.ends.iter().filter(|(a, b)| (a.node, b.node) == (one, other)).count()
     }
 
-    /// How often a node tried to open a link.
+    /// Returns the number of times that a node tried to open a link.
     pub(in crate::core::tests) fn attempts_of(&self, node: usize) -> usize {
         self.wires.opened.get(&node).copied().unwrap_or(0)
     }
@@ -164,13 +165,13 @@ impl Net {
         let end = End { node, link };
         self.wires.attempts.remove(&end);
         if let Some(other) = self.wires.ends.get(&end).copied() {
-            // What was sent before arrives before; nothing comes back.
+            // Frames that were sent before arrive before; nothing comes back.
             self.wires.ends.remove(&end);
             self.fly(Flight::Fin { end: other });
         }
     }
 
-    /// The kernel closes what a process leaves behind.
+    /// Closes the links that a process leaves behind, as its kernel does.
     pub(super) fn close_links_of(&mut self, node: usize) {
         let links: Vec<LinkId> = self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
         for link in links {
@@ -242,7 +243,7 @@ impl Net {
         }
     }
 
-    /// What waited while a process was paused.
+    /// Hands in what waited while a process was paused.
     pub(super) fn unpark_links(&mut self, node: usize) {
         for Parked(link, arrival) in std::mem::take(&mut self.nodes[node].parked_links) {
             self.hand_in(node, link, &arrival);

@@ -135,8 +135,8 @@ fn planted_wait_for_the_first_word_alone_is_caught() {
     assert!(apart.begun.len() - before > 10, "the databases take turns: {:?}", apart.begun);
 }
 
-/// Two nodes ask their databases in the same moment, the second one hears of the first one before it is answered, and the
-/// third one comes much later. Returns the scene after so long, and the terms that were begun.
+/// Has two nodes ask their databases in the same moment; the second one hears of the first one before it is answered,
+/// and the third one comes much later. Returns the scene after so long, and the terms that were begun.
 fn start_at_once(flaw: Option<Flaw>, duration: Duration) -> (Apart, Vec<(usize, u64)>) {
     let mut apart = Apart::new(flaw);
     apart.nodes.truncate(2);

@@ -1,4 +1,4 @@
-//! What a contender tells and shows, and what it keeps of a lease that it lets go.
+//! The words and figures that a contender gives out, and what it keeps of a lease that it lets go.
 
 use std::time::Duration;
 

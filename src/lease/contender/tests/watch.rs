@@ -122,7 +122,8 @@ impl World {
             let highest = node.knew.iter().filter(|(known, _)| known == lease).map(|(_, term)| *term).max();
             let is_heard = highest == Some(rival.term);
             let is_twice = self.twice.contains(&(lease.clone(), rival.term));
-            // The same the other way round: this node's own grant was lost while its answer was under way.
+            // Nor do they reach a leader whose own grant was lost while its answer was under way, and that the other
+            // never saw.
             let is_own_lost = self.erased.contains_key(&held.grant) && !self.nodes[other].sighted.contains(&held.grant);
             let is_beyond = is_own_lost
                 || erased.is_some_and(|is_acquisition| {

@@ -76,14 +76,14 @@ impl Statements {
                  where cluster = $1 and lease = $2 and is_leader and lease_token = $3 and (expires_at <= $4
                  or expires_at > $4 + least(greatest(lease_ms, 0), {MOST_MS}) * interval '1 millisecond')"
             ),
-            // If somebody deleted a lease's term, the rows of leases show the terms that were given.
+            // The rows of leases show the terms that were given, if somebody deleted a lease's term.
             restore: format!(
                 "insert into {terms} (cluster, lease, term) select cluster, lease, max(term) from {leases}
                  where cluster = $1 and lease = $2 and term between 1 and {MAX_TERM} group by cluster, lease
                  on conflict (cluster, lease) do nothing"
             ),
-            // If two rounds do this at once, the second waits for the first and violates the unique index. If the row of
-            // the highest term is missing, only a contender takes it that saw that term's missing ($8).
+            // The second of two rounds that do this at once waits for the first and violates the unique index. If the
+            // row of the highest term is missing, only a contender takes it that saw that term's missing ($8).
             take: format!(
                 "insert into {leases} as l
                  (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)

@@ -117,7 +117,7 @@ fn make_private(path: &Path, directory: &Path) -> io::Result<()> {
 #[cfg(unix)]
 fn refuse_many_paths(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::MetadataExt;
-    // What cannot be asked about is not refused: SQLite will say what is wrong.
+    // A file that cannot be asked about is not refused: SQLite will say what is wrong.
     let (Ok(metadata), Ok(real)) = (fs::metadata(path), fs::canonicalize(path)) else { return Ok(()) };
     let refuse = |reason, hint| Err(StoreError::ManyPaths { file: path.to_owned(), reason, hint });
     if metadata.nlink() > 1 {

@@ -53,7 +53,7 @@ impl Statements {
                  where cluster = ?1 and lease = ?2 and is_leader and lease_token = ?3
                  and (expires_at <= ?4 or expires_at > ?4 + lease_ms)"
             ),
-            // If the row of the highest term is missing, only a contender takes it that saw that term's missing (?8).
+            // Only a contender that saw the highest term's row missing (?8) takes it while that row is missing.
             take: format!(
                 "insert into {leases}
                  (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)

@@ -42,10 +42,10 @@ fn is_of_standing(letter: &Letter) -> bool {
     )
 }
 
-/// Two ask for votes in the same term; the third one has not heard either yet.
+/// Returns a world in which two ask for votes in the same term; the third one has not heard either yet.
 fn two_stand_at_once(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
-    // Who hears of the other one in time gives way.
+    // A candidate that hears of the other one in time gives way.
     for (candidate, other) in [(0, 1), (1, 0)] {
         world.wake(candidate);
         world.let_through(|letter| is_of_standing(letter) && letter.to != other && letter.from != other);
@@ -55,7 +55,7 @@ fn two_stand_at_once(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// One was voted for and does not know it yet; another asks for votes in the next term.
+/// Returns a world in which one was voted for and does not know it yet; another asks for votes in the next term.
 fn one_stands_after_another(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.wake(0);
@@ -69,7 +69,7 @@ fn one_stands_after_another(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// One leads by the word of another; the third one knows nothing of it.
+/// Returns a world in which one leads by the word of another; the third one knows nothing of it.
 fn led_without_the_third(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.wake(0);
@@ -79,7 +79,8 @@ fn led_without_the_third(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// One led and is silent; the promises to it are over, another one has been voted for and does not know it yet.
+/// Returns a world in which one led and is silent; the promises to it are over, another one has been voted for and does
+/// not know it yet.
 fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     let mut world = led_without_the_third(flaw);
     world.now = world.now + TIMING.lease_duration + STEP;
@@ -92,7 +93,7 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// One leads, and somebody is there who may be voted in.
+/// Returns a world in which one leads, and somebody is there who may be voted in.
 fn led_and_one_more(flaw: Option<Flaw>) -> World {
     let mut world = World::formed_and_one_more(flaw);
     world.wake(0);
@@ -102,7 +103,8 @@ fn led_and_one_more(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// Nobody leads; an operator at the first voter has asked who is left, heard the second one's name, and nobody's vote.
+/// Returns a world in which nobody leads; an operator at the first voter has asked who is left, heard the second one's
+/// name, and nobody's vote.
 fn about_to_recover(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77));

@@ -89,7 +89,7 @@ pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> 
 }
 
 impl World {
-    /// An electorate that has formed, and nothing else.
+    /// Returns a world with an electorate that has formed, and nothing else.
     pub(super) fn formed(flaw: Option<Flaw>) -> Self {
         let voters = (0..VOTERS).map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
         let founding = NumberedView::founding(Electorate::founded_by(voters));
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// The same, and one more node that may be voted in.
+    /// Returns a world with a formed electorate, and one more node that may be voted in.
     pub(super) fn formed_and_one_more(flaw: Option<Flaw>) -> Self {
         let mut world = Self::formed(flaw);
         let disk = Ballot::blank(Identity(77));
@@ -217,7 +217,7 @@ impl World {
         self.drain(node);
     }
 
-    /// The most valid claims in one lineage.
+    /// Returns the greatest number of valid claims in one lineage.
     pub(super) fn claims(&self) -> usize {
         let valid = self.nodes.iter().filter(|node| node.claim.is_some_and(|(_, until)| self.now < until));
         let mut by_lineage = BTreeMap::new();
@@ -227,7 +227,7 @@ impl World {
         by_lineage.into_values().max().unwrap_or(0)
     }
 
-    /// The sights of a history that are worth looking at.
+    /// Returns the sights of a history that are worth looking at.
     pub(super) fn reached(&self) -> Reached {
         let electorates = || self.nodes.iter().filter_map(|node| node.election.electorate());
         let began = electorates().map(|electorate| electorate.began).max().unwrap_or_default();

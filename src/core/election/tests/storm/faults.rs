@@ -18,7 +18,8 @@ impl Run {
             cluster.nodes[node].rate_ppm = *WORST.choose(&mut cluster.rng).expect("two");
         }
         cluster.start_all();
-        // Who loses its disk while an electorate forms leaves the others apart for good; that is not what is looked at here.
+        // A voter that loses its disk while an electorate forms leaves the others apart for good; that is not the
+        // subject here.
         let has_formed = |p: &Cluster| (0..founders).all(|node| p.nodes[node].disk.accepted.is_some());
         cluster.run_up_to(LEASE * 10, has_formed);
         assert!(has_formed(&cluster), "seed {seed}: no electorate forms");
@@ -35,7 +36,7 @@ impl Run {
         place.election.is_some() && !place.paused
     }
 
-    /// By lot; every other time the one that leads, or would like to.
+    /// Draws a node; every other time the one that leads, or would like to.
     fn victim(&mut self) -> usize {
         let leaders: Vec<usize> = (0..self.nodes()).filter(|node| self.is_leading(*node)).collect();
         let p = &mut self.cluster;
@@ -100,7 +101,7 @@ impl Run {
         }
     }
 
-    /// The process dies, mostly before what it was writing has reached the disk.
+    /// Ends a process, mostly before what it was writing has reached the disk.
     pub(super) fn crash(&mut self, node: usize) {
         if self.cluster.rng.random_bool(0.5) {
             self.cluster.crash_when_written(node, 0);
@@ -109,7 +110,7 @@ impl Run {
         }
     }
 
-    /// All that run die at one instant, and some are back at once.
+    /// Ends most processes at one instant, and starts some of them at once.
     fn lose_power(&mut self) {
         for node in 0..self.nodes() {
             if self.cluster.rng.random_bool(0.8) {
@@ -128,7 +129,7 @@ impl Run {
         }
     }
 
-    /// Two sides, or a side and everybody else alone.
+    /// Cuts the network into two sides, or into a side and every other node alone.
     pub(super) fn cut(&mut self, node: usize) {
         let nodes = self.nodes();
         let most = self.cluster.rng.random_range(1..=nodes / 2);
@@ -188,7 +189,7 @@ impl Run {
         }
     }
 
-    /// Two operators may ask two who lead, or think they do.
+    /// Has an operator ask each node that leads, or thinks it does, for the same change: there may be two.
     fn change_electorate(&mut self) {
         let node = id(self.cluster.rng.random_range(0..self.nodes()));
         let adds = self.cluster.rng.random_bool(0.5);
@@ -207,7 +208,7 @@ impl Run {
         }
     }
 
-    /// An operator at this voter, and perhaps another one elsewhere at the same time.
+    /// Has an operator recover at this voter, and perhaps another one elsewhere at the same time.
     pub(super) fn recover(&mut self, node: usize) {
         if self.cluster.rng.random_bool(0.5) {
             self.recover_at(node);
@@ -256,7 +257,8 @@ impl Run {
         }
     }
 
-    /// A voter's disk is lost. That the cluster has an electorate it learns from others, before it would form another one.
+    /// Takes a voter's disk, and starts it again. It learns from others that the cluster has an electorate, before it
+    /// would form another one.
     pub(super) fn reinstall(&mut self, node: usize) {
         self.cluster.wipe(node);
         self.cluster.nodes[node].configured = Vec::new();
@@ -271,7 +273,7 @@ impl Run {
         self.cluster.start(node);
     }
 
-    /// A backup is made of a data directory, or put back.
+    /// Backs up a node's data directory, or puts its backup back.
     fn restore(&mut self, node: usize) {
         match self.backups[node].take() {
             Some(backup) => {
@@ -284,7 +286,7 @@ impl Run {
         }
     }
 
-    /// For a while, or up to the next moment at which a fault hurts.
+    /// Waits for a while, or up to the next moment at which a fault hurts.
     pub(super) fn wait(&mut self) {
         let before = self.cluster.watch.moments;
         let patience = LEASE * 2;

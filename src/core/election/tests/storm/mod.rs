@@ -86,7 +86,7 @@ fn run(seed: u64, storm: Storm) -> Outcome {
     }
     if run.cluster.violations.is_empty() {
         run.heal();
-        // What operators began before ends one way or the other.
+        // Each command that operators gave before ends one way or the other.
         run.runs_on(IDENTITY_TIMEOUT + Duration::from_secs(1), |_| false);
         outcome.is_electable = run.is_electable();
         if outcome.is_electable {
@@ -107,7 +107,7 @@ fn seeds(default: u64) -> u64 {
     std::env::var("HEADCOUNT_ELECTION_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// The first seed at which something is found, and what; an assertion of the machine counts as well.
+/// Returns the first seed at which something is found, and what is found; an assertion of the machine counts as well.
 fn found(storm: Storm, seeds: u64) -> Option<(u64, String)> {
     let attempt = |seed| {
         let outcome = std::panic::catch_unwind(|| run(seed, storm).violations);

@@ -39,7 +39,7 @@ impl Run {
         self.cluster.nodes.iter().map(|node| node.timing.lease_duration.max(node.disk.promise)).max().expect("some")
     }
 
-    /// The only claim, if there is one alone, of the generation that began last.
+    /// Returns the claim of the generation that began last, if it is the only one.
     fn sole_claim(&self) -> Option<(usize, Term)> {
         let claims = self.cluster.claims();
         let began = |node: &crate::core::election::tests::cluster::Node| {
@@ -60,10 +60,10 @@ impl Run {
         holds(self)
     }
 
-    /// Everything works from now on: says what does not come about in time.
+    /// Checks that everything works from now on; says what does not come about in time.
     pub(super) fn comes_to_rest(&mut self) -> Result<(), String> {
         let lease = self.lease();
-        // Who was restarted at the healing has waited for its promise meanwhile, at the usual lease.
+        // A voter that was restarted at the healing has waited for its promise meanwhile, at the usual lease.
         let most = lease * 2;
         if !self.runs_on(most, |run| run.sole_claim().is_some()) {
             return Err(format!("nobody leads {most:?} after healing: {:?}", self.states()));
@@ -94,7 +94,7 @@ impl Run {
         election.leader == Some(leader.identity) && election.promised_until > self.cluster.local(node, self.cluster.now)
     }
 
-    /// Every voter that runs, and has its disk, has promised its leader not to vote.
+    /// Checks that every voter that runs, and has its disk, has promised its leader not to vote.
     fn is_acknowledged_by_all(&self) -> Result<(), String> {
         let Some((leader, _)) = self.sole_claim() else { return Err("nobody leads".to_owned()) };
         let Some(electorate) = self.cluster.election(leader).electorate() else { return Ok(()) };

@@ -34,7 +34,7 @@ enum Happening {
 }
 
 impl Happening {
-    /// The process it happens to.
+    /// Returns the node of the process that it happens to.
     fn node(&self) -> Option<usize> {
         match self {
             Self::Wake { node, .. }
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// A process begins with what its disk holds.
+    /// Starts a process with what its disk holds.
     pub(super) fn start(&mut self, at: usize) {
         let (now, flaw, leases) = (self.now, self.flaw, self.leases.clone());
         let seed = self.rng.random();
@@ -247,7 +247,7 @@ impl World {
         self.drain(at, None);
     }
 
-    /// The process dies. Requests that it sent may still arrive.
+    /// Ends a process. Requests that it sent may still arrive.
     pub(super) fn crash(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         node.contender = None;
@@ -261,7 +261,7 @@ impl World {
         node.life += 1;
     }
 
-    /// Its disk is lost as well.
+    /// Ends a process and empties its disk.
     pub(super) fn wipe(&mut self, at: usize) {
         self.crash(at);
         self.nodes[at].disk.clear();
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// A fail-over to a replica that lacks the last so many commits, or all of them.
+    /// Fails over to a replica that lacks the last so many commits, or all of them.
     pub(super) fn lose_commits(&mut self, commits: Option<usize>) {
         let lost = match commits {
             Some(commits) => self.database.fail_over(commits),
@@ -361,7 +361,7 @@ impl World {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Arrive { .. }));
     }
 
-    /// The node with the only valid claim to the first lease.
+    /// Returns the node with the only valid claim to the first lease.
     pub(super) fn leader(&self) -> Option<usize> {
         let mut leaders = (0..self.nodes.len()).filter(|at| self.valid(*at, &self.leases[0]).is_some());
         leaders.next().filter(|_| leaders.next().is_none())

@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Everything that is led and should have ended, ends.
+    /// Ends all led work that should have ended.
     pub(in crate::lease::contender::tests) fn end_all_work(&mut self, at: usize) {
         self.nodes[at].works_on = false;
         for (lease, term) in self.nodes[at].work.clone() {
