@@ -93,7 +93,7 @@ pub struct NodeSet {
 }
 
 impl NodeSet {
-    /// The set of exactly these nodes.
+    /// Returns the set of exactly these nodes.
     pub fn of(nodes: &[usize]) -> Self {
         let mut members = vec![false; nodes.iter().max().map_or(0, |most| most + 1)];
         for &node in nodes {
@@ -102,7 +102,7 @@ impl NodeSet {
         Self { members, inverted: false }
     }
 
-    /// The set of all other nodes.
+    /// Returns the set of all other nodes.
     #[must_use]
     pub fn rest(&self) -> Self {
         Self { members: self.members.clone(), inverted: !self.inverted }
@@ -187,7 +187,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// A cut of all traffic from `from` to `to`.
+    /// Returns a cut of all traffic from `from` to `to`.
     pub fn new(from: NodeSet, to: NodeSet) -> Self {
         Self { from, to, stops: CutTraffic::Everything, turns: None, suspectable: None, includes_outside: false }
     }

@@ -117,7 +117,7 @@ impl Trace {
         }
     }
 
-    /// Something happens at a node beside its core.
+    /// Records something that happens at a node beside its core.
     pub fn note(&mut self, now: Nanos, node: usize, name: &NodeId, what: &impl fmt::Debug) {
         self.head(now, node);
         self.tag(201);

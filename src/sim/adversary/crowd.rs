@@ -145,7 +145,7 @@ impl Adversary {
                 let number = 1 + self.random.index(self.crowd);
                 let elsewhere = self.own(3, PORT + number as u16);
                 let mut invented = self.invent(scene, number, elsewhere).record;
-                // The same run each time that the news is told.
+                // The run of an invented member is one each time that its news is told.
                 invented.run = Run(0xbad_0000 + number as u64);
                 messages.push(update(invented.with_status(Status::Up)));
             }

@@ -266,7 +266,7 @@ impl Adversary {
     }
 }
 
-/// An update, with a note if the record's status has one.
+/// Returns an update, with a note if the record's status has one.
 pub(super) fn update(record: Record) -> Message {
     let has_note = !matches!(record.status, Status::Up | Status::Joining | Status::Leaving);
     let note = has_note.then_some(Note { age_ms: 10, method: DetectionMethod::ConnectionLost });

@@ -12,7 +12,7 @@ use crate::sim::world::{LeaseOptions, World};
 /// The time of peace after which all must agree.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// The leases of this schedule, if nodes contend in it.
+/// Returns the leases of this schedule, if nodes contend in it.
 pub(super) fn options(seed: u64, schedule: &Schedule) -> Option<LeaseOptions> {
     let variation = &schedule.variation;
     let lease = Duration::from_millis([600, 1_000, 2_000][(seed / 4 % 3) as usize]);
@@ -23,19 +23,21 @@ pub(super) fn options(seed: u64, schedule: &Schedule) -> Option<LeaseOptions> {
     })
 }
 
-/// The most time that a lease is vacant once everything is well: what stands in the database is seen within a renewal
-/// interval, by a clock that may be one percent slow, and then waited for; and a look at the next one is as far away.
+/// Returns the longest time for which a lease is vacant once everything is well: what stands in the database is seen
+/// within a renewal interval, by a clock that may be one percent slow, and then waited for; and a look at the next one
+/// is as far away.
 pub(super) fn vacancy(timing: &ContenderTiming) -> Duration {
     timing.lease_duration * 102 / 100 + timing.renewal_interval + Duration::from_millis(100)
 }
 
-/// The time after the healing in which earlier faults may still show: a leader whose row is lost or has expired steps down
-/// once it notices, and another one is waited for.
+/// Returns the time after the healing in which earlier faults may still show: a leader whose row is lost or has expired
+/// steps down once it notices, and another one is waited for.
 pub(super) fn aftermath(timing: &ContenderTiming) -> Duration {
     (timing.lease_duration + timing.renewal_interval) * 3
 }
 
-/// Everything was healed at this time, and the members have agreed since; how soon after that the lease was led.
+/// Checks that the leases are led in time after the healing at `healed_at`, and that their leaders stay. Returns the
+/// time from the healing to the first claim, if one had to begin.
 pub(super) fn settle(world: &mut World, healed_at: Duration) -> Option<Duration> {
     let timing = world.options().leases.as_ref()?.timing;
     let leases = world.options().leases.as_ref()?.leases.clone();

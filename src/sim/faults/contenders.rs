@@ -126,7 +126,7 @@ impl fmt::Display for LeaseFault {
 }
 
 impl Schedule {
-    /// The schedule of this seed, and nodes that contend for a lease in a database.
+    /// Returns the schedule of this seed, with nodes that contend for a lease in a database.
     pub fn with_contenders(seed: u64) -> Self {
         let mut schedule = Self::random(seed);
         let mut random = Random::new(seed, Purpose::LeaseFaults);
@@ -252,8 +252,8 @@ mod tests {
         }
     }
 
-    /// A seed at which whole nodes break one of these promises when their contenders leave out a rule; not much is looked at
-    /// before it, as the rarest show in one of two hundred.
+    /// Checks that a seed is caught: whole nodes break one of these promises when their contenders leave out a rule.
+    /// Not much is looked at before it, as the rarest show in one of two hundred.
     #[track_caller]
     fn is_caught(flaw: Flaw, first: u64, by: &[Invariant]) {
         let found = (first..first + 400).find_map(|seed| {

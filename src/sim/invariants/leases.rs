@@ -132,7 +132,7 @@ fn broken(invariant: Invariant, detail: String) -> Option<Finding> {
 }
 
 impl LeaseWatch {
-    /// A contender starts with these terms on its disk.
+    /// Takes note that a contender starts with these terms on its disk.
     pub(crate) fn born(&mut self, node: usize, number: u64, clock: Clock, disk: &BTreeMap<LeaseName, u64>) {
         let knew = disk.iter().map(|(lease, term)| (lease.clone(), *term)).collect();
         let process = Process {
@@ -147,12 +147,13 @@ impl LeaseWatch {
         self.processes.insert(node, process);
     }
 
-    /// A contender is gone, and leads nothing.
+    /// Takes note that a contender is gone, and leads nothing.
     pub(crate) fn gone(&mut self, node: usize) {
         self.processes.remove(&node);
     }
 
-    /// The database has done this about a lease in which this token stood before; `is_takeover`: it was asked to take it.
+    /// Judges an answer of the database about a lease in which the token `before` stood; `is_takeover` is true if it
+    /// was asked to take the lease.
     pub(crate) fn answers(
         &mut self,
         node: usize,
@@ -181,7 +182,7 @@ impl LeaseWatch {
         if is_at_work { broken(Invariant::LedWorkEndsFirst, detail()) } else { None }
     }
 
-    /// The database has lost these grants; all of them, if it was replaced.
+    /// Takes note that the database has lost these grants; all of them, if it was replaced.
     pub(crate) fn loses(&mut self, lost: impl IntoIterator<Item = (Token, bool)>, is_replaced: bool) {
         let before = self.erased.len();
         self.erased.extend(lost);
@@ -194,7 +195,7 @@ impl LeaseWatch {
         }
     }
 
-    /// A contender is about to be handed word of this term.
+    /// Takes note that a contender is about to be handed word of this term.
     pub(crate) fn hears(&mut self, node: usize, lease: &LeaseName, term: u64) {
         self.reached.words += 1;
         if let Some(process) = self.processes.get_mut(&node) {
@@ -202,13 +203,14 @@ impl LeaseWatch {
         }
     }
 
-    /// A contender was handed word of this term, and has done what it makes of it.
+    /// Judges a contender that was handed word of this term, and has done what it makes of it.
     pub(crate) fn heard(&mut self, node: usize, lease: &LeaseName, term: u64) -> Option<Finding> {
         let held = self.processes.get(&node)?.held.get(lease).filter(|held| held.term < term)?;
         broken(Invariant::DeposedLeadersStop, format!("it leads {lease} in {}, and has heard of {term}", held.term))
     }
 
-    /// A contender was handed these answers, and has done what it makes of them; it led in these terms before.
+    /// Judges a contender that was handed these answers, and has done what it makes of them; each step has the term in
+    /// which it led before.
     pub(crate) fn answered(&mut self, node: usize, steps: &[(LeaseName, Seen, Option<u64>)]) -> Option<Finding> {
         let process = self.processes.get_mut(&node)?;
         let mut found = None;
@@ -224,12 +226,12 @@ impl LeaseWatch {
         found
     }
 
-    /// The term in which a process leads, as it says.
+    /// Returns the term in which a process leads, as it says.
     pub(crate) fn led(&self, node: usize, lease: &LeaseName) -> Option<u64> {
         Some(self.processes.get(&node)?.held.get(lease)?.term)
     }
 
-    /// A contender tells of a lease, after what it saw of it, if it was answered.
+    /// Judges a contender's word of a lease, after what it saw of the lease, if it was answered.
     pub(crate) fn claim(&mut self, now: Nanos, node: usize, claim: &Claim, seen: Option<&Seen>) -> Option<Finding> {
         let process = self.processes.get_mut(&node)?;
         let before = process.shown.insert(claim.lease.clone(), claim.clone());
@@ -251,7 +253,7 @@ impl LeaseWatch {
         self.begins(now, node, &claim.lease, &held)
     }
 
-    /// A claim has begun that was not there before.
+    /// Judges a claim that was not there before.
     fn begins(&mut self, now: Nanos, node: usize, lease: &LeaseName, held: &Held) -> Option<Finding> {
         self.reached.claims += 1;
         self.starts.push((now, lease.clone()));
@@ -300,8 +302,8 @@ impl LeaseWatch {
         by(one).zip(by(other)).is_some_and(|(one, other)| one != other)
     }
 
-    /// The rules reach whoever saw a grant, or heard of the term that it began, as the highest; nobody else's claim is held
-    /// against it once the commit is lost.
+    /// Returns true if the rules do not reach a claim beside this rival: they reach a process that saw a grant, or
+    /// heard of the term that it began, as the highest; no other claim counts against it once the commit is lost.
     fn is_beyond(&self, process: &Process, other: usize, lease: &LeaseName, held: &Held, rival: &Held) -> bool {
         let highest = process.knew.iter().filter(|(known, _)| known == lease).map(|(_, term)| *term).max();
         let is_heard = highest == Some(rival.term);
@@ -310,7 +312,8 @@ impl LeaseWatch {
             let process = self.processes.get(&node);
             grant.is_some_and(|grant| process.is_some_and(|process| process.sighted.contains(&grant)))
         };
-        // The same the other way round: this one's own grant was lost while its answer was under way.
+        // Nor do they reach a claim whose own grant was lost while its answer was under way, and that the other never
+        // saw.
         let is_own_lost =
             held.grant.is_some_and(|grant| self.erased.contains_key(&grant)) && !has_seen(other, &held.grant);
         let has_seen_rival = rival.grant.is_some_and(|grant| process.sighted.contains(&grant));
@@ -320,7 +323,7 @@ impl LeaseWatch {
         is_own_lost || is_rival_lost
     }
 
-    /// This node led, and does no more.
+    /// Counts a leader that leads no more, by the reason.
     pub(crate) fn lost(&mut self, reason: LossReason) {
         match reason {
             LossReason::Expired => self.reached.expired += 1,
@@ -329,21 +332,21 @@ impl LeaseWatch {
         }
     }
 
-    /// All that was led in this term has ended.
+    /// Takes note that all that was led in this term has ended.
     pub(crate) fn work_ended(&mut self, node: usize, lease: &LeaseName, term: u64) {
         if let Some(process) = self.processes.get_mut(&node) {
             process.work.remove(&(lease.clone(), term));
         }
     }
 
-    /// A process that stood still goes on.
+    /// Takes note that a process that stood still goes on.
     pub(crate) fn wakes(&mut self, now: Nanos, node: usize) {
         let Some(process) = self.processes.get(&node) else { return };
         let local = process.clock.local(now);
         self.reached.paused += u64::from(process.held.values().any(|held| held.until <= local));
     }
 
-    /// A contender came out of a step.
+    /// Judges a contender after a step.
     pub(crate) fn look(&self, now: Nanos, node: usize) -> Option<Finding> {
         let process = self.processes.get(&node)?;
         let local = process.clock.local(now);
@@ -352,31 +355,31 @@ impl LeaseWatch {
         broken(Invariant::LeaseClaimsEndInTime, detail)
     }
 
-    /// The node with the only valid claim to a lease.
+    /// Returns the node with the only valid claim to a lease.
     pub(crate) fn leader(&self, now: Nanos, lease: &LeaseName) -> Option<usize> {
         let mut holders = self.processes.iter().filter(|(_, process)| process.holds(now, lease).is_some());
         let leader = holders.next()?.0;
         holders.next().is_none().then_some(*leader)
     }
 
-    /// The nodes with a valid claim to a lease, and their terms.
+    /// Returns the nodes with a valid claim to a lease, and their terms.
     #[cfg(test)]
     pub(crate) fn leaders(&self, now: Nanos, lease: &LeaseName) -> Vec<(usize, u64)> {
         let held = |(node, process): (&usize, &Process)| Some((*node, process.holds(now, lease)?.term));
         self.processes.iter().filter_map(held).collect()
     }
 
-    /// The time at which the first claim since then began.
+    /// Returns the time at which the first claim since then began.
     pub(crate) fn first_claim_since(&self, since: Nanos, lease: &LeaseName) -> Option<Nanos> {
         self.starts.iter().find(|(at, of)| *at >= since && of == lease).map(|(at, _)| *at)
     }
 
-    /// The claim that a contender tells of.
+    /// Returns the claim that a contender tells of.
     pub(crate) fn shown(&self, node: usize, lease: &LeaseName) -> Option<&Claim> {
         self.processes.get(&node)?.shown.get(lease)
     }
 
-    /// The highest term that a contender has heard of.
+    /// Returns the highest term that a contender has heard of; 0 if it has heard of none.
     pub(crate) fn highest_known(&self, node: usize, lease: &LeaseName) -> u64 {
         let knew = self.processes.get(&node).into_iter().flat_map(|process| &process.knew);
         knew.filter(|(known, _)| known == lease).map(|(_, term)| *term).max().unwrap_or(0)

@@ -189,7 +189,7 @@ impl RunChecker {
         }
         let record = &change.record;
         if let Some(before) = before {
-            // If the name was taken over, the end that is reported of the old run is made up by its successor: `look`
+            // The end that is reported of an old run is made up by its successor, if the name was taken over: `look`
             // checks that the view itself did not fall.
             return if before.run == record.run { falls(before, record) } else { None };
         }

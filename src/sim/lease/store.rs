@@ -54,7 +54,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// The highest term that a lease's rows show.
+    /// Returns the highest term that a lease's rows show.
     fn shown(&self, lease: &LeaseName) -> Option<u64> {
         self.holders.get(lease).map(|row| row.term).max(self.released.get(lease).copied())
     }
@@ -198,7 +198,7 @@ impl Database {
         (self.term(lease), self.tables.holders.get(lease).map(|row| row.token))
     }
 
-    /// The node in a lease's row.
+    /// Returns the node in a lease's row.
     pub fn holder(&self, lease: &LeaseName) -> Option<NodeId> {
         self.tables.holders.get(lease).map(|row| row.node.clone())
     }

@@ -19,7 +19,7 @@ pub(super) const MOST_CONTENDERS: usize = 100;
 /// Commits that the replica lacks: of one renewal interval and more.
 const LOST_COMMITS: usize = 8;
 
-/// About how long all rounds take.
+/// Returns about the time that all rounds take.
 pub(super) fn about(timing: &ContenderTiming, settling: Duration) -> Duration {
     (timing.lease_duration * 4 + settling) * ROUNDS
 }
@@ -33,7 +33,7 @@ fn await_leader(stage: &mut Stage<'_>, timing: &ContenderTiming) -> Option<usize
     stage.world.lease_leader()
 }
 
-/// All of it in turns.
+/// Plays all rounds in turn.
 pub(super) fn play(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let Some(timing) = stage.world.options().leases.as_ref().map(|leases| leases.timing) else {
         return Outcome::default();
@@ -57,7 +57,7 @@ pub(super) fn play(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
         let members = (0..stage.world.nodes()).filter(|node| *node != leader);
         let contenders = stage.world.options().leases.as_ref().map_or(0, |leases| leases.contenders);
         figures.add(&stage.world, began, leader, &members.filter(|node| *node < contenders).collect());
-        // Who was given up meanwhile is started again; a fail-over may leave the leader as it was.
+        // A node that was given up meanwhile is started again; a fail-over may leave the leader as it was.
         stage.world.start(leader);
         stage.run_for(lease);
     }

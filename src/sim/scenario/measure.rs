@@ -19,7 +19,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A failure of a running node, at this moment.
+    /// Returns the failure of a running node, at this moment.
     pub(super) fn now(world: &World, subject: usize, observers: usize) -> Self {
         let run = world.core(subject).map(|core| core.me().run);
         Self { at: world.now(), subject, run, observers }

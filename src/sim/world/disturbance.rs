@@ -98,7 +98,7 @@ impl World {
         self.upheaval(true);
         self.network.set_node_loss(node, loss);
         self.trouble(&[node]);
-        // Who hears a little tells what it believes of others, and is believed.
+        // A node that hears a little tells what it believes of others, and is believed.
         self.network_calm_since = None;
         self.push_after(lasting, Event::Mend { node });
     }

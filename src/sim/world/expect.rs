@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// Names the nodes that have been Up since before then and list this run as live.
+    /// Returns the names of the nodes that have been Up since before then and list this run as live.
     fn who_lists(&self, run: Run, id: &NodeId, since: Nanos) -> Vec<String> {
         let lists = |node: &usize| {
             let process = self.nodes[*node].running()?;

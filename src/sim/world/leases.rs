@@ -46,7 +46,7 @@ pub struct LeaseOptions {
 }
 
 impl LeaseOptions {
-    /// So many contend for the one lease that clusters are led by.
+    /// Returns options by which so many nodes contend for the one lease that clusters are led by.
     pub fn new(contenders: usize, timing: ContenderTiming) -> Self {
         Self {
             contenders,
@@ -181,13 +181,14 @@ impl World {
         }
     }
 
-    /// Clocks are mostly as wrong as is allowed: what breaks, breaks there.
+    /// Draws the error of a contender's clock, in parts per million: always as wrong as is allowed, since what breaks,
+    /// breaks there.
     pub(super) fn contender_clock_error(&mut self) -> i64 {
         let Some(leases) = &mut self.leases else { return 0 };
         if leases.random.chance(0.5) { WORST_CLOCK_PPM.cast_signed() } else { -WORST_CLOCK_PPM.cast_signed() }
     }
 
-    /// A process starts: its contender does, and leads nothing before the node is a member.
+    /// Starts the contender of a process that starts; it leads nothing before the node is a member.
     pub(super) fn contender_starts(&mut self, node: usize) {
         let Some(process) = self.nodes[node].process.as_ref() else { return };
         let (number, clock, id) = (process.number, process.clock, process.core.me().id.clone());
@@ -234,7 +235,7 @@ impl World {
         self.turn(node);
     }
 
-    /// A process is gone, and its contender with it.
+    /// Ends the contender of a process that is gone.
     pub(super) fn contender_ends(&mut self, node: usize) {
         if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)) {
             place.agent = None;
@@ -244,7 +245,7 @@ impl World {
         }
     }
 
-    /// The terms on a disk are lost with it.
+    /// Loses the terms on a disk with it.
     pub(super) fn lose_terms(&mut self, node: usize) {
         if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)) {
             place.disk.clear();
@@ -275,7 +276,8 @@ impl World {
         self.leases.as_ref().map(|leases| leases.options.leases.clone()).unwrap_or_default()
     }
 
-    /// A program wants this node to leave: leases first. False if there is nobody to give any up.
+    /// Has a node that a program wants to leave give up its leases first; returns false if there is nobody to give any
+    /// up.
     pub(super) fn leaves_leases(&mut self, node: usize) -> bool {
         let Some(agent) = self.agent(node).filter(|agent| !agent.is_leaving) else { return false };
         agent.is_leaving = true;
@@ -286,12 +288,12 @@ impl World {
         true
     }
 
-    /// A member has told something about a lease.
+    /// Hands in the word of a member about a lease.
     pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseUpdate, is_of_elder: bool) {
         self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_of_elder });
     }
 
-    /// Something is going to happen to the contender that a node has now.
+    /// Plans something that happens to the contender that a node has now.
     fn happens_after(&mut self, node: usize, after: Duration, what: Happening) {
         if let Some(process) = self.agent(node).map(|agent| agent.process) {
             self.push_after(after, Event::Lease(LeaseEvent::Happens { node, process, what }));
@@ -312,7 +314,7 @@ impl World {
         }
     }
 
-    /// A process that stood still goes on.
+    /// Takes note that a process that stood still goes on.
     pub(super) fn contender_wakes(&mut self, node: usize) {
         let now = self.now;
         if let Some(checker) = self.checker.as_mut().filter(|_| self.leases.is_some()) {
@@ -320,7 +322,8 @@ impl World {
         }
     }
 
-    /// The node with the only valid claim to the first lease, by its own clock, whether or not it runs at this moment.
+    /// Returns the node with the only valid claim to the first lease, by its own clock, whether or not it runs at this
+    /// moment.
     pub fn lease_leader(&self) -> Option<usize> {
         let leases = self.leases.as_ref()?;
         let lease = &leases.options.leases[0];
@@ -332,24 +335,25 @@ impl World {
         leaders.next().filter(|_| leaders.next().is_none())
     }
 
-    /// The node that tells of the only valid claim to the first lease, if promises are checked.
+    /// Returns the node that tells of the only valid claim to the first lease, if promises are checked.
     pub(crate) fn told_lease_leader(&self) -> Option<usize> {
         let lease = &self.leases.as_ref()?.options.leases[0];
         self.checker.as_ref()?.leases.leader(self.now, lease)
     }
 
-    /// The figures of contenders so far, if promises are checked.
+    /// Returns the figures of contenders so far; all zero if promises are not checked.
     pub fn leases_reached(&self) -> LeaseReached {
         self.checker.as_ref().map_or_else(LeaseReached::default, |checker| checker.leases.reached)
     }
 
-    /// The first time since then at which a lease was led, or could have been contended for by a member; `None` if never.
+    /// Returns the time of the first claim to a lease that began since then; `None` if none did, or if promises are not
+    /// checked.
     pub(crate) fn lease_led_since(&self, since: Duration, lease: &LeaseName) -> Option<Duration> {
         let found = self.checker.as_ref()?.leases.first_claim_since(nanos(since), lease)?;
         Some(Duration::from_nanos(found))
     }
 
-    /// The earliest time since which a member contends.
+    /// Returns the earliest time since which a member contends.
     pub(crate) fn contended_since(&self) -> Option<Duration> {
         let leases = self.leases.as_ref()?;
         let agents = (0..leases.places.len()).filter_map(|node| leases.places[node].agent.as_ref());
@@ -357,7 +361,7 @@ impl World {
         since.map(Duration::from_nanos)
     }
 
-    /// The first difference between a contender and the database; `None` if all agree with it.
+    /// Returns the first difference between a contender and the database; `None` if all agree with it.
     pub(crate) fn lease_divergence(&self) -> Option<String> {
         let (leases, checker) = (self.leases.as_ref()?, self.checker.as_ref()?);
         for lease in &leases.options.leases {
@@ -384,7 +388,7 @@ impl World {
         None
     }
 
-    /// The time on the clock of a node's process.
+    /// Returns the time on the clock of a node's process.
     fn local(&self, node: usize) -> Option<Time> {
         self.nodes[node].process.as_ref().map(|process| process.clock.local(self.now))
     }

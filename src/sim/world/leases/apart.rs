@@ -23,7 +23,7 @@ fn world(seed: u64, contenders: usize) -> World {
     World::new(WorldOptions { leases, ..WorldOptions::new(seed, NODES, campaign_settings()) })
 }
 
-/// The valid claims at this moment, in true time.
+/// Returns the valid claims at this moment, in true time.
 fn leaders(world: &World) -> Vec<(usize, u64)> {
     let checker = world.checker.as_ref().expect("promises are checked");
     checker.leases.leaders(world.now, &LeaseName::default())
@@ -139,8 +139,8 @@ fn a_terms_row_that_is_deleted_changes_nothing() {
     }
 }
 
-/// The promises that a node breaks which is alone, leads, dies, and comes back without its disk while its row stands. It sees
-/// that row once it may lead.
+/// Returns the promises that a node breaks which is alone, leads, dies, and comes back without its disk while its row
+/// stands. It sees that row once it may lead.
 fn broken_by_coming_back(flaw: Option<Flaw>) -> Vec<Invariant> {
     let mut leases = LeaseOptions::new(1, ContenderTiming::of_lease(SECOND * 60));
     leases.flaw = flaw;
@@ -156,7 +156,8 @@ fn broken_by_coming_back(flaw: Option<Flaw>) -> Vec<Invariant> {
     world.violations().iter().map(|violation| violation.invariant).collect()
 }
 
-/// Among others it is told of its own term before it can take the row for its own, so that random faults hardly find it.
+/// A node among others is told of its own term before it can take the row for its own, so that random faults hardly
+/// find it.
 #[test]
 fn planted_trust_in_the_own_name_is_caught() {
     assert_eq!(broken_by_coming_back(None), []);

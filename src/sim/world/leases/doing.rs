@@ -20,7 +20,7 @@ const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
 const LEAST_NAP: Nanos = 1_000;
 
 impl World {
-    /// Something happens to the contender of a process that runs.
+    /// Takes what happens to the contender of a process that runs.
     pub(in crate::sim::world) fn happens(&mut self, node: usize, what: Happening) {
         if self.agent(node).is_none() {
             return;
@@ -64,7 +64,7 @@ impl World {
         self.turn(node);
     }
 
-    /// The names that the round asked about, if it is the one under way.
+    /// Returns the names that the round asked about, if it is the one under way, and ends it.
     fn ends_round(&mut self, node: usize, number: u64) -> Option<Vec<LeaseName>> {
         let agent = self.agent(node)?;
         let (under_way, names) = agent.in_flight.take()?;
@@ -75,7 +75,7 @@ impl World {
         Some(names)
     }
 
-    /// One input, and everything that comes of it.
+    /// Hands a contender one input, and carries out everything that comes of it.
     pub(super) fn contend<T>(&mut self, node: usize, act: impl FnOnce(&mut Contender, Time) -> T) -> Option<T> {
         let now = self.local(node)?;
         let result = act(&mut self.agent(node)?.contender, now);

@@ -58,7 +58,7 @@ impl Way {
 }
 
 impl World {
-    /// A round is sent on its way.
+    /// Sends a round on its way.
     pub(super) fn send_round(&mut self, node: usize, round: Round) {
         let now = self.now;
         let lateness = nanos(self.lateness(node));
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// A round reaches the database, whether or not anybody waits for the answer.
+    /// Has a round reach the database, whether or not anybody waits for the answer.
     pub(super) fn reaches_database(&mut self, node: usize, process: u64, number: u64, round: &Round, sent: Nanos) {
         let now = self.now;
         let late = nanos(self.lateness(node));
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// The way to the database is like this for a while; whether there is one.
+    /// Disturbs the way to the database like this for a while; returns false if there is none.
     pub fn disturb_store(&mut self, fault: WayFault, lasting: Duration) -> bool {
         let until = self.now + nanos(lasting);
         self.leases.as_mut().is_some_and(|leases| {
@@ -147,7 +147,7 @@ impl World {
         })
     }
 
-    /// The database answers nobody for a while; whether there is one.
+    /// Stops the database for a while, so that it answers nobody; returns false if there is none.
     pub fn stop_store(&mut self, lasting: Duration) -> bool {
         let until = self.now + nanos(lasting);
         self.leases.as_mut().is_some_and(|leases| {
@@ -156,7 +156,7 @@ impl World {
         })
     }
 
-    /// The database takes no writes for a while; whether there is one.
+    /// Locks the database for a while, so that it takes no writes; returns false if there is none.
     pub fn lock_store(&mut self, lasting: Duration) -> bool {
         let until = self.now + nanos(lasting);
         self.leases.as_mut().is_some_and(|leases| {
@@ -165,7 +165,7 @@ impl World {
         })
     }
 
-    /// The database does not hear this node for a while, nor this node it; whether it contends.
+    /// Cuts a node from the database for a while, in both directions; returns false if the node does not contend.
     pub fn cut_from_store(&mut self, node: usize, lasting: Duration) -> bool {
         let until = self.now + nanos(lasting);
         self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)).is_some_and(|place| {
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    /// The database's clock is put forward or back; whether there is one.
+    /// Puts the database's clock forward or back; returns false if there is none.
     pub fn step_stores_clock(&mut self, by: Duration, is_forward: bool) -> bool {
         self.leases.as_mut().is_some_and(|leases| {
             if is_forward {
@@ -186,8 +186,8 @@ impl World {
         })
     }
 
-    /// A replica takes over that lacks the last so many commits; an empty database does, if not said how many. Whether
-    /// there is one.
+    /// Fails over to a replica that lacks the last so many commits, or to an empty database if their number is not
+    /// given; returns false if there is no database.
     pub fn fail_store_over(&mut self, commits: Option<usize>) -> bool {
         let Some(leases) = &mut self.leases else { return false };
         let lost = match commits {
@@ -202,8 +202,8 @@ impl World {
         true
     }
 
-    /// This node asks this one of two databases from now on, as if its configuration were another one: to be called before it is
-    /// started. Returns true if it contends.
+    /// Has a node ask this one of two databases from now on, as if its configuration were another one: to be called
+    /// before it is started. Returns true if it contends.
     pub fn ask_database(&mut self, node: usize, database: usize) -> bool {
         self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)).is_some_and(|place| {
             place.database = database;
@@ -211,12 +211,13 @@ impl World {
         })
     }
 
-    /// The terms row of a lease is deleted by hand. Returns true if there is one, and a row that shows the term all the same.
+    /// Deletes the terms row of a lease by hand. Returns true if there is one, and a row that shows the term all the
+    /// same.
     pub fn delete_terms(&mut self) -> bool {
         self.leases.as_mut().is_some_and(|leases| leases.databases[0].delete_term(&leases.options.leases[0]))
     }
 
-    /// The database and the way to it are well from now on; what was under way is lost.
+    /// Makes the database and the way to it well from now on; what was under way is lost.
     pub(in crate::sim::world) fn heal_store(&mut self) {
         let now = self.now;
         let Some(leases) = &mut self.leases else { return };
