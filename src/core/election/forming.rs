@@ -182,8 +182,8 @@ impl Election {
                 return;
             }
             if roster.holds.is_some_and(|held| held != me) {
-                // That voter may have formed its electorate with the identity that had this node's name before its disk
-                // was lost.
+                // The other voter may have formed its electorate with the identity that had this node's name before its
+                // disk was lost.
                 self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
             }
             let founded = roster.founded.map(|founded| founded.descent);

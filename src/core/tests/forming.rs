@@ -334,8 +334,8 @@ fn a_joiner_that_takes_long_does_not_forget_the_electorate() {
     }
 }
 
-/// Strangers join while two of three voters wait for the third, and say this all the time: the voters form their electorate
-/// nevertheless, and nobody's disk knows of another one.
+/// Has strangers join while two of three voters wait for the third, and say this all the time; checks that the voters
+/// form their electorate nevertheless, and that nobody's disk knows of another one.
 fn newcomers_keep_nobody_from_forming(joined_after: Duration, patience: Duration, lie: &Message) {
     let mut net = Net::new(Profile::Local);
     net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();

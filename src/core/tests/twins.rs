@@ -15,7 +15,7 @@ fn has_lost(net: &Net, node: usize) -> bool {
     matches!(net.nodes[node].stopped, Some(StopReason::NameInUse { .. }))
 }
 
-/// Islands of members beside each other, each with a twin; the first side's twin is the older one.
+/// Returns islands of members beside each other, and the twin in each; the first side's twin is the older one.
 fn islands(sides: [usize; 2], have_common_seeds: bool) -> (Net, [usize; 2]) {
     let mut net = Net::new(Profile::Local);
     let mut twins = [0; 2];

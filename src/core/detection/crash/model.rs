@@ -247,7 +247,7 @@ impl Rules {
 }
 
 impl World {
-    /// Observers whose links break at these times, in gaps; `None`: its link stands.
+    /// Returns a world of observers whose links break after so many gaps; the link of one with `None` stands.
     fn new(is_alive: bool, refused_after: &[Option<u32>], (delays, losses): (u8, u8)) -> Self {
         let mut later = BTreeMap::<Time, Vec<Letter>>::new();
         for (to, gaps) in refused_after.iter().enumerate() {

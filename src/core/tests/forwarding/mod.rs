@@ -52,7 +52,7 @@ fn silent(net: &Net, leader: usize) -> CommandError {
 
 const NOT_LEADER: CommandError = CommandError::Electorate(ChangeError::NotLeader);
 
-/// Questions and answers about the electorate among these packets, and where they went.
+/// Returns the questions and answers about the electorate among these packets.
 fn changes(packets: &[(std::net::SocketAddr, std::net::SocketAddr, Vec<u8>)]) -> Vec<Message> {
     let messages = packets.iter().flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
     messages.filter(|message| matches!(message, Message::ChangeVoters(_) | Message::VotersChanged(_))).collect()

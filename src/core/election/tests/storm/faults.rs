@@ -176,7 +176,7 @@ impl Run {
         }
     }
 
-    /// Disks that take nothing for a while, or take long, or take again what they are given.
+    /// Has disks take nothing for a while, or take long, or take again what they are given.
     fn disturb_disk(&mut self, node: usize) {
         match self.cluster.rng.random_range(0..6) {
             0 => self.cluster.nodes[node].is_disk_full = true,

@@ -356,7 +356,7 @@ impl World {
         holds(self)
     }
 
-    /// Requests that are still under way arrive no more.
+    /// Loses the requests that are still under way.
     pub(super) fn lose_requests(&mut self) {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Arrive { .. }));
     }
