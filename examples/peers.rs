@@ -59,7 +59,7 @@ async fn peers(State(agent): State<Agent>) -> Json<Value> {
     Json(peers.collect())
 }
 
-/// Readiness for a load balancer: this instance is a full member, with a whole view of its peers.
+/// Answers a load balancer: this instance is ready if it is a full member, with a whole view of its peers.
 async fn ready(State(agent): State<Agent>) -> StatusCode {
     if agent.me().status == Status::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }

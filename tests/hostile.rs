@@ -44,7 +44,7 @@ fn random_mutated_and_replayed_datagrams_change_nothing_and_are_counted() {
     assert_eq!(a.members(), before);
 }
 
-/// Real packets: a member's questions and a joiner's, caught by a socket that both are sent to.
+/// Returns real packets: a member's questions and a joiner's, caught by a socket that both are sent to.
 fn record_packets_of(agent: &Agent) -> Vec<Vec<u8>> {
     let trap = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     trap.set_read_timeout(Some(support::PATIENCE)).expect("set");

@@ -25,7 +25,7 @@ struct Cluster {
     data: TempDir,
 }
 
-/// What a command wrote: the term, and the hundredths of a second since the system was started.
+/// One line that a command wrote: the term, and the hundredths of a second since the system was started.
 type Beat = (u64, u64);
 
 impl Cluster {
@@ -49,7 +49,7 @@ impl Cluster {
         cluster
     }
 
-    /// The agent that leads in a term above this one.
+    /// Waits for an agent that leads in a term above this one; returns its place in the list of agents, and the term.
     fn leader_above(&self, term: u64) -> (usize, u64) {
         wait_for("somebody leads", || {
             self.agents.iter().enumerate().find_map(|(at, agent)| {
@@ -81,7 +81,8 @@ impl Cluster {
         wait_for("a command runs", || self.beats().into_iter().find(|(beat, _)| *beat > term))
     }
 
-    /// No command was there before all of an earlier term were gone.
+    /// Checks that no command was there before all of an earlier term were gone; returns the first and last beat of
+    /// each term.
     fn assert_no_overlap(&self) -> BTreeMap<u64, (u64, u64)> {
         let mut terms: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for (term, time) in self.beats() {
@@ -120,7 +121,7 @@ impl Lead {
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
     }
 
-    /// Whether it takes signals as news by now.
+    /// Returns true if it takes signals as news by now.
     fn is_listening(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
@@ -155,7 +156,7 @@ impl Drop for Lead {
 
 /// Writes until it is ended.
 const BEATS: &str = r#"while :; do read up rest </proc/uptime; echo "$HEADCOUNT_TERM $up" >>beats; sleep 0.02; done"#;
-/// The same, in a process of its own that does not listen to SIGTERM, and neither does the command.
+/// Writes in a process of its own that does not listen to SIGTERM; neither does the command.
 const STUBBORN: &str = r#"trap '' TERM
 (while :; do read up rest </proc/uptime; echo "$HEADCOUNT_TERM $up" >>beats; sleep 0.02; done) &
 while :; do sleep 0.02; done"#;

@@ -27,7 +27,7 @@ fn start(data: &Path, name: &str, seeds: &[&str], voters: &str, more: &[&str]) -
 }
 
 impl Cluster {
-    /// Five voters, one of which leads.
+    /// Starts five voters, and waits until one of them leads.
     fn of_five() -> (Self, Leader) {
         let data = tempfile::tempdir().expect("a directory");
         let first = start(data.path(), "a", &[], VOTERS, &[]);
@@ -57,7 +57,7 @@ impl Cluster {
     }
 }
 
-/// Who leads, where it is in the list of agents, in which term.
+/// A leader: its place in the list of agents, its name, and its term.
 #[derive(Debug)]
 struct Leader {
     at: usize,
@@ -65,19 +65,19 @@ struct Leader {
     term: u64,
 }
 
-/// What an agent says about who leads.
+/// Returns an agent's word about the leader.
 fn leader(agent: &Agent) -> Value {
     json_of(agent, &["leader"])
 }
 
-/// What a client command prints.
+/// Returns the JSON that a client command prints.
 fn json_of(agent: &Agent, command: &[&str]) -> Value {
     let (status, text) = agent.client(&[command, &["--format", "json"]].concat());
     assert!(status.success(), "{command:?}: {text}\n{}", agent.log());
     serde_json::from_str(&text).expect("json")
 }
 
-/// The body of an answer.
+/// Returns the body of an answer.
 fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no body: {answer}"));
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
@@ -89,7 +89,7 @@ fn wait_for_event(watch: &Watch, kind: &str, node: &str) -> Value {
     })
 }
 
-/// A whole number among the metrics.
+/// Returns a whole number among the metrics.
 fn figure(agent: &Agent, name: &str) -> u64 {
     agent.metric(name) as u64
 }
@@ -122,7 +122,7 @@ fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
     let elected = wait_for_event(&watch, "leader_elected", &new.name);
     assert!(elected["term"].as_u64().expect("a number") > old.term);
     assert_eq!(elected["member"]["id"], *new.name);
-    // Who leads is in the figures, too.
+    // The figures of each agent show the leader, too.
     let leads: Vec<u64> = cluster.agents.iter().map(|agent| figure(agent, "headcount_leader")).collect();
     assert_eq!(leads.iter().sum::<u64>(), 1, "{leads:?}");
     for agent in &cluster.agents {

@@ -54,7 +54,7 @@ impl Drop for Listener {
     }
 }
 
-/// So many agents that see each other.
+/// Starts agents of these names that see each other.
 fn cluster(names: &[&str]) -> Vec<Agent> {
     let first = Agent::start(names[0], &[], &[]);
     let seed = first.gossip.clone();

@@ -28,7 +28,8 @@ fn start_with<'a>(network: &Network, hosts: usize, more: impl Fn(usize) -> Vec<&
     (0..hosts).map(start).collect()
 }
 
-/// Agents on hosts of their own that are all up, if such hosts can be had here. (The agents go before the network.)
+/// Starts agents on hosts of their own, and waits until all are Up; `None` if such hosts cannot be had here. (The
+/// agents go before the network.)
 fn cluster(hosts: usize) -> Option<(Network, Vec<Agent>)> {
     match Network::new(hosts) {
         Ok(network) => {
@@ -58,7 +59,7 @@ fn watch_all(agents: &[Agent]) -> Vec<Watch> {
     watches
 }
 
-/// The member as an agent lists it.
+/// Returns the member as an agent lists it.
 fn member(agent: &Agent, name: &str) -> Option<Value> {
     let (_, text) = agent.client(&["members", "--format", "json"]);
     let members: Value = serde_json::from_str(&text).expect("json");
@@ -76,7 +77,7 @@ fn of_kind(watch: &Watch, kind: &str) -> Vec<Value> {
     watch.events().into_iter().filter(|event| event["event"] == kind).collect()
 }
 
-/// Whom anybody has ever declared Down.
+/// Returns the names of all that anybody has ever declared Down.
 fn buried(watches: &[Watch]) -> BTreeSet<String> {
     let downs = watches.iter().flat_map(|watch| of_kind(watch, "node_detected_down"));
     downs.map(|event| event["node"].as_str().expect("a text").to_owned()).collect()
@@ -104,14 +105,14 @@ fn two_halves_say_that_they_are_cut_apart_and_merge_without_losing_anything() {
         assert_eq!((&last["unreachable"], &last["reachable"]), (&json!(far), &json!(near)));
         assert_eq!((&last["node"], &last["member"]), (&Value::Null, &Value::Null));
     }
-    // What happens on one side during the cut …
+    // Changes on one side during the cut …
     assert!(agents[1].client(&["tags", "side=left"]).0.success());
     assert!(agents[4].client(&["tags", "side=right"]).0.success());
     let mut leaver = agents.remove(5);
     assert!(leaver.client(&["leave"]).0.success());
     assert_eq!(leaver.wait().code(), Some(0));
     network.heal();
-    // … is so on both afterwards.
+    // … hold on both afterwards.
     for (agent, watch) in agents.iter().zip(&watches) {
         agent.wait_for_up(&NAMES[..5]);
         for (name, side) in [("n1", "left"), ("n4", "right")] {
@@ -131,7 +132,7 @@ fn two_halves_say_that_they_are_cut_apart_and_merge_without_losing_anything() {
     }
 }
 
-/// What an agent says about who leads, or agreed on.
+/// Returns an agent's word about the leader, or about what was agreed on.
 fn told(agent: &Agent, command: &str) -> Value {
     let (_, text) = agent.client(&[command, "--format", "json"]);
     serde_json::from_str(&text).expect("json")

@@ -1,5 +1,5 @@
-//! What a node does when its surroundings fail: logs that cannot be written or are not read, descriptors that run out,
-//! name servers that hang, signals.
+//! Nodes whose surroundings fail: logs that cannot be written or are not read, descriptors that run out, name servers
+//! that hang, signals.
 //!
 //! Every wait is for a condition; what must not be waited for hangs for longer than any test waits.
 #![cfg(all(feature = "agent", unix))]
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use support::netns::Network;
 use support::{Agent, HEADCOUNT, PATIENCE, skip, wait_for};
 
-/// A node whose standard error is this.
+/// Starts a node whose standard error is this.
 fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&str]) -> Agent {
     let mut arguments = vec!["--name", name, "--http", "127.0.0.1:0", "--profile", "local", "--bind", "127.0.0.1:0"];
     for seed in seeds {
@@ -30,7 +30,7 @@ fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&st
     Agent::start_logging_to(stderr.into(), &arguments)
 }
 
-/// A pipe that holds little, and its reading end.
+/// Returns a pipe that holds little: its reading end, and its writing end.
 fn small_pipe() -> (OwnedFd, OwnedFd) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).expect("smaller");
@@ -121,7 +121,7 @@ fn a_log_that_nobody_reads_keeps_no_process_from_its_end() {
     assert_eq!(agent.wait().code(), Some(6));
 }
 
-/// A pipe that is full and that nobody reads.
+/// Returns a pipe that is full and that nobody reads: its reading end, and its writing end.
 fn full_pipe() -> (OwnedFd, OwnedFd) {
     let (reader, writer) = small_pipe();
     let mut end = File::from(writer.try_clone().expect("a copy"));
@@ -289,7 +289,7 @@ fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() 
         |agent: &Agent| assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"), "no answer\n{}", agent.log());
     let roomy = limited(256);
     let open = || std::fs::read_dir(format!("/proc/{}/fd", roomy.id())).expect("it runs").count();
-    // What is open when nobody is connected, connections of a moment ago having ended.
+    // The descriptors that are open when nobody is connected, connections of a moment ago having ended.
     let idle = (0..20).map(|_| (std::thread::sleep(Duration::from_millis(10)), open()).1).min().expect("some");
     drop(roomy);
 

@@ -18,7 +18,7 @@ pub struct Done {
     pub failures: u64,
 }
 
-/// So many leases, by name.
+/// Returns so many leases, by name.
 pub fn leases(count: usize) -> Vec<LeaseName> {
     (0..count).map(|at| LeaseName::new(&format!("lease-{at}")).expect("a name")).collect()
 }
@@ -81,7 +81,7 @@ pub async fn contend(
     }
 }
 
-/// Nothing is led: what is to end has ended.
+/// Ends all led work that is to end.
 fn drain(contender: &mut Contender, now: Time) {
     while let Some(output) = contender.poll() {
         if let Output::AwaitWork { lease, term } = output {

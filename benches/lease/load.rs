@@ -69,7 +69,7 @@ async fn case(server: &Server, contenders: usize, count: usize, timing: Contende
     tasks.shutdown().await;
 }
 
-/// Seconds that the server's processes have run.
+/// Returns the seconds that the server's processes have run.
 fn processor(server: &Server) -> f64 {
     let text = std::fs::read_to_string(server.directory().join("data/postmaster.pid")).unwrap_or_default();
     let Some(postmaster) = text.lines().next() else { return 0.0 };

@@ -41,7 +41,7 @@ fn main() {
     }
 }
 
-/// The p50, p99 and greatest of these, in milliseconds.
+/// Returns the p50, p99 and greatest of these times, in milliseconds.
 fn spread(mut times: Vec<std::time::Duration>) -> String {
     times.sort_unstable();
     let at = |share: usize| times.get((times.len() * share).div_ceil(100).saturating_sub(1)).copied();

@@ -95,14 +95,14 @@ async fn renew(store: &mut Store, round: &mut Round, renewals: u32) -> Vec<Durat
     times
 }
 
-/// Bytes that this process has handed to the kernel.
+/// Returns the bytes that this process has handed to the kernel.
 fn written() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
     line.and_then(|figure| figure.parse().ok()).unwrap_or(0)
 }
 
-/// The kind of file system.
+/// Returns the kind of file system.
 fn system(file: &Path) -> String {
     let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(file).output();
     output.map_or_else(|_| "?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -56,7 +56,7 @@ pub(crate) enum Disturbance {
 
 /// A cluster of one system in the virtual network. Nodes are numbered in the order in which they were started.
 pub(crate) trait Cluster {
-    /// Virtual time since the beginning.
+    /// Returns the virtual time since the beginning.
     fn now(&self) -> Duration;
 
     /// Lets time pass.

@@ -19,8 +19,8 @@ impl Figure {
         Self { text: format!("{value:.decimals$}"), value: Some(value) }
     }
 
-    /// The median and the 99th percentile by the nearest rank; ratios are computed from the median. Events that never
-    /// happened sort after all others.
+    /// Returns the median and the 99th percentile by the nearest rank; ratios are computed from the median. Events that
+    /// never happened sort after all others.
     pub(crate) fn times(times: &[Option<Duration>]) -> Self {
         let mut sorted: Vec<Duration> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
         sorted.sort_unstable();
@@ -37,12 +37,12 @@ impl Figure {
         Self { text, value }
     }
 
-    /// A figure that is given in another line.
+    /// Returns a figure that is given in another line.
     pub(crate) fn reference(text: &str) -> Self {
         Self { text: text.to_owned(), value: None }
     }
 
-    /// The rate of events in a number of node-hours.
+    /// Returns the rate of events in a number of node-hours, per hour.
     pub(crate) fn rate(events: u32, node_hours: f64) -> Self {
         let rate = f64::from(events) / node_hours;
         let decimals = if rate >= 10.0 { 0 } else { 2 };

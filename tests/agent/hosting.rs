@@ -9,7 +9,7 @@ fn starting_outside_a_runtime_is_an_error() {
     assert!(matches!(error, StartError::NoRuntime), "{error}");
 }
 
-/// A runtime of one thread, as a program may have several.
+/// Returns a runtime of one thread, as a program may have several.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

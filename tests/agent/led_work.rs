@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Voters of one electorate, up, with their data below `data`.
+/// Starts voters of one electorate, with their data below `data`, and waits until they are Up.
 async fn voters(names: &[&str], data: &Path) -> Vec<Agent> {
     let mut agents: Vec<Agent> = Vec::new();
     for id in names {
@@ -121,7 +121,7 @@ async fn a_voter_whose_disk_takes_nothing_stands_aside_and_leads_on_where_nobody
     let agent = &agents[0];
     let mut told = agent.leadership();
     let term = in_time(told.wait_for(|told| told.is_me)).await.expect("it leads").term;
-    // What stands in the way of a rename is as good as a full disk.
+    // A directory in the way of a rename is as good as a full disk.
     let state = data.path().join("a").join("headcount.state");
     // The agent may write its state in between.
     while std::fs::create_dir_all(state.join("in the way")).is_err() {

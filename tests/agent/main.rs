@@ -28,7 +28,7 @@ fn name(text: &str) -> NodeId {
     NodeId::new(text).expect("a name")
 }
 
-/// A quick node on loopback, on a port of the system's choice.
+/// Returns the configuration of a quick node on loopback, on a port of the system's choice.
 fn config(name: &str, seeds: &[&Agent]) -> Config {
     let mut config = Config::new(name).expect("a name").with_profile(Profile::Local);
     config.bind = Some(SocketAddr::from(([127, 0, 0, 1], 0)));

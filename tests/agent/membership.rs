@@ -284,7 +284,7 @@ async fn members_that_were_gone_before_a_node_joined_are_listed_and_no_news() {
     assert_eq!(listed(&b), ["a", "b", "killed", "left", "stays"]);
     let live: Vec<_> = b.live_members().iter().map(|member| member.id.to_string()).collect();
     assert_eq!(live, ["a", "b", "stays"], "those that may be given work");
-    // What happens from now on is news, of them too.
+    // A change from now on is news, also of members that were gone.
     let again = start("killed", &[&a]).await;
     up(&again).await;
     sees(&b, "killed", Status::Up).await;

@@ -6,7 +6,7 @@ use super::*;
 fn only_an_agent_that_is_gone_has_left() {
     let info = info_of_an_agent();
     let other = info.replace("\"run\":\"", "\"run\":\"0");
-    // What an agent does after it was asked to leave; the exit code and what is said then.
+    // Each case: the deeds of an agent after it was asked to leave; the exit code; the words printed.
     type Then = fn(&str) -> Answer;
     let cases: [(&str, Then, i32, &str); 5] = [
         ("silent", |_| Answer::Silence, 1, "whether it has is not known; the agent at"),

@@ -59,7 +59,7 @@ impl Running {
         self.lines.recv_timeout(PATIENCE).expect("a line in time")
     }
 
-    /// Lines until one contains a text.
+    /// Reads lines until one contains a text, and returns that one.
     fn until(&self, text: &str) -> String {
         std::iter::from_fn(|| Some(self.line())).find(|line| line.contains(text)).expect("the line")
     }
@@ -121,8 +121,8 @@ enum Answer {
     HangUp,
 }
 
-/// Something that listens where an agent might, and answers requests (`GET /v1/info`, counted from 0 each) as told. Its
-/// address; it ends with the test's process.
+/// Starts something that listens where an agent might, and answers requests (`GET /v1/info`, counted from 0 each) as
+/// told. Returns its address; it ends with the test's process.
 fn fake(answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
@@ -141,7 +141,7 @@ fn fake(answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Strin
     address
 }
 
-/// Method and path of one request, its head read to the end.
+/// Returns the method and path of one request, and reads its head to the end.
 fn question(stream: &TcpStream) -> Option<String> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next()?;

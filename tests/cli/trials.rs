@@ -33,7 +33,7 @@ fn a_simulation_prints_its_figures_and_writes_a_page_that_stands_alone() {
     let html = std::fs::read_to_string(page).expect("the page");
     let trace = output.lines().find_map(|line| line.strip_prefix("trace")).expect("a trace").trim();
     assert!(html.contains(trace) && html.contains("timing.down_timeout") && html.matches("<svg").count() == 3);
-    // What the page says is the way to see the run again is one.
+    // The page names a command by which the run is seen again, and it is one.
     let replay = html.lines().find_map(|line| line.split("<code>headcount ").nth(1)).expect("a command");
     let replay: Vec<&str> = replay.split("</code>").next().expect("its end").split_whitespace().collect();
     assert_eq!(run(&replay), (0, plain, String::new()));

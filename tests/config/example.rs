@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// `config.toml` at the top level.
+/// Returns the path of `config.toml` at the top level.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
 }
 
-/// The example with every commented key in force: lines that begin with `#` and a letter. The file that it names as its
-/// example of a token is this one.
+/// Returns the example with every commented key in force: lines that begin with `#` and a letter. The file that it
+/// names as its example of a token is replaced by this one.
 fn example_in_full(token: &TokenFile) -> String {
     let text = std::fs::read_to_string(example()).expect("config.toml");
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains(" = ");

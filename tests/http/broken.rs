@@ -1,4 +1,4 @@
-//! What is not HTTP, not whole, or not in time: it costs its sender a connection and the agent nothing.
+//! Input that is not HTTP, not whole, or not in time: it costs its sender a connection and the agent nothing.
 
 use std::time::Duration;
 

@@ -88,7 +88,7 @@ async fn the_largest_payload_is_taken_and_one_byte_more_is_not() {
 }
 
 mod base64_of {
-    /// So many zero bytes in base64.
+    /// Returns so many zero bytes in base64.
     pub(super) fn encode(bytes: usize) -> String {
         let rest = ["", "AA==", "AAA="][bytes % 3];
         "AAAA".repeat(bytes / 3) + rest

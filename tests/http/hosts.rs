@@ -65,7 +65,7 @@ async fn a_request_has_exactly_one_host() {
 #[tokio::test]
 async fn a_page_whose_name_was_made_to_lead_here_can_neither_read_nor_command() {
     let a = first("a").await;
-    // What a browser sends for a page of its own origin: no `Origin` with a GET.
+    // A browser's request for a page of its own origin: no `Origin` with a GET.
     assert_eq!(ask(&a, "/v1/info", "host: evil.example\r\nsec-fetch-site: same-origin\r\n").await.status, 403);
     let leave =
         b"POST /v1/leave HTTP/1.1\r\nhost: evil.example\r\norigin: http://evil.example\r\nconnection: close\r\n\r\n";

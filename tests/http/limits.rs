@@ -28,7 +28,7 @@ async fn metric(node: &Node, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {}", metrics.body)).parse().expect("a number")
 }
 
-/// What supervisors ask must be answered, and nothing else may be needed for it.
+/// Checks that all that supervisors ask is answered, and that nothing else is needed for it.
 async fn is_healthy(node: &Node) {
     for path in ["/healthz", "/readyz", "/metrics", "/v1/info", "/v1/members"] {
         assert_eq!(node.get(path).await.status, 200, "{path}");
@@ -148,7 +148,7 @@ async fn a_head_has_a_bound() {
         format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx: {}\r\n\r\n", "y".repeat(bytes))
     };
     assert_eq!(Answer::parse(a.raw(head(MAX_BUFFER_BYTES / 2).as_bytes()).await).status, 200);
-    // What comes after the refusal may reset the connection, so that not every client sees it.
+    // Bytes that come after the refusal may reset the connection, so that not every client sees it.
     let refused = a.raw(head(2 * MAX_BUFFER_BYTES).as_bytes()).await;
     assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&refused));
     is_healthy(&a).await;

@@ -20,12 +20,12 @@ pub(crate) struct Node {
     _stop: DropGuard,
 }
 
-/// The first node of a cluster.
+/// Starts the first node of a cluster.
 pub(crate) async fn first(name: &str) -> Node {
     node(name, None, None).await
 }
 
-/// A node that has joined another.
+/// Starts a node that joins another.
 pub(crate) async fn joined(name: &str, seed: &Node) -> Node {
     node(name, Some(seed), None).await
 }
@@ -35,7 +35,7 @@ pub(crate) async fn node(name: &str, seed: Option<&Node>, token: Option<&str>) -
     started(name, seed, HttpSettings::new(token)).await
 }
 
-/// The first node of a cluster, with settings of its own.
+/// Starts the first node of a cluster, with settings of its own.
 pub(crate) async fn first_with(name: &str, settings: HttpSettings) -> Node {
     started(name, None, settings).await
 }
@@ -80,7 +80,7 @@ impl Answer {
         Self { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// The body of an answer whose length was not known beforehand.
+    /// Returns the body of an answer whose length was not known beforehand.
     pub(crate) fn dechunked(&self) -> String {
         assert_eq!(self.header("transfer-encoding"), Some("chunked"), "{}", self.head);
         let (mut body, mut rest) = (String::new(), self.body.as_str());
@@ -95,7 +95,7 @@ impl Answer {
         }
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head
             .lines()
@@ -108,7 +108,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// The word of its problem, after the shape was checked.
+    /// Returns the word of its problem, after the shape was checked.
     pub(crate) fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
@@ -174,7 +174,7 @@ impl Node {
     }
 }
 
-/// Headers as they are sent.
+/// Returns headers as they are sent.
 fn lines(headers: &[&str]) -> String {
     headers.iter().flat_map(|header| [*header, "\r\n"]).collect()
 }
@@ -205,7 +205,7 @@ impl Events {
         (read.unwrap_or(0) > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// The next event; `None` when the stream has ended. Lengths of chunks have no colon and are passed over.
+    /// Returns the next event; `None` when the stream has ended. Lengths of chunks have no colon and are passed over.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let (mut id, mut event) = (None, String::new());
         loop {

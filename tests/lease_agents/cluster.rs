@@ -15,18 +15,18 @@ pub struct Database {
 }
 
 impl Database {
-    /// An SQLite file.
+    /// Makes a database in an SQLite file.
     pub fn file() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         Self { url: format!("sqlite://{}", directory.path().join("leases.db").display()), directory, schema: None }
     }
 
-    /// A schema of its own on a server; `None` and a reason printed where there is none.
+    /// Makes a schema of its own on a server; returns `None`, and prints a reason, where there is no server.
     pub fn schema(name: &str) -> Option<Self> {
         Some(Self::on(&crate::server::shared()?, name))
     }
 
-    /// The same on this server.
+    /// Makes a schema of its own on this server.
     pub fn on(server: &str, name: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let schema = Some(format!("{name}_{}", std::process::id()));
@@ -37,7 +37,7 @@ impl Database {
         self.directory.path().join(name)
     }
 
-    /// A configuration file with these lines of `[leadership]`.
+    /// Writes a configuration file with these lines of `[leadership]`.
     fn config(&self, name: &str, lines: &str) -> PathBuf {
         let schema = self.schema.as_ref().map(|schema| format!("schema = \"{schema}\"\n")).unwrap_or_default();
         let lease = format!("url = \"{}\"\n{schema}leases = [\"default\", \"billing\"]\n", self.url);
@@ -64,7 +64,7 @@ impl Database {
         connection.execute_batch(statements).expect(statements);
     }
 
-    /// So many agents of one cluster, started at once.
+    /// Starts so many agents of one cluster, at once but for the first.
     pub fn agents(&self, count: usize, lines: &str) -> Vec<Agent> {
         let mut agents = vec![self.agent_with("n0", &[], lines, &[])];
         let seed = agents[0].gossip.clone();
@@ -80,7 +80,7 @@ impl Database {
     }
 }
 
-/// Who leads, and where it is in the list of agents.
+/// A leader: its place in the list of agents, its name, and its term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
     pub at: usize,
@@ -88,13 +88,13 @@ pub struct Leader {
     pub term: u64,
 }
 
-/// The body of an answer.
+/// Returns the body of an answer.
 pub fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no body: {answer}"));
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
-/// What an agent says about who leads.
+/// Returns an agent's word about the leader.
 pub fn leader(agent: &Agent) -> Value {
     body(&agent.get("/v1/leader"))
 }
@@ -120,7 +120,7 @@ pub fn wait_for_leader(agents: &[Agent], above: u64) -> Leader {
     })
 }
 
-/// The status of an answer.
+/// Returns the status of an answer.
 pub fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status: {answer}"))
 }

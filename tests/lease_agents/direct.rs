@@ -29,13 +29,13 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 /// A database for the agents of one test.
 struct Table(tempfile::TempDir);
 
-/// Where a node's calls come in.
+/// The way in for calls to a node.
 enum Door {
-    /// At its HTTP interface.
+    /// Calls come in at its HTTP interface.
     Open,
-    /// Nowhere: it records none.
+    /// Calls come in nowhere: the node records no address.
     None,
-    /// At an address of somebody else.
+    /// Calls go to an address of somebody else.
     At(SocketAddr),
 }
 
@@ -50,7 +50,7 @@ impl Table {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    /// A node that is Up.
+    /// Starts a node, and waits until it is Up.
     async fn node(&self, name: &str, seeds: &[&Node], door: Door, token: Option<&str>) -> Node {
         let url = format!("sqlite://{}", self.0.path().join("leases.db").display());
         let mut config = Config::new(name).expect("a name").with_profile(Profile::Local).with_lease(&url);
@@ -96,7 +96,7 @@ impl Node {
         in_time("it is said", self.agent.broadcast("t", text.as_bytes())).await.expect("said").id
     }
 
-    /// The next so many messages of one sender, by their ids.
+    /// Waits for the next so many messages of one sender; returns their ids.
     async fn hear(&mut self, count: usize, from: &str) -> Vec<MessageId> {
         let mut heard = Vec::new();
         while heard.len() < count {
@@ -233,7 +233,7 @@ async fn who_has_another_token_or_another_name_is_brought_nothing() {
 }
 
 mod processes {
-    //! The same by the command line alone.
+    //! Direct deliveries by the command line alone.
 
     use serde_json::json;
 
@@ -258,7 +258,7 @@ mod processes {
         wait_for("it arrives", || (count(1, "messages_received") > 0).then_some(()));
         assert_eq!(count(1, "messages_delivered"), 1);
         wait_for("it is counted", || (count(0, "direct_calls_delivered") > 0).then_some(()));
-        // The same again, by hand: known.
+        // A delivery by hand of the message that came: known.
         let said: serde_json::Value = serde_json::from_str(&text).expect("json");
         let deliver = json!({"id": said["id"], "topic": "news", "payload": "aGVsbG8=", "node": "a"});
         let answer = agents[1].post("/v1/deliver", &deliver);

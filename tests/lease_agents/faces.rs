@@ -1,4 +1,4 @@
-//! What people and programs see of leases: HTTP, command line, metrics.
+//! Leases as people and programs see them: HTTP, command line, metrics.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What happens to databases and leaders: stopped, paused, locked, deleted, named twice.
+//! Faults of databases and leaders: stopped, paused, locked, deleted, named twice.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ async fn start(name: &str, url: &str, seeds: &[&str]) -> Agent {
     start_with(Config::new(name).expect("a name").with_profile(Profile::Local).with_lease(url), seeds).await
 }
 
-/// The same with a lease that nobody loses because the machine is busy.
+/// Starts an agent with a lease that nobody loses because the machine is busy.
 async fn start_calm(name: &str, url: &str, seeds: &[&str]) -> Agent {
     let mut config = Config::new(name).expect("a name").with_profile(Profile::Local).with_lease(url);
     config.leadership.timing.lease_duration = Duration::from_secs(20);
@@ -103,7 +103,7 @@ async fn where_no_database_is_asked_there_are_no_leases() {
     .await;
 }
 
-/// What was asked about a lease so far.
+/// Returns the number of questions about a lease so far.
 fn asked(agent: &Agent, lease: &str) -> Option<u64> {
     let figures = *agent.info().leases.get(&lease.parse().expect("a name"))?;
     Some(figures.acquisitions + figures.acquisition_failures + figures.renewals + figures.renewal_failures)

@@ -19,7 +19,7 @@ mod succession;
 #[path = "../support/mod.rs"]
 mod support;
 
-/// What the private server is told by its surroundings.
+/// The surroundings of the private server.
 mod harness {
     pub use crate::support::skip;
     pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -11,7 +11,7 @@ use crate::support::{Agent, wait_for};
 /// Generous: what a succession by notification takes is printed.
 const SOON: Duration = Duration::from_secs(15);
 
-/// The time until some of these agents leads in a term above this one.
+/// Waits until some of these agents leads in a term above this one; returns the time that it took.
 fn until_led(agents: &[Agent], above: u64) -> Duration {
     let since = Instant::now();
     wait_for("another one leads", || {

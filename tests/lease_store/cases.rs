@@ -143,7 +143,7 @@ pub async fn a_superseded_leader_does_not_clear_its_successor(bench: &Bench) {
     }
 }
 
-/// Ten that ask the same at once; what each was answered.
+/// Has ten nodes ask for the same at once; returns what each was answered.
 async fn ten_at_once(bench: &Bench, request: impl Fn(u128) -> StepRequest) -> Vec<Seen> {
     let mut tasks = JoinSet::new();
     for number in 0..10_u128 {
@@ -201,7 +201,7 @@ pub async fn a_lease_whose_row_was_deleted_by_hand_is_not_free(bench: &Bench) {
     other.one(release(&[1])).await;
     assert!(other.watch().await.is_free());
     holder.one(acquire(2)).await;
-    // What says that the first term was given up says nothing of the second.
+    // The row that says that the first term was given up says nothing of the second.
     bench.sql("delete from {P}leases where node_id = 'a'").await;
     let seen = other.watch().await;
     assert_eq!((holding(&seen), seen.is_free()), ((Outcome::Watched, 2, None), false));

@@ -1,4 +1,4 @@
-//! Who comes in: encryption, certificates, passwords.
+//! Ways into a server: encryption, certificates, passwords.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ const DOORS: &str = "local all all trust\n\
                      hostssl all certified 127.0.0.1/32 cert\n\
                      host all secret 127.0.0.1/32 scram-sha-256\n";
 
-/// Certificates of one authority, and another authority.
+/// Makes certificates of one authority, and another authority; returns their directory.
 fn certificates() -> Option<TempDir> {
     let directory = tempfile::tempdir().expect("a directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("for the server's user");
@@ -68,7 +68,7 @@ impl House {
         Some(Self { server, keys })
     }
 
-    /// Knocks; `$` stands for the directory of keys.
+    /// Connects once; `$` in `rest` stands for the directory of keys.
     async fn knock(&self, role: &str, host: &str, rest: &str) -> Result<(), StoreError> {
         let keys = self.keys.path().to_str().expect("text");
         let url = format!("postgres://{role}@{host}:{}/{}", self.server.port, rest.replace('$', keys));

@@ -1,4 +1,4 @@
-//! What can happen to a PostgreSQL server and on the way to it.
+//! Faults of a PostgreSQL server and of the way to it.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn a_suspended_server_does_not_hang_a_round() {
     assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", 3, 1))));
 }
 
-/// A node that goes through a proxy, and one that does not.
+/// Returns a node that goes through a proxy, and one that does not.
 async fn through_proxy(url: &str, timeout: Option<Duration>) -> (Proxy, Node, Node) {
     let (before, rest) = url.rsplit_once(':').expect("a port");
     let (port, database) = rest.split_once('/').expect("a database");

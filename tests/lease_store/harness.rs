@@ -9,7 +9,7 @@ use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, StepReques
 /// The length of leases in most cases: nothing expires unless a case says so.
 pub const LEASE: Duration = Duration::from_secs(600);
 
-/// How long a condition may take on a busy machine.
+/// The longest time that a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A database under test, empty at first, and a way to do what no store does.
@@ -28,17 +28,17 @@ pub enum Raw {
 }
 
 impl Bench {
-    /// One more store of this database.
+    /// Returns one more store of this database.
     pub fn store(&self) -> Store {
         Store::new(&self.url, self.options.clone()).expect("the options are good")
     }
 
-    /// A node with a store of its own.
+    /// Returns a node with a store of its own.
     pub fn node(&self, name: &str) -> Node {
         Node { id: NodeId::new(name).expect("a name"), store: self.store() }
     }
 
-    /// The file, if it is one.
+    /// Returns the file; there must be one.
     #[cfg(feature = "sqlite")]
     pub fn file(&self) -> &std::path::Path {
         match &self.raw {
@@ -74,7 +74,7 @@ impl Bench {
             .await;
     }
 
-    /// A length of time as the database's statements write it.
+    /// Returns a length of time as the database's statements write it.
     pub fn interval(&self, by: Duration) -> String {
         match &self.raw {
             #[cfg(feature = "sqlite")]
@@ -92,7 +92,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A round with these steps.
+    /// Returns a round with these steps.
     pub fn round_of(&self, steps: Vec<(&str, StepRequest)>) -> Round {
         let step = |(lease, request)| Step { lease: LeaseName::new(lease).expect("a name"), request };
         Round {
@@ -143,7 +143,7 @@ pub fn release(held: &[u128]) -> StepRequest {
     StepRequest::Release { held: held.iter().copied().map(Token).collect() }
 }
 
-/// Who holds what, without times.
+/// Returns the outcome, the term and the holder, without times.
 pub fn holding(seen: &Seen) -> (Outcome, u64, Option<(&str, u128, u64)>) {
     let shown = seen.holder.as_ref().map(|holder| (holder.node.as_str(), holder.token.0, holder.term));
     (seen.outcome, seen.term, shown)

@@ -12,7 +12,7 @@ use crate::server::{self, as_user, free_port};
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 
-/// The pooler's address: one for all tests, with few sessions for many clients.
+/// Returns the pooler's address: one for all tests, with few sessions for many clients.
 pub fn before(server: &str) -> Option<String> {
     static POOLER: OnceLock<Option<u16>> = OnceLock::new();
     if !PathBuf::from(PROGRAM).exists() {

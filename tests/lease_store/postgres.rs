@@ -17,7 +17,7 @@ async fn start(_case: &str) -> Option<Bench> {
 
 crate::suite! { start }
 
-/// A bench whose stores connect to one address, and that goes past them at another.
+/// Returns a bench whose stores connect to one address, and that goes past them at another.
 pub async fn bench(url: &str, raw: &str) -> Bench {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let schema = format!("hc_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -26,20 +26,20 @@ pub async fn bench(url: &str, raw: &str) -> Bench {
     Bench { url: url.parse().expect("an address"), options, raw: Raw::Postgres(client(raw).await) }
 }
 
-/// A plain connection.
+/// Returns a plain connection.
 pub async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it connects");
     tokio::spawn(connection);
     client
 }
 
-/// The same address for another role.
+/// Returns an address with another role in place of its own.
 fn for_role(url: &str, role: &str) -> StoreUrl {
     let (_, rest) = url.split_once('@').expect("it names a role");
     format!("postgres://{role}@{rest}").parse().expect("an address")
 }
 
-/// A role with these properties, and its name.
+/// Makes a role with these properties, and returns its name.
 async fn role(bench: &Bench, properties: &str) -> String {
     let name = format!("role_{}", bench.options.schema().expect("a schema"));
     bench.sql(&format!("create role {name} login {properties}")).await;

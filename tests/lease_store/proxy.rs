@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What becomes of the next commit.
+/// The treatment of the next commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
@@ -41,7 +41,7 @@ impl Proxy {
         Self { port, fault }
     }
 
-    /// The fault of the next commit.
+    /// Sets the fault of the next commit.
     pub fn fail(&self, fault: Fault) {
         self.fault.store(fault as u8, Ordering::SeqCst);
     }

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use crate::harness::{PATIENCE, skip};
 
-/// Where Debian keeps the programs, newest first, and then wherever the path says.
+/// The directories in which Debian keeps the programs, newest first, and the usual one.
 const PLACES: [&str; 6] = [
     "/usr/lib/postgresql/18/bin",
     "/usr/lib/postgresql/17/bin",
@@ -40,7 +40,7 @@ impl Server {
         Self::start_with_doors(settings, None)
     }
 
-    /// As [`Self::start`], with these lines of who may come in, and how.
+    /// Does as [`Self::start`], with these lines of who may come in, and how.
     pub fn start_with_doors(settings: &[&str], doors: Option<&str>) -> Option<Self> {
         let programs = programs()?;
         let directory = tempfile::Builder::new().prefix("headcount-pg-").tempdir().expect("a directory").keep();
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// A copy that follows this one and takes no writes.
+    /// Starts a copy that follows this server and takes no writes.
     pub fn standby(&self) -> Self {
         let directory = tempfile::Builder::new().prefix("headcount-pg-").tempdir().expect("a directory").keep();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).expect("for the server's user");
@@ -163,7 +163,8 @@ impl Drop for Server {
     }
 }
 
-/// The server that most cases share: each has a schema of its own. It is ended with this process.
+/// Returns the address of the server that most cases share: each has a schema of its own. It is ended with this
+/// process.
 pub fn shared() -> Option<String> {
     static SHARED: OnceLock<Option<String>> = OnceLock::new();
     if let Ok(url) = std::env::var("HEADCOUNT_TEST_POSTGRES") {
@@ -192,7 +193,7 @@ pub fn remove_after(keeper: &Child, directory: &Path) {
     std::mem::forget(cleaner.spawn().expect("a shell"));
 }
 
-/// Where PostgreSQL's programs are, or a skip.
+/// Returns the directory of PostgreSQL's programs; skips the test if there is none.
 pub fn programs() -> Option<PathBuf> {
     let found = PLACES.iter().map(PathBuf::from).find(|place| place.join("initdb").exists());
     if found.is_none() {
@@ -201,7 +202,7 @@ pub fn programs() -> Option<PathBuf> {
     found
 }
 
-/// A command as somebody who is not root.
+/// Returns a command that runs a program as somebody who is not root.
 pub fn as_user(program: &Path) -> Command {
     if !nix::unistd::getuid().is_root() {
         return Command::new(program);

@@ -172,7 +172,7 @@ fn simulations_print_to_the_letter_what_readme_says() {
     }
     let page = fs::read_to_string(checkout.path().join("report.html")).expect("the page that --html names");
     assert!(page.contains("<svg"), "with charts");
-    // What tune prints may be pasted into a configuration.
+    // The lines that tune prints may be pasted into a configuration.
     let steps = steps(SIMULATE);
     let tuned = steps.iter().find(|step| step.command.starts_with("headcount tune")).expect("tune");
     check_config(&tuned.printed.as_ref().expect("what it prints").join("\n"));

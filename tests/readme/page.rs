@@ -42,7 +42,7 @@ pub(super) struct Step {
     pub(super) printed: Option<Vec<&'static str>>,
 }
 
-/// The commands of one section, in order.
+/// Returns the commands of one section, in order.
 pub(super) fn steps(heading: &str) -> Vec<Step> {
     let blocks = blocks();
     let mut steps: Vec<Step> = Vec::new();
@@ -77,15 +77,15 @@ fn is_identity(word: &str) -> bool {
     word.len() == 16 && word.chars().all(|c| "0123456789abcdef".contains(c))
 }
 
-/// A line with what differs from run to run made equal: days, times, durations, ports that the system chose, identities,
-/// numbers of terms and views, and which of the voters leads.
+/// Returns a line with what differs from run to run made equal: days, times, durations, ports that the system chose,
+/// identities, numbers of terms and views, and the voter that leads.
 pub(super) fn common(line: &str) -> String {
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     if words.first().is_some_and(|word| word == "leader") {
         words.splice(1.., ["NODE".to_owned()]);
     }
     if words.len() == 7 && is_identity(&words[6]) {
-        // Which of the voters leads, and when the others were heard.
+        // The voter that leads, and the times at which the others were heard.
         words.splice(2..6, ["STANDING".to_owned()]);
     }
     for (place, word) in words.iter_mut().enumerate() {
@@ -116,7 +116,7 @@ fn is_day(word: &str) -> bool {
     word.len() == 10 && word.matches('-').count() == 2 && word.chars().all(|c| c.is_ascii_digit() || c == '-')
 }
 
-/// The line of an event, which comes when it comes.
+/// Returns true if a line is an event, which comes when it comes.
 fn is_event(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(is_day)
 }

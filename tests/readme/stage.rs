@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A directory as a reader has it: config.toml, and the program where cargo builds it.
+/// Makes a directory as a reader has it: config.toml, and the program where cargo builds it.
 pub(super) fn checkout() -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
@@ -22,7 +22,7 @@ pub(super) fn install(checkout: &Path) {
     symlink(HEADCOUNT, checkout.join("bin/headcount")).expect("a link");
 }
 
-/// A program with these words before it, in this directory, with nothing of the tester's own settings.
+/// Returns a program with these words before it, in this directory, with nothing of the tester's own settings.
 pub(super) fn program(prefix: &[String], words: &[&str], checkout: &Path) -> Command {
     let mut all = prefix.iter().map(String::as_str).chain(words.iter().copied());
     let mut command = Command::new(all.next().expect("a program"));
@@ -62,7 +62,7 @@ impl Terminal {
         writeln!(self.input, "{line}").expect("the shell reads");
     }
 
-    /// The next line, unless it takes too long. What the shell says about its jobs is passed over.
+    /// Returns the next line, unless it takes too long. Lines of the shell about its jobs are passed over.
     pub(super) fn line(&mut self, deadline: Instant) -> Option<String> {
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -78,10 +78,10 @@ impl Terminal {
         }
     }
 
-    /// Runs a command to its end, or into the background; what is shown until then, and its exit code.
+    /// Runs a command to its end, or into the background; returns what is shown until then, and its exit code.
     pub(super) fn run(&mut self, command: &str) -> (Vec<String>, i32) {
         self.type_in(command);
-        // What is printed may have no end of line.
+        // The last line that it prints may have no end.
         self.type_in(&format!("printf '\\n{} %s\\n' $?", Self::MARK));
         let deadline = Instant::now() + PATIENCE;
         let mut lines = Vec::new();

@@ -1,4 +1,5 @@
-//! What an adversary with addresses of its own can do to honest nodes, attack by attack: nothing that was promised breaks.
+//! The harm that an adversary with addresses of its own can do to honest nodes, attack by attack: nothing that was
+//! promised breaks.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ const VOTERS: usize = 3;
 /// A newcomer is in, and everybody knows, as soon as without an adversary, or nearly.
 const JOINED_WITHIN: Duration = Duration::from_secs(3);
 
-/// An adversary's run against a small cluster; what was broken first.
+/// Runs an adversary against a small cluster; returns its counts, and what was broken first.
 fn against(attack: Attack, seed: u64) -> (AdversaryCounts, Result<(), String>) {
     let settings = Settings { observers: 5, ..campaign_settings() };
     let lease = Profile::Local.lease_timing();
@@ -83,7 +84,7 @@ fn no_mood_of_an_adversary_breaks_a_promise() {
             let (counts, result) = against(attack, seed);
             let verdict = result.as_ref().err().map_or("kept", String::as_str);
             println!("{:<18} {seed} {:.1?} {verdict}\n{:21}{counts:?}", format!("{attack:?}"), began.elapsed(), "");
-            // What reached nobody would show nothing.
+            // An attack that reached nobody would show nothing.
             assert!(result.is_err() || counts.delivered >= 250, "{attack:?} did nothing: {counts:?}");
             if result.is_err() {
                 broken.push(format!("{attack:?}, seed {seed}: {verdict}"));

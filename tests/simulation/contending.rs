@@ -24,7 +24,7 @@ fn options(seed: u64) -> WorldOptions {
     }
 }
 
-/// The promises found broken in a led cluster once the bug is armed, after `act` and a while.
+/// Returns the promises found broken in a led cluster once the bug is armed, after `act` and a while.
 fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
     let armed = plant.alarm();
     let mut world = World::with_tamper(options(42), Some(Box::new(plant)));
@@ -109,7 +109,7 @@ fn a_term_of_a_lease_that_falls_is_caught() {
     assert_caught(&found_by(plant, nothing), Invariant::LeaseTermsNeverFall);
 }
 
-/// A leader that says for ever that it leads.
+/// Returns a bug by which a leader says for ever that it leads.
 fn stubborn() -> Plant {
     let mut has_led = [false; NODES];
     told(move |node, claim| {
@@ -142,7 +142,7 @@ fn a_release_while_led_work_goes_on_is_caught() {
     assert_caught(&found_by(Plant::hurried(), the_leader_leaves), Invariant::LedWorkEndsFirst);
 }
 
-/// The promise that the campaign finds broken in a run in which nothing happens.
+/// Returns the promise that the campaign finds broken in a run in which nothing happens.
 fn found_in_peace(plant: Plant) -> Option<Invariant> {
     plant.alarm().store(true, Ordering::Relaxed);
     let schedule = Schedule {

@@ -9,7 +9,7 @@ use headcount::{DetectionMethod, Profile, Status};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cluster whose neighbours are all linked.
+/// Returns a cluster whose neighbours are all linked.
 fn linked(seed: u64, nodes: usize, profile: Profile) -> World {
     linked_with(WorldOptions::new(seed, nodes, profile.settings()))
 }
@@ -30,7 +30,8 @@ fn downs(world: &World) -> impl Iterator<Item = &Sighting> {
     world.sightings().iter().filter(|sighting| matches!(sighting.kind, ChangeKind::DetectedDown(_)))
 }
 
-/// Who reported a node Down, how long after this moment, and how it was found out.
+/// Returns each report of a node as Down: the observer, the time since this moment, and the way in which it was found
+/// out.
 fn reports(world: &World, subject: usize, since: Duration) -> Vec<(usize, Duration, ChangeKind)> {
     downs(world)
         .filter(|sighting| sighting.subject == subject)
@@ -128,7 +129,7 @@ fn a_process_that_restarts_at_once_is_reported_as_restarted_and_joins() {
     assert_kept(&world);
 }
 
-/// Nobody is suspected, now or later, and all links come back.
+/// Checks that nobody is suspected, now or later, and that all links come back.
 fn assert_nothing_happened(world: &mut World, lasting: Duration) {
     world.run_for(lasting);
     let accusations: Vec<&Sighting> = world

@@ -22,12 +22,13 @@ fn is_useless(output: &Output) -> bool {
     }
 }
 
-/// Honest nodes that know each other for long, and many that joined a moment ago and only answer probes.
+/// Returns honest nodes that know each other for long, and many that joined a moment ago and only answer probes.
 fn crowded(honest: usize, crowd: usize) -> World {
     crowded_at(SECOND * 75, honest, crowd, Duration::ZERO)
 }
 
-/// Honest nodes that know each other for so long, and many that joined then, behaved for a while, and now only answer probes.
+/// Returns honest nodes that know each other for so long, and many that joined then, behaved for a while, and now only
+/// answer probes.
 fn crowded_at(age: Duration, honest: usize, crowd: usize, patience: Duration) -> World {
     let plant = Plant::output(move |node, output| {
         let is_kept = node < honest || !is_useless(&output);

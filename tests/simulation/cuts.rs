@@ -8,7 +8,7 @@ use headcount::{DetectionMethod, Profile};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cluster in which everybody has heard their neighbours.
+/// Returns a cluster in which everybody has heard their neighbours.
 fn formed(seed: u64, nodes: usize, profile: Profile) -> World {
     let options = WorldOptions { checked: false, ..WorldOptions::new(seed, nodes, profile.settings()) };
     let mut world = World::formed(options);
@@ -77,7 +77,7 @@ fn both_sides_of_any_cut_judge_the_other_in_time_and_name_it() {
     }
 }
 
-/// A cluster whose neighbours are linked, as some time after it formed.
+/// Returns a cluster whose neighbours are linked, as some time after it formed.
 fn linked(seed: u64, nodes: usize, profile: Profile) -> World {
     let mut world = formed(seed, nodes, profile);
     world.run_for(SECOND * 5);

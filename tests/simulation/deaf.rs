@@ -19,7 +19,7 @@ fn formed(seed: u64) -> World {
     world
 }
 
-/// Suspicions of healthy members that healthy observers believed.
+/// Returns the number of suspicions of healthy members that healthy observers believed.
 fn false_suspicions(world: &World) -> usize {
     let is_false = |kind: ChangeKind| matches!(kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
     let about_the_well =
@@ -27,13 +27,13 @@ fn false_suspicions(world: &World) -> usize {
     about_the_well.filter(|sighting| is_false(sighting.kind)).count()
 }
 
-/// Deaths of the ill node that the healthy reported.
+/// Returns the number of deaths of the ill node that the healthy reported.
 fn deaths_of_the_ill(world: &World) -> usize {
     let of_the_ill = world.sightings().iter().filter(|sighting| sighting.subject == ILL && sighting.observer != ILL);
     of_the_ill.filter(|sighting| matches!(sighting.kind, ChangeKind::DetectedDown(_))).count()
 }
 
-/// For five minutes; false suspicions per healthy observer.
+/// Lets one node ail for five minutes; returns the false suspicions per healthy observer.
 fn false_suspicions_while(ail: impl Fn(&mut World, NodeSet, Duration)) -> (World, f64) {
     let lasting = Duration::from_secs(300);
     let mut world = formed(1);

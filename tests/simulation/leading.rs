@@ -34,7 +34,7 @@ fn led(mut world: World) -> World {
     world
 }
 
-/// What is found in a cluster that has a leader when the bug is armed, after `act` and a while.
+/// Returns the promises found broken in a cluster that has a leader when the bug is armed, after `act` and a while.
 fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
     let armed = plant.alarm();
     let mut world = led(World::with_tamper(options(42), Some(Box::new(plant))));
@@ -148,7 +148,7 @@ fn a_voter_whose_disk_forgets_its_vote_is_caught() {
     assert_caught(&found, Invariant::TermsNeverFall);
 }
 
-/// Whether a datagram carries words of voters, and a vote among them.
+/// Looks for words of voters in a datagram; returns true twice if there are some, and a granted vote among them.
 fn words(bytes: &[u8]) -> (bool, bool) {
     let Ok(packet) = Packet::decode(bytes) else { return (false, false) };
     let words = packet.messages.iter().filter_map(|message| match message {
@@ -220,7 +220,7 @@ fn voters_that_never_elect_anybody_are_caught() {
     assert_eq!(run(plant), Some(Invariant::LeaderIsElected));
 }
 
-/// Whether a datagram tells who leads without having been asked.
+/// Returns true if a datagram tells who leads without having been asked.
 fn is_flood(bytes: &[u8]) -> bool {
     let Ok(packet) = Packet::decode(bytes) else { return false };
     let has = |is_it: fn(&Message) -> bool| packet.messages.iter().any(is_it);

@@ -34,7 +34,7 @@ use headcount::sim::{World, WorldOptions};
 
 /// Seeds of a usual run.
 const SEEDS: u64 = 1_000;
-/// How many threads share them.
+/// The number of threads that share them.
 const THREADS: usize = 2;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -116,7 +116,7 @@ fn checking_and_telling_change_nothing() {
     assert_eq!(plain, trace(false, true));
 }
 
-/// What no checksum catches may mislead an unsealed cluster, but it must neither end a process nor start a storm.
+/// News that no checksum catches may mislead an unsealed cluster, but it must neither end a process nor start a storm.
 #[test]
 fn forged_news_make_neither_a_panic_nor_a_storm() {
     let time = Duration::from_secs(30);

@@ -64,17 +64,17 @@ impl Plant {
         Self { contender: Some(Box::new(alter)), ..Self::default() }
     }
 
-    /// Writes are acknowledged and never made.
+    /// Has writes acknowledged and never made.
     pub(crate) fn forgetful() -> Self {
         Self { forgets: true, ..Self::default() }
     }
 
-    /// Led work is said to have ended and goes on.
+    /// Has led work said to have ended while it goes on.
     pub(crate) fn hurried() -> Self {
         Self { hurries: true, ..Self::default() }
     }
 
-    /// What wakes it.
+    /// Returns the switch that arms the bug.
     pub(crate) fn alarm(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.armed)
     }

@@ -16,7 +16,8 @@ use super::plant::Plant;
 
 const NODES: usize = 4;
 
-/// A formed cluster of four with a bug in it, armed once it is formed; then `act`, and a while.
+/// Returns the promises found broken in a formed cluster of four with a bug in it, armed once it is formed; then come
+/// `act`, and a while.
 fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
     let armed = plant.alarm();
     let options = WorldOptions::new(42, NODES, campaign_settings());
@@ -61,7 +62,7 @@ fn altered(records: &mut [Arc<Record>], position: usize, alter: impl FnOnce(&mut
     records[position] = Arc::new(record);
 }
 
-/// The change, if an output is one of this kind at node 0.
+/// Returns the change, if an output is one of this kind at node 0.
 fn change_at_first(node: usize, output: &Output, is_it: fn(ChangeKind) -> bool) -> Option<Change> {
     match output {
         Output::Change(change) if node == 0 && is_it(change.kind) => Some(change.clone()),
@@ -167,7 +168,7 @@ fn a_change_under_the_wrong_name_is_caught() {
     assert_caught(&found_by(plant, crash_the_last), Invariant::TransitionsOnce);
 }
 
-/// The datagram without news of node 2, if it is a page of a view.
+/// Returns the datagram without news of node 2, if it is a page of a view.
 fn without_a_member(bytes: &[u8]) -> Option<Vec<u8>> {
     let packet = Packet::decode(bytes).ok()?;
     packet.messages.iter().find(|message| matches!(message, Message::Page { .. }))?;
@@ -301,7 +302,7 @@ fn a_stop_that_nobody_asked_for_is_caught() {
     assert_caught(&found_by(plant, nothing), Invariant::NoUnaskedStop);
 }
 
-/// A run without faults, with a bug that is armed from the start.
+/// Returns the promise found broken in a run without faults, with a bug that is armed from the start.
 fn quiet_run(plant: Plant) -> Option<Invariant> {
     plant.alarm().store(true, Ordering::Relaxed);
     let schedule = Schedule {

@@ -27,7 +27,7 @@ fn agree_within(world: &mut World, patience: Duration) {
     assert!(agreed, "{:?}", world.divergence());
 }
 
-/// Every report of a death, by who reports and who is meant.
+/// Returns every report of a death: the observer that reports it, and the node that is meant.
 fn deaths(world: &World) -> BTreeSet<(usize, usize)> {
     let deaths = world.sightings().iter().filter(|sighting| matches!(sighting.kind, ChangeKind::DetectedDown(_)));
     deaths.map(|sighting| (sighting.observer, sighting.subject)).collect()
@@ -159,7 +159,7 @@ fn looking_at_a_run_does_not_change_it() {
         looks += 1;
     });
     assert!(looks > 100 && looks == report.samples.len(), "{looks} looks");
-    // The same without stopping anywhere: formed, watched, crashed at the same times.
+    // A run that stops nowhere: formed, watched, crashed at the same times.
     let mut world = World::new(WorldOptions { checked: false, ..WorldOptions::new(1, 6, Profile::Local.settings()) });
     world.run_until(report.happened_at);
     world.crash(5);

@@ -1,9 +1,9 @@
-//! What an idle cluster costs on the wire, whatever its size.
+//! The cost of an idle cluster on the wire, whatever its size.
 
 use headcount::Profile;
 use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
 
-/// Bytes that one node sends per second while nothing happens, headers included.
+/// Returns the bytes that one node sends per second while nothing happens, headers included.
 fn idle(nodes: usize, profile: Profile, loss: f64) -> f64 {
     run_scenario(&ScenarioOptions { loss, ..ScenarioOptions::new(Scenario::Join, nodes, profile) }).idle.bytes
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 /// The program under test.
 pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
 
-/// How long a condition may take on a busy machine.
+/// The longest time that a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `condition` holds; fails with `what` when patience ends.
@@ -107,7 +107,7 @@ impl Agent {
         (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The members as this agent lists them, as `(name, status)`.
+    /// Returns the members as this agent lists them, as `(name, status)`.
     pub fn members(&self) -> Vec<(String, String)> {
         let (status, text) = self.client(&["members", "--format", "json"]);
         assert!(status.success(), "members failed: {text}\n{}", self.log());
@@ -146,18 +146,18 @@ impl Agent {
         Watch { child, lines }
     }
 
-    /// One raw HTTP request over a fresh connection, and nothing after it; whatever comes back.
+    /// Sends one raw HTTP request over a fresh connection, and nothing after it; returns whatever comes back.
     pub fn raw_http(&self, request: &[u8]) -> String {
         self.exchange(request, true)
     }
 
-    /// The whole answer to a `GET`.
+    /// Returns the whole answer to a `GET`.
     pub fn get(&self, path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.http);
         self.exchange(request.as_bytes(), false)
     }
 
-    /// The whole answer to a `POST` of JSON.
+    /// Returns the whole answer to a `POST` of JSON.
     pub fn post(&self, path: &str, body: &Value) -> String {
         let body = body.to_string();
         let head = format!("host: {}\r\nconnection: close\r\ncontent-type: application/json", self.http);
@@ -165,7 +165,8 @@ impl Agent {
         self.exchange(request.as_bytes(), false)
     }
 
-    /// A server may take the end of what a client sends for its hanging up, so who wants an answer keeps its side open.
+    /// Sends a request and returns all that comes back. A server may take the end of what a client sends for its
+    /// hanging up, so that a client that wants an answer keeps its side open (`then_ends` is false).
     fn exchange(&self, request: &[u8], then_ends: bool) -> String {
         let address: SocketAddr = self.http.parse().expect("an address");
         let mut stream = TcpStream::connect(address).expect("connects");
@@ -180,14 +181,14 @@ impl Agent {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// The value of a metric line, by the whole text before its value.
+    /// Returns the value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }
 
-    /// The number of its process.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -212,7 +213,7 @@ impl Agent {
         self.child.try_wait().expect("waitable").is_none()
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns all that it wrote to standard error so far.
     pub fn log(&self) -> String {
         self.log.lock().expect("not poisoned").clone()
     }
@@ -232,14 +233,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Kinds of events seen so far about one node, in order.
+    /// Returns the kinds of events seen so far about one node, in order.
     pub fn about(&self, node: &str) -> Vec<String> {
         let lines = self.lines.lock().expect("not poisoned");
         let about = lines.iter().filter(|event| event["node"] == node);
         about.map(|event| event["event"].as_str().expect("a text").to_owned()).collect()
     }
 
-    /// All events seen so far.
+    /// Returns all events seen so far.
     pub fn events(&self) -> Vec<Value> {
         self.lines.lock().expect("not poisoned").clone()
     }
@@ -268,7 +269,7 @@ fn command(prefix: &[String]) -> Command {
         }
         None => Command::new(HEADCOUNT),
     };
-    // What a developer's shell exports must not reach the processes under test.
+    // Variables that a developer's shell exports must not reach the processes under test.
     for (key, _) in std::env::vars_os() {
         if key.to_string_lossy().starts_with("HEADCOUNT_") {
             command.env_remove(key);

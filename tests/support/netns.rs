@@ -12,7 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// `hosts` hosts, or why that cannot be had here.
+    /// Makes a network of `hosts` hosts; the error says why that cannot be had here.
     pub fn new(hosts: usize) -> Result<Self, String> {
         for tool in ["ip", "nft"] {
             let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -56,7 +56,7 @@ impl Network {
         format!("10.77.0.{}", host + 1)
     }
 
-    /// The words that run a program on a host.
+    /// Returns the words that run a program on a host.
     pub fn on(&self, host: usize) -> Vec<String> {
         ["ip", "netns", "exec", &self.names[host]].map(str::to_owned).to_vec()
     }
@@ -83,7 +83,7 @@ impl Network {
         inside(name, &rule).expect("a loss");
     }
 
-    /// From now on a firewall before a host drops all datagrams.
+    /// Has a firewall before a host drop all datagrams from now on.
     pub fn drop_udp(&self, host: usize) {
         for chain in ["input", "output"] {
             let rule = ["nft", "add", "rule", "inet", "cuts", chain, "meta", "l4proto", "udp", "drop"];
@@ -91,7 +91,7 @@ impl Network {
         }
     }
 
-    /// A host has another address from now on, and not the old one any more; says which.
+    /// Gives a host another address in place of the old one; returns it.
     pub fn readdress(&self, host: usize) -> String {
         let (name, old, new) = (&self.names[host], self.ip(host), format!("10.77.0.{}", host + 101));
         inside(name, &["ip", "address", "add", &format!("{new}/24"), "dev", "eth0"]).expect("a new address");
@@ -101,7 +101,8 @@ impl Network {
         new
     }
 
-    /// From now on a firewall before a host answers all of TCP on a port with a reset, and what stood is reset as well.
+    /// Has a firewall before a host answer all of TCP on a port with a reset from now on, and resets what stood as
+    /// well.
     pub fn reject_tcp(&self, host: usize, port: u16) {
         let name = &self.names[host];
         for (chain, field) in [("input", "dport"), ("output", "dport")] {
@@ -114,7 +115,7 @@ impl Network {
         let _ = inside(name, &["ss", "-K", "state", "established", &format!("( sport = :{port} or dport = :{port} )")]);
     }
 
-    /// How many TCP connections of a host stand on this port, at either end.
+    /// Returns the number of TCP connections of a host that stand on this port, at either end.
     pub fn connections(&self, host: usize, port: u16) -> usize {
         let filter = format!("( sport = :{port} or dport = :{port} )");
         let words = ["netns", "exec", &self.names[host], "ss", "-Htn", "state", "established", &filter];

@@ -1,4 +1,4 @@
-//! The same crowd around foca, for comparison: members that exist only as the gossip packets they send.
+//! A crowd around foca as around the core, for comparison: members that exist only as the gossip packets they send.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
