@@ -43,7 +43,7 @@ fn node(address: SocketAddr) -> Option<usize> {
 struct Wire {
     started: Instant,
     network: Network,
-    /// By time of arrival, then in the order in which they were sent.
+    /// Messages under way, by time of arrival, then in the order in which they were sent; each with its receiver.
     under_way: BTreeMap<(Instant, u64), (usize, Message)>,
     order: u64,
     /// The channel by which each node receives its messages.

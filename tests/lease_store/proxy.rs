@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
-    /// It passes, as all others.
+    /// The commit passes, as all others.
     None,
-    /// It does not reach the server, and the connection is cut.
+    /// The commit does not reach the server, and the connection is cut.
     CutBefore,
-    /// It reaches the server, which carries it out; the answer is lost and the connection cut.
+    /// The commit reaches the server, which carries it out; the answer is lost and the connection cut.
     CutAfter,
-    /// It does not reach the server, and nothing else is heard: the client hangs, and the server waits.
+    /// The commit does not reach the server, and nothing else is heard: the client hangs, and the server waits.
     Stall,
 }
 
