@@ -29,9 +29,9 @@ const REACH_WITHIN: Duration = Duration::from_secs(12);
 /// Number of members that an adversary invents at one time: each of them costs time at every node.
 const CROWD: usize = 40;
 
-/// In the large campaign, time from an adversary's arrival to the fault …
+/// Time from an adversary's arrival to the fault, in the large campaign.
 const COMES_BEFORE: Duration = Duration::from_secs(3);
-/// … and from the fault to its departure.
+/// Time from the fault to the adversary's departure, in the large campaign.
 const STAYS_AFTER: Duration = Duration::from_secs(4);
 
 /// Time after which nodes that started together have found each other.

@@ -66,11 +66,11 @@ pub struct Alarms {
 /// Times of a succession, from the moment in which the leader was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Succession {
-    /// Until the old leader said that it leads no more, in scenarios in which its process goes on running.
+    /// Time until the old leader said that it leads no more, in scenarios in which its process goes on running.
     pub stopped: Option<Distribution>,
-    /// Until another node had a claim.
+    /// Time until another node had a claim.
     pub claimed: Option<Distribution>,
-    /// Until each member that could know named the successor.
+    /// Time until each member that could know named the successor.
     pub known: Option<Distribution>,
 }
 

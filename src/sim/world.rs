@@ -175,7 +175,7 @@ enum Event {
         node: usize,
         process: u64,
     },
-    /// It is the adversary's turn.
+    /// The adversary has its turn.
     Adversary {
         visit: u64,
     },

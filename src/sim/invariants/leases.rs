@@ -110,11 +110,11 @@ impl AddAssign for LeaseReached {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseWatch {
     processes: BTreeMap<usize, Process>,
-    /// Grants of the database, true for those that began a term …
+    /// Grants of the database; true for those that began a term.
     granted: BTreeMap<Token, bool>,
     /// The database that made each grant.
     granted_by: BTreeMap<Token, usize>,
-    /// … and those of them that it has lost.
+    /// Grants that the database has lost; true for those that began a term.
     erased: BTreeMap<Token, bool>,
     /// The first claim in each term: whose, of which process, and on what grant.
     leaders: BTreeMap<(LeaseName, u64), (usize, u64, Option<Token>)>,

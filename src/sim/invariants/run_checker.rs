@@ -40,8 +40,8 @@ pub(super) struct RunChecker {
     heard: BTreeSet<MessageId>,
     /// Time at which it forgot all members, to join anew.
     forgot_all_at: Option<Nanos>,
-    /// By sponsor: the time at which the oldest page that arrived was sent, and the names that the sponsor listed as Up
-    /// then.
+    /// Transfers of the view, by sponsor: the time at which the oldest page that arrived was sent, and the names that
+    /// the sponsor listed as Up then.
     pub(super) transfers: BTreeMap<Run, (Nanos, Vec<NodeId>)>,
 }
 

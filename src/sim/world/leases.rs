@@ -34,7 +34,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 pub struct LeaseOptions {
     /// The number of contenders: the first nodes.
     pub contenders: usize,
-    /// Their pace.
+    /// The pace of the contenders.
     pub timing: ContenderTiming,
     /// The leases contended for; the first one is measured.
     pub leases: Vec<LeaseName>,
