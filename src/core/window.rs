@@ -8,13 +8,13 @@
 /// The meaning of a number to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) enum Sight {
-    /// It was not seen before.
+    /// The number was not seen before.
     New,
-    /// It was not seen before, and is so far ahead that all that is known would be forgotten.
+    /// The number was not seen before, and is so far ahead that all that is known would be forgotten.
     Far,
-    /// It was seen before.
+    /// The number was seen before.
     Seen,
-    /// It is so far behind that nobody knows.
+    /// The number is so far behind that nobody knows.
     Behind,
 }
 

@@ -15,9 +15,10 @@ use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::{Core, Phase};
 
-/// The share of the interval after which a peer that got no packet gets a heartbeat …
+/// The share of the interval after which a peer that got no packet gets a heartbeat.
 const SHARE: f64 = 0.9;
-/// … and the largest share that is added to it at random: a heartbeat is always sent before the interval ends.
+/// The largest share of the interval that is added to [`SHARE`] at random: a heartbeat is always sent before the
+/// interval ends.
 const JITTER: f64 = 0.07;
 
 impl Core {

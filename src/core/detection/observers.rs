@@ -46,11 +46,11 @@ pub(in crate::core) struct Observers {
     pub(in crate::core) settled: Settled,
     /// The neighbours that others displaced a while ago.
     retained: RetainedNeighbours,
-    /// The members that are observed beyond them, while some of them are doubted.
+    /// The members that are observed beyond the neighbours, while some of those are doubted.
     pub(in crate::core) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
     neighbours: BTreeSet<Slot>,
-    /// The shortest of their suspect timeouts.
+    /// The shortest suspect timeout of all members observed.
     quickest: Duration,
 }
 

@@ -14,7 +14,7 @@ use crate::core::view::{Slot, Table};
 /// removed is the cheap one.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Recent {
-    /// In falling order: the update to be sent first is at the back.
+    /// The updates in falling order: the one to be sent first is at the back.
     order: VecDeque<Carried>,
     by_slot: Table<Slot, Carried>,
     counter: u64,

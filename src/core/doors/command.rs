@@ -158,7 +158,7 @@ pub enum Command {
     /// Give this node's programs a broadcast that another agent brought by a call, unless they had it already. The caller was
     /// allowed to command this node; who wrote the message is not proven.
     Deliver {
-        /// For the reply.
+        /// The ticket of the reply.
         ticket: Ticket,
         /// The broadcast.
         direct: Direct,
@@ -168,51 +168,53 @@ pub enum Command {
 /// The replies to commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Command::Join`]: the outcome for each address.
+    /// The reply to [`Command::Join`]: the outcome for each address.
     Joined(Vec<(SocketAddr, Contacted)>),
-    /// To [`Command::Remove`]: the record is held as Left.
+    /// The reply to [`Command::Remove`]: the record is held as Left.
     Removed {
         /// The number of peers known to hold the record.
         held_by: usize,
         /// True if those are enough (three, or all live peers).
         confirmed: bool,
     },
-    /// To [`Command::SetTags`].
+    /// The reply to [`Command::SetTags`].
     TagsSet,
-    /// To [`Command::SetAddress`].
+    /// The reply to [`Command::SetAddress`].
     AddressSet,
-    /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`], [`Command::Recover`] and
-    /// [`Command::FoundAnew`]: the new electorate. To [`Command::Resign`]: the claim of the former leader is over.
+    /// The reply to [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`], [`Command::Recover`]
+    /// and [`Command::FoundAnew`]: the new electorate; and to [`Command::Resign`], once the claim of the former leader
+    /// is over: the electorate.
     Electorate(Electorate),
-    /// To [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
+    /// The reply to [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
     Confirmed {
         /// The term in which this node leads.
         term: Term,
         /// Time at which its claim ends without a further renewal.
         until: Time,
     },
-    /// To [`Command::Broadcast`]: the message is on its way.
+    /// The reply to [`Command::Broadcast`]: the message is on its way.
     Broadcast {
         /// The id of the message.
         id: MessageId,
         /// The number of live members, this node included.
         addressed: usize,
     },
-    /// To [`Command::Send`] and [`Command::Answer`]: the other node has the message.
+    /// The reply to [`Command::Send`] and [`Command::Answer`]: the other node has the message.
     Delivered {
         /// The id of the message.
         id: MessageId,
     },
-    /// To [`Command::Request`]: the answer.
+    /// The reply to [`Command::Request`]: the answer.
     Answered {
         /// The id of the request.
         id: MessageId,
         /// The payload of the answer.
         payload: Payload,
     },
-    /// To [`Command::Deliver`]: it was given to this node's programs, now or before.
+    /// The reply to [`Command::Deliver`]: the broadcast was given to this node's programs, now or before, or is too
+    /// old.
     Taken {
-        /// It was now. Otherwise it came before, or is too old.
+        /// True if the broadcast was given to them now; false if it came before, or is too old.
         is_new: bool,
     },
     /// The command was not carried out; nothing changed, unless the error says that this is unknown.
@@ -227,14 +229,14 @@ pub enum Contacted {
     Silent,
     /// A node answered that is not a member yet: it looks for a cluster itself.
     NotUp {
-        /// Its name, if the answer contained it.
+        /// The name of the node, if the answer contained it.
         id: Option<NodeId>,
     },
     /// A node answered and refused.
     Refused(Refusal),
     /// A member answered: the two are in one cluster, or soon will be.
     Answered {
-        /// Its name.
+        /// The name of the member.
         id: NodeId,
     },
 }
@@ -279,7 +281,7 @@ pub enum CommandError {
     NotDown {
         /// The member.
         id: NodeId,
-        /// Its status.
+        /// The member's status.
         status: crate::core::member::Status,
     },
     /// A node does not remove itself.
@@ -319,7 +321,7 @@ pub enum CommandError {
     NotLive {
         /// The node.
         id: NodeId,
-        /// Its status.
+        /// The member's status.
         status: crate::core::member::Status,
     },
     /// There is no link to any member; nothing was sent.

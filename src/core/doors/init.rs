@@ -27,7 +27,7 @@ pub struct CoreInit {
     pub api_address: Option<Box<str>>,
     /// The tags of the node's record.
     pub tags: Tags,
-    /// Its software version.
+    /// The software version of the node.
     pub version: std::sync::Arc<str>,
     /// Intervals, timeouts and sizes, checked.
     pub settings: Settings,
@@ -46,7 +46,7 @@ pub struct CoreInit {
 pub struct QuorumInit {
     /// The timing of leases, checked.
     pub timing: LeaseTiming,
-    /// Its policy as a leader, beside the timing.
+    /// The policy of this node as a leader, beside the timing.
     pub policy: LeaderPolicy,
     /// The names configured as voters.
     pub voters: Vec<NodeId>,

@@ -12,9 +12,9 @@ use crate::core::election::Term;
 pub enum Input<'a> {
     /// A datagram arrived.
     Packet {
-        /// Its source address.
+        /// The source address of the datagram.
         from: SocketAddr,
-        /// Its payload.
+        /// The payload of the datagram.
         bytes: &'a [u8],
     },
     /// Time passed: fires the timers that are due. Only this input fires timers, so that a driver that comes late can
@@ -26,9 +26,10 @@ pub enum Input<'a> {
     /// its name did not resolve). It may be given again whenever it has changed; addresses that are the same as before
     /// change nothing, and a node that is joining asks every new address at once.
     SeedAddresses(Vec<Vec<SocketAddr>>),
-    /// A first part of that answer: the same, but without addresses for names that are still being looked up, so that a
-    /// name server that does not answer delays no seed whose address is known. To be given as often as more names have
-    /// resolved, and to be followed by [`Input::SeedAddresses`]: until then a seed does not conclude that it is alone.
+    /// A first part of the answer to [`Output::ResolveSeeds`], without addresses for names that are still being looked
+    /// up, so that a name server that does not answer delays no seed whose address is known. To be given as often as
+    /// more names have resolved, and to be followed by [`Input::SeedAddresses`]: until then a seed does not conclude
+    /// that it is alone.
     SomeSeedAddresses(Vec<Vec<SocketAddr>>),
     /// The answer to [`Output::Persist`]: the state that was given out last is on disk.
     Persisted {

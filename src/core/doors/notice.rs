@@ -51,12 +51,12 @@ pub enum Notice {
     },
     /// This process was paused.
     Paused {
-        /// The lateness of its timers, in milliseconds.
+        /// The lateness of the process's timers, in milliseconds.
         late_ms: u64,
     },
     /// This node was held as Suspect or Down, and refuted it.
     Refuted {
-        /// Its new incarnation.
+        /// The new incarnation of this node.
         incarnation: u64,
     },
     /// This node's own observation is not reliable for now, so it accuses others later.
@@ -101,11 +101,11 @@ pub enum Notice {
     Election(Alarm),
     /// A joiner is not let in: no node answers at the address that it advertises.
     JoinerUnreachable {
-        /// Its name.
+        /// The name of the joiner.
         id: NodeId,
-        /// The address in its record.
+        /// The address in the joiner's record.
         advertised: SocketAddr,
-        /// The source address of its packets.
+        /// The source address of the joiner's packets.
         heard_from: SocketAddr,
     },
     /// This node has a sponsor, but no member of the other address family reaches it.
@@ -118,32 +118,32 @@ pub enum Notice {
     /// A joiner that was let in by this node does not become Up: members of one address family (IPv4, IPv6) do not
     /// reach one of the other.
     JoinerNotReached {
-        /// Its name.
+        /// The name of the joiner.
         id: NodeId,
-        /// The address in its record.
+        /// The address in the joiner's record.
         advertised: SocketAddr,
         /// This node's address.
         here: SocketAddr,
     },
     /// A member can no longer be reached at the address that it advertises, and is heard from another one.
     MemberUnreachable {
-        /// Its name.
+        /// The name of the member.
         id: NodeId,
-        /// The address in its record.
+        /// The address in the member's record.
         advertised: SocketAddr,
-        /// The source address of its packets.
+        /// The source address of the member's packets.
         heard_from: SocketAddr,
     },
     /// The member that would let this node in advertises an address at which no node answers.
     SponsorUnreachable {
-        /// The address in its record.
+        /// The address in the sponsor's record.
         advertised: SocketAddr,
-        /// The source address of its packets.
+        /// The source address of the sponsor's packets.
         heard_from: SocketAddr,
     },
     /// Another process claims this node's name, but it does not answer, or fewer members hold it than this node.
     NameClaimed {
-        /// Its address.
+        /// The address of that process.
         claimant: SocketAddr,
     },
     /// A live member was removed by force.
@@ -281,12 +281,12 @@ impl fmt::Display for Notice {
 /// The reason for this node to doubt its own observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfDoubt {
-    /// Its own timers fire late.
+    /// This node's own timers fire late.
     LateTicks {
-        /// The lateness of the last one, in milliseconds.
+        /// The lateness of the last timer, in milliseconds.
         late_ms: u64,
     },
-    /// Others held it as Suspect or Down.
+    /// Others held this node as Suspect or Down.
     Refuted,
     /// Others hear members that this node does not hear.
     DegradedLinks {

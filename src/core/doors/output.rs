@@ -64,14 +64,14 @@ pub enum Output {
     LeaderElected {
         /// The leader.
         leader: NodeId,
-        /// Its term.
+        /// The term in which it leads.
         term: Term,
     },
     /// A node no longer leads, perhaps this one.
     LeaderLost {
         /// The leader.
         leader: NodeId,
-        /// Its term.
+        /// The term in which it led.
         term: Term,
         /// The reason for the loss.
         reason: LossReason,

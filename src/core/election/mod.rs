@@ -196,7 +196,7 @@ pub struct Election {
     elected: Option<(Identity, Time)>,
     /// The time at which this voter stands, if nothing happens.
     stand_at: Time,
-    /// It is the one who was named to succeed.
+    /// True if this voter is the one that was named to succeed.
     is_successor: bool,
     /// Attempts so far: matches answers with questions.
     attempts: u32,

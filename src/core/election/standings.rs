@@ -25,8 +25,8 @@ pub struct VoterStanding {
     pub acknowledged: Option<Time>,
     /// The number of views that it is behind the leader's newest.
     pub lag: Option<u64>,
-    /// Its voting as far as it is known without acknowledgements: `None` for others, `false` for a voter that stands
-    /// aside.
+    /// True if the voter votes, as far as that is known without acknowledgements: `None` for others, `false` for a
+    /// voter that stands aside.
     pub votes: Option<bool>,
 }
 

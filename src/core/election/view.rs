@@ -28,8 +28,8 @@ pub(super) const MAX_NUMBER: u64 = 1 << 53;
 pub struct NumberedView {
     /// The term in which it was proposed to the voters last.
     pub term: Term,
-    /// Its number, counting up by one; the number of a view that was taken back is left out. The view with number 0 is
-    /// the founding one, without members.
+    /// The number of the view, counting up by one; the number of a view that was taken back is left out. The view with
+    /// number 0 is the founding one, without members.
     pub number: u64,
     /// The members, sorted.
     pub members: Arc<[NodeId]>,

@@ -17,7 +17,7 @@ pub struct Payload(Arc<[u8]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a payload has at most 65536 bytes, this one has {bytes}: send where the data is instead")]
 pub struct TooLarge {
-    /// Its length.
+    /// The length of the payload, in bytes.
     pub bytes: usize,
 }
 

@@ -32,20 +32,20 @@ impl Topic {
     }
 }
 
-/// Why a text is no topic. Topics are 1–63 bytes of `[A-Za-z0-9._-]`.
+/// The reason why a text is no topic. Topics are 1–63 bytes of `[A-Za-z0-9._-]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTopic {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("a topic has at least one character of [A-Za-z0-9._-]")]
     Empty,
-    /// More than [`Topic::MAX_BYTES`].
+    /// The text is longer than [`Topic::MAX_BYTES`].
     #[error("a topic has at most 63 bytes, this one has {bytes}")]
     TooLong {
-        /// Its length.
+        /// The length of the text, in bytes.
         bytes: usize,
     },
-    /// A character outside the alphabet.
+    /// The text has a character outside the alphabet.
     #[error("a topic is made of [A-Za-z0-9._-], this one contains {found:?}")]
     Character {
         /// The first such character.

@@ -99,13 +99,13 @@ impl LeaveReason {
 /// The way in which a silence or death was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DetectionMethod {
-    /// Nothing heard for the down timeout.
+    /// Nothing was heard of the member for the down timeout.
     HeartbeatTimeout,
-    /// Its process no longer accepts connections, and a second observer agrees.
+    /// The member's process no longer accepts connections, and a second observer agrees.
     ConnectionLost,
-    /// Evicted together with others on the far side of a cut.
+    /// The member was evicted together with others on the far side of a cut.
     NetworkPartition,
-    /// A new process took its name while it was still listed.
+    /// A new process took the member's name while the member was still listed.
     Restarted,
 }
 
@@ -143,7 +143,7 @@ impl ProtocolRange {
 /// The cluster's knowledge of one node. Written by its owner; others only raise its status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// Its name. First in the encoding, so that a reader can find the member before it decodes the rest.
+    /// The name of the node. First in the encoding, so that a reader can find the member before it decodes the rest.
     pub id: NodeId,
     /// The run of the node's process.
     pub run: Run,
@@ -151,17 +151,17 @@ pub struct Record {
     pub incarnation: u64,
     /// The status.
     pub status: Status,
-    /// The address of its gossip.
+    /// The address of the node's gossip.
     pub address: SocketAddr,
-    /// The address at which its users reach it: free text, at most [`Record::MAX_API_ADDRESS_BYTES`].
+    /// The address at which the node's users reach it: free text, at most [`Record::MAX_API_ADDRESS_BYTES`].
     pub api_address: Option<Box<str>>,
     /// The tags.
     pub tags: Tags,
-    /// The heartbeat interval and the timeouts by which it is judged.
+    /// The heartbeat interval and the timeouts by which the node is judged.
     pub timing: Timing,
-    /// Its software version, at most [`Record::MAX_VERSION_BYTES`].
+    /// The software version of the node, at most [`Record::MAX_VERSION_BYTES`].
     pub version: Arc<str>,
-    /// The wire protocol versions that it speaks.
+    /// The wire protocol versions that the node speaks.
     pub protocol: ProtocolRange,
 }
 

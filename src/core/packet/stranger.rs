@@ -22,9 +22,9 @@ pub(in crate::core) struct Newcomer {
 /// The outcome of an introduction (`IAm`).
 #[derive(Debug, Clone, Copy)]
 pub(in crate::core) enum Introduction {
-    /// Not asked for, or not to be believed now.
+    /// The introduction was not asked for, or is not to be believed now.
     Ignored,
-    /// Asked for, by a node that is Joining and admits no members.
+    /// The introduction was asked for, by a node that is Joining and admits no members.
     Met,
     /// The introduced node is in the view.
     Member,

@@ -80,10 +80,11 @@ pub struct LeaderPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnResign {
-    /// It releases the voters: its successor may lead within milliseconds, before the announced end of its claim.
+    /// The leader releases the voters: its successor may lead within milliseconds, before the announced end of its
+    /// claim.
     #[default]
     Release,
-    /// It lets the claim run out first: no answer that a client kept outlives it, but there is no leader meanwhile.
+    /// The leader lets the claim run out first: no answer that a client kept outlives it, but nobody leads meanwhile.
     Expire,
 }
 

@@ -20,11 +20,11 @@ const ELSEWHERE: usize = 150;
 /// The end of those that took members up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// They go on.
+    /// The impostors go on.
     Stay,
-    /// They fall silent.
+    /// The impostors fall silent.
     Vanish,
-    /// They say that they leave, and are silent.
+    /// The impostors say that they leave, and are silent.
     Leave,
 }
 
@@ -41,7 +41,7 @@ struct Case {
     ahead: u64,
     /// The end of those that took members up, when the cut heals.
     end: End,
-    /// They claim to be ahead of whatever is said of the runs.
+    /// The impostors claim to be ahead of whatever is said of the runs.
     climb: bool,
     /// Keepsakes that members gave each other before the cut count.
     have_keepsakes: bool,

@@ -431,7 +431,7 @@ impl LeaseUpdate {
 /// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeking {
-    /// In a question: true if the receiver's address is one of the sender's seeds.
+    /// True if the receiver's address is one of the sender's seeds; only in questions.
     pub asks_seed: bool,
     /// The reason why the sender itself may found the cluster; absent if it may not.
     pub candidacy: Option<Candidacy>,
@@ -442,9 +442,9 @@ pub struct Seeking {
 /// The reason why a node may found a cluster. `Listed` comes before `Named`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Candidacy {
-    /// Its own list of seeds names it.
+    /// The node's own list of seeds names it.
     Listed,
-    /// The lists of others name it.
+    /// The lists of other nodes name it.
     Named,
 }
 

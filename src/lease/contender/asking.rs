@@ -20,7 +20,7 @@ use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest, Token};
 pub(super) struct Flight {
     /// The time at which it was handed out.
     pub(super) sent: Time,
-    /// Its requests, in the order of its steps.
+    /// The requests of the round, in the order of its steps.
     pub(super) asked: Vec<(LeaseName, RequestKind)>,
 }
 

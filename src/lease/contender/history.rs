@@ -72,9 +72,9 @@ pub(super) struct LeaseHistory {
     last_seen: Option<SeenHolder>,
     /// The stored term whose row is missing, and the time at which that was seen first.
     missing: Option<(u64, Time)>,
-    /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet …
+    /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet.
     barred_until: Option<Time>,
-    /// … and the lost term that was waited for.
+    /// The known term whose commit was found lost last; 0 before any. Its holder was waited for until `barred_until`.
     waited_for: u64,
     longest: Duration,
     /// The time until which a newcomer listens to the members, who may know terms that it does not.

@@ -17,9 +17,9 @@ use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, M
 use crate::core::member::Run;
 use crate::core::time::Time;
 
-/// The number of probes that must stay unanswered …
+/// The number of probes that must stay unanswered before an observer is sure.
 pub(super) const PROBES: u32 = 3;
-/// … and their number if there is no other member that could have heard the subject.
+/// The number of probes that must stay unanswered if no other member could have heard the subject.
 pub(super) const PROBES_ALONE: u32 = 5;
 
 /// The cases of members that may have crashed, by run. At most one per neighbour.

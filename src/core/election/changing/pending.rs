@@ -25,18 +25,18 @@ pub(in crate::core::election) struct PendingChange {
 /// The stages of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::core::election) enum ChangeStage {
-    /// The node that is to be added must say who it is, until then.
+    /// The node that is to be added must say who it is until this time.
     Ask { id: NodeId, ask_at: Time, until: Time },
-    /// It must have a view of this term on its disk, and acknowledge it, until then.
+    /// The learner must have a view of this term on its disk, and acknowledge it, until this time.
     Teach { learner: Voter, ask_at: Time, until: Time },
-    /// To be put to the voters, once they were sounded: as soon as no other view is in flight.
+    /// The change is to be put to the voters, once they were sounded: as soon as no other view is in flight.
     Wanted(VoterChange),
-    /// Enough of those that would vote must acknowledge this renewal, or a later one, until then.
+    /// Enough of those that would vote must acknowledge this renewal, or a later one, until this time.
     Sounding { change: VoterChange, sequence: u64, until: Time },
-    /// The change is in the view in flight: on its way to the leader's own disk, or since this renewal with the voters, until then. Voters
-    /// that answer have until `latest`.
+    /// The change is in the view in flight: on its way to the leader's own disk, or since this renewal with the voters,
+    /// until this time. Voters that answer have until `latest`.
     InFlight { change: VoterChange, sequence: u64, until: Time, latest: Time },
-    /// The view in flight takes it back, and this is what is answered then.
+    /// The view in flight takes the change back, and this error is the answer then.
     TakenBack { change: VoterChange, error: ChangeError, until: Time },
 }
 

@@ -21,7 +21,7 @@ use crate::core::time::Time;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::core::election) struct Leading {
     pub(in crate::core::election) term: Term,
-    /// Of the last renewal.
+    /// The number of the last renewal.
     pub(super) sequence: u64,
     /// The times at which the renewals were sent that may still be acknowledged, oldest first.
     pub(super) sent: VecDeque<(u64, Time)>,

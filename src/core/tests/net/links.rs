@@ -23,7 +23,7 @@ struct End {
 /// The treatment of TCP by firewalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::core::tests) enum Tcp {
-    /// It passes.
+    /// TCP passes.
     #[default]
     Open,
     /// New connections are refused, and those that stand are reset.

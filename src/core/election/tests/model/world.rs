@@ -37,7 +37,7 @@ pub(super) struct World {
     pub(super) leaders: BTreeMap<Term, usize>,
     /// Terms in which somebody had a claim.
     pub(super) claimed: BTreeSet<Term>,
-    /// By where the generation began, and the number.
+    /// The contents of agreed views, hashed, by the term at which the generation began, and by the view's number.
     pub(super) agreed: BTreeMap<(Term, u64), u64>,
     pub(super) has_term_fallen: bool,
     pub(super) has_two_leaders: bool,
@@ -58,7 +58,7 @@ pub(super) enum Event {
     DeliverAndKeep(usize),
     Stored(usize),
     Wake(usize),
-    /// And comes back at once, with this many of the writes under way.
+    /// A process crashes and comes back at once, with this many of the writes under way.
     Crash(usize, usize),
     TimeGoesOn,
     MembersChange,

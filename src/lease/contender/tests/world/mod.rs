@@ -63,12 +63,12 @@ pub(super) struct Node {
     waiting: Vec<Happening>,
     in_flight: Option<u64>,
     was_answered: bool,
-    /// The store does not hear it.
+    /// True if the store does not hear the agent.
     pub(super) is_cut: bool,
-    /// Other agents do not.
+    /// True if other agents do not hear the agent.
     pub(super) is_mute: bool,
     pub(super) is_draining: bool,
-    /// Its led work does not end.
+    /// True if the agent's led work does not end.
     pub(super) works_on: bool,
     pub(super) held: BTreeMap<LeaseName, Held>,
     pub(super) work: BTreeSet<(LeaseName, u64)>,
@@ -77,7 +77,7 @@ pub(super) struct Node {
     /// Tokens that it has seen in the store.
     pub(super) sighted: BTreeSet<Token>,
     pub(super) shown: BTreeMap<LeaseName, Claim>,
-    /// It was told to stop.
+    /// True if the agent was told to stop.
     pub(super) is_stopping: bool,
     pub(super) is_stopped: bool,
 }
@@ -88,14 +88,14 @@ pub(super) struct Network {
     pub(super) delay: (Nanos, Nanos),
     /// Requests that never arrive.
     pub(super) lost_requests: f64,
-    /// Answers that never do.
+    /// Answers that never arrive.
     pub(super) lost_answers: f64,
     /// Requests that arrive much later.
     pub(super) late_requests: f64,
     /// Connections that break in mid-commit, which is noticed at once.
     pub(super) broken: f64,
     pub(super) lost_gossip: f64,
-    /// Of two answers to one node in a row the second one is lost.
+    /// True if the second one is lost of two answers to one node in a row.
     pub(super) loses_every_other: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct World {
     pub(super) now: Nanos,
     pub(super) nodes: Vec<Node>,
     pub(super) database: Database,
-    /// It answers nobody.
+    /// True if the database answers nobody.
     pub(super) is_down: bool,
     pub(super) network: Network,
     pub(super) leases: Vec<LeaseName>,
@@ -124,9 +124,9 @@ pub(super) struct World {
     pub(super) flaw: Option<Flaw>,
     queue: BTreeMap<(Nanos, u64), Happening>,
     count: u64,
-    /// The grants of the database, and whether each began a term …
+    /// The grants of the database; true for those that began a term.
     granted: BTreeMap<Token, bool>,
-    /// … and what of it it has lost.
+    /// The grants that the database has lost; true for those that began a term.
     pub(super) erased: BTreeMap<Token, bool>,
     /// The first claim in each term: whose, and on what grant.
     pub(super) leaders: BTreeMap<(LeaseName, u64), (usize, u64, Token)>,
