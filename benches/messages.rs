@@ -1,8 +1,8 @@
 //! The time and cost of broadcasts: the time until all nodes know one, the packets and bytes that each node spends on
 //! it, the number of duplicate copies, and the messages lost for good.
 //!
-//! `cargo bench --bench messages` prints the table; `--quick` is a smoke test. Everything is in virtual time, and the same
-//! on every machine.
+//! `cargo bench --bench messages` prints the table; `--quick` is a smoke test. Everything is in virtual time, and the
+//! same on every machine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! Packets per second between two real cores: handed over in memory, and through two UDP sockets on the loopback device.
+//! Packets per second between two real cores: handed over in memory, and through two UDP sockets on the loopback
+//! device.
 //!
 //! Both cores live in virtual time, which runs as fast as they can go: the figures include all of a node's work for a
 //! packet (timers, gossip, heartbeats, judging), on both ends, in one thread. The difference is the cost of the

@@ -108,8 +108,8 @@ struct Lead {
 
 impl Lead {
     fn start(http: &str, directory: &Path, options: &[&str], script: &str) -> Self {
-        // A shell that starts the tests in the background lets them ignore SIGQUIT, which programs would inherit, and no
-        // shell among them could trap it. A signal that is handled here is at its default in programs.
+        // A shell that starts the tests in the background lets them ignore SIGQUIT, which programs would inherit, and
+        // no shell among them could trap it. A signal that is handled here is at its default in programs.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGQUIT, Arc::default());
         let mut command = Command::new(HEADCOUNT);
         command.arg("lead").args(["--http", http]).args(options).args(["--", "sh", "-c", script]);

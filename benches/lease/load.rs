@@ -1,6 +1,7 @@
 //! The load of contenders on a server while nothing happens: one lease beside ten; 3, 30 and 300 contenders.
 //!
-//! Contenders in one process, each with a store and a connection of its own, no whole agents: to the server it is the same.
+//! Contenders in one process, each with a store and a connection of its own, no whole agents: to the server it is the
+//! same.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

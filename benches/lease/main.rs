@@ -1,9 +1,9 @@
-//! Leases in a database, their cost and how soon somebody leads again: statements, bytes and time of a renewal; one lease
-//! beside ten; 3, 30 and 300 contenders; real agents whose leader is killed, and told to leave.
+//! Leases in a database, their cost and how soon somebody leads again: statements, bytes and time of a renewal; one
+//! lease beside ten; 3, 30 and 300 contenders; real agents whose leader is killed, and told to leave.
 //!
-//! `cargo bench --bench lease` prints everything; `-- renewal`, `-- load` and `-- succession` one of the tables; `--quick`
-//! is a smoke test. Statements and bytes are counted on the wire and are the same on every machine, times are not. What
-//! needs PostgreSQL is skipped, with the reason, where its programs are missing.
+//! `cargo bench --bench lease` prints everything; `-- renewal`, `-- load` and `-- succession` one of the tables;
+//! `--quick` is a smoke test. Statements and bytes are counted on the wire and are the same on every machine, times are
+//! not. What needs PostgreSQL is skipped, with the reason, where its programs are missing.
 #![allow(unreachable_pub, dead_code, reason = "modules that are shared with tests, of which each uses its own part")]
 
 #[path = "../../tests/lease_agents/cluster.rs"]

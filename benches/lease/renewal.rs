@@ -47,7 +47,8 @@ pub async fn print(renewals: u32) {
         println!(
             "| SQLite, a file ({}) | {count} | {} | – | {bytes:.0} written | – | {} |",
             system(&file),
-            // As its source says: begin, the liveness row and commit, and three for each lease. In one process, one fsync.
+            // As its source says: begin, the liveness row and commit, and three for each lease. In one process, one
+            // fsync.
             3 + 3 * count,
             spread(times)
         );

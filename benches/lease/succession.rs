@@ -1,5 +1,5 @@
-//! Real agents and leases of two seconds: the leader is killed, or told to leave, again and again; how long until another
-//! one says that it leads, asked all the time.
+//! Real agents and leases of two seconds: the leader is killed, or told to leave, again and again; how long until
+//! another one says that it leads, asked all the time.
 
 use std::time::{Duration, Instant};
 

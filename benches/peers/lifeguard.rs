@@ -3,8 +3,8 @@
 //!
 //! The paper blocks all messages of a process for `D`, lets them go for an interval, and repeats that for two minutes.
 //! The same is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved
-//! throughout, with delays of up to `D`. See [`Disturbance`]. Counted are false positives: reports at any node that a node
-//! is Down which was never disturbed. The observer is a healthy node or a disturbed one, which may be excused for
+//! throughout, with delays of up to `D`. See [`Disturbance`]. Counted are false positives: reports at any node that a
+//! node is Down which was never disturbed. The observer is a healthy node or a disturbed one, which may be excused for
 //! thinking that all others are gone while it is cut off. In the middle of it a healthy node dies, and the other
 //! healthy ones should notice as fast as ever.
 

@@ -65,8 +65,8 @@ impl Core {
         }
     }
 
-    /// Acts on a timer that is due. Compiled apart from the loop, which would get ready for all of them before it looks for one:
-    /// ninety instructions a tick.
+    /// Acts on a timer that is due. Compiled apart from the loop, which would get ready for all of them before it looks
+    /// for one: ninety instructions a tick.
     #[inline(never)]
     fn fire_one(&mut self, timer: Timer) {
         match timer {

@@ -1,7 +1,7 @@
 //! Time as the core knows it: a number that the driver hands in.
 //!
-//! The core never reads a clock. A driver maps whatever clock it has (CLOCK_BOOTTIME, a virtual clock) onto [`Time`], and
-//! the only promise it makes is that the numbers never fall. Wall-clock time does not exist here.
+//! The core never reads a clock. A driver maps whatever clock it has (CLOCK_BOOTTIME, a virtual clock) onto [`Time`],
+//! and the only promise it makes is that the numbers never fall. Wall-clock time does not exist here.
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -1,7 +1,7 @@
 //! One enum, one table: every deadline of the core.
 //!
-//! Timers are keyed by runs and tickets, never by table positions, so that one that outlives its cause finds nothing and
-//! does nothing. Deadlines that packets keep pushing back (a member's silence) are not moved with every packet: the
+//! Timers are keyed by runs and tickets, never by table positions, so that one that outlives its cause finds nothing
+//! and does nothing. Deadlines that packets keep pushing back (a member's silence) are not moved with every packet: the
 //! timer fires at the old deadline, looks, and is set anew.
 
 use std::cmp::Reverse;
@@ -119,8 +119,8 @@ const MOST_STALE: usize = 32;
 
 /// All timers of the core, each set at most once.
 ///
-/// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them; what
-/// is at the top of the heap always holds.
+/// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them;
+/// what is at the top of the heap always holds.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BinaryHeap<Reverse<(Time, Timer)>>,

@@ -35,7 +35,8 @@ pub(crate) const KEYWORDS: [(&str, &str); 19] = [
 /// The codes for the characters that end a password.
 const ESCAPES: &str = "in a user or password, / @ : ? # & are written as %2F %40 %3A %3F %23 %26";
 
-/// The parts of an address of a server, as they were written: `[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`.
+/// The parts of an address of a server, as they were written:
+/// `[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     pub(crate) user: &'a str,
@@ -102,7 +103,8 @@ fn option(pair: &str) -> Result<(&'static str, &str), Unclear> {
     }
 }
 
-/// Returns the keyword that differs from a word by one letter that is missing, superfluous, wrong or swapped, or by case.
+/// Returns the keyword that differs from a word by one letter that is missing, superfluous, wrong or swapped, or by
+/// case.
 fn near(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     let (word, known) = (word.as_bytes(), KEYWORDS.iter().map(|(known, _)| *known));
@@ -119,14 +121,14 @@ fn near(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true if a text that should name a file has the form of `USER:PASSWORD@HOST`, in which something would be shown
-/// that is no name of a file.
+/// Returns true if a text that should name a file has the form of `USER:PASSWORD@HOST`, in which something would be
+/// shown that is no name of a file.
 pub(crate) fn is_like_a_server(file: &str) -> bool {
     file.split(['/', '?']).next().is_some_and(|first| first.contains(':') && file.contains('@'))
 }
 
-/// Returns an address as logs and errors show it: `postgres://USER:…@HOST/DATABASE?KEYWORD=VALUE`. A password is shown as
-/// `…`, like everything that may be a piece of one because the address is not as it should be.
+/// Returns an address as logs and errors show it: `postgres://USER:…@HOST/DATABASE?KEYWORD=VALUE`. A password is shown
+/// as `…`, like everything that may be a piece of one because the address is not as it should be.
 pub(crate) fn without_password(url: &str) -> Cow<'_, str> {
     match url.split_once("://") {
         Some(("sqlite", file)) if !is_like_a_server(file) => match file.split_once('?') {

@@ -7,14 +7,14 @@
 //! - It happens as a whole or not at all. Errors that leave open which of the two are told apart from those that do
 //!   not.
 //! - **Only the database's clock is compared with rows**: an expiry, an age, a window.
-//! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction, and
-//!   survives every row.
-//! - **A lease is free if nobody ever held it, or if its last holder gave it up, which the row of the highest term says.**
-//!   A row that is missing was deleted by hand or by a sweep, and its holder may live: it is taken only by a contender
-//!   that saw it missing for a whole lease. A sweep deletes a holder's row only once the same token has stood in it for
-//!   a whole lease by the sweeper's own clock, and never the row that says that a lease is free. (A clock that is put forward expires
-//!   every lease at once. A contender that sees the holder waits for it all the same; one that finds the lease free
-//!   does not know that it should.)
+//! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction,
+//!   and survives every row.
+//! - **A lease is free if nobody ever held it, or if its last holder gave it up, which the row of the highest term
+//!   says.** A row that is missing was deleted by hand or by a sweep, and its holder may live: it is taken only by a
+//!   contender that saw it missing for a whole lease. A sweep deletes a holder's row only once the same token has stood
+//!   in it for a whole lease by the sweeper's own clock, and never the row that says that a lease is free. (A clock
+//!   that is put forward expires every lease at once. A contender that sees the holder waits for it all the same; one
+//!   that finds the lease free does not know that it should.)
 //! - A lease has expired once its expiry is past, and also if its expiry is further away than the lease is long, which
 //!   only a clock that was put back can cause. (Its holder may renew it all the same; others wait by their own clocks.)
 //! - Every step is answered with the row as it stands after the step, in the order of the steps. A row that cannot be
@@ -111,8 +111,8 @@ impl Seen {
 }
 
 impl Seen {
-    /// Returns a number that tells words about this row apart from words about another one, and betrays nothing of its token; `None`
-    /// if nobody holds the lease.
+    /// Returns a number that tells words about this row apart from words about another one, and betrays nothing of its
+    /// token; `None` if nobody holds the lease.
     pub(crate) fn nonce(&self) -> Option<u64> {
         self.holder.as_ref().map(|holder| xxhash_rust::xxh3::xxh3_64(&holder.token.0.to_be_bytes()).max(1))
     }

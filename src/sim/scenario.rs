@@ -57,8 +57,8 @@ pub enum Scenario {
     LeaderCrash,
     /// The leader is cut off with fewer than half of the voters, ten times over.
     LeaderPartition,
-    /// Nodes lead by a lease in a modelled database: the leader dies, stands still, does not reach the database, or that
-    /// fails over to a replica that lacks commits, ten times over.
+    /// Nodes lead by a lease in a modelled database: the leader dies, stands still, does not reach the database, or
+    /// that fails over to a replica that lacks commits, ten times over.
     Contenders,
 }
 

@@ -3,9 +3,9 @@
 //! The goal: a silent node is Down everywhere within a given time, and healthy nodes are hardly ever accused. The model
 //! follows the steps of an accusation (losses are independent; bursts and long pauses are not in it):
 //!
-//! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter. It
-//!    begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each packet
-//!    that arrived, at each of `k` observers.
+//! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter.
+//!    It begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each
+//!    packet that arrived, at each of `k` observers.
 //! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
 //! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
 //!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the

@@ -8,8 +8,8 @@
 //! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
 //! drained after every input.
 //!
-//! This file owns the state and the queue; every change of it by another idea is a page below: `drive` what is due, `life` of
-//! nodes, `disturbance` of the network, `look` of the checker, and so on.
+//! This file owns the state and the queue; every change of it by another idea is a page below: `drive` what is due,
+//! `life` of nodes, `disturbance` of the network, `look` of the checker, and so on.
 //!
 //! Must not know: what the bytes mean.
 
@@ -70,7 +70,8 @@ pub struct Sighting {
     pub run: Run,
     /// The incarnation at which it changed.
     pub incarnation: u64,
-    /// The time for which the subject had been running well and the network been as usual; `None` if one of them was not.
+    /// The time for which the subject had been running well and the network been as usual; `None` if one of them was
+    /// not.
     pub healthy_for: Option<Duration>,
     /// The time for which the subject had been running well, whatever the network was like.
     pub running_for: Option<Duration>,
@@ -324,8 +325,8 @@ impl World {
         self.has_failed = true;
     }
 
-    /// Keeps changes from now on for [`World::sightings`], what is told of leaders for [`World::elections_seen`], and of
-    /// partitions for [`World::partitions_seen`].
+    /// Keeps changes from now on for [`World::sightings`], what is told of leaders for [`World::elections_seen`], and
+    /// of partitions for [`World::partitions_seen`].
     pub fn watch(&mut self) {
         self.sightings.get_or_insert_default();
         self.elections_seen.get_or_insert_default();
@@ -353,7 +354,8 @@ impl World {
         }
     }
 
-    /// Reads what the next events are going to need, all at once: waiting for memory is most of what a large world does.
+    /// Reads what the next events are going to need, all at once: waiting for memory is most of what a large world
+    /// does.
     fn look_ahead(&mut self) {
         let foreseen = self.queue.look_ahead().filter_map(|event| match event {
             Event::Packet { to, bytes, .. } => Some((*to, Ahead::packet(bytes))),

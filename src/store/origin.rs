@@ -10,16 +10,17 @@
 //! - The note in the lock file beside it names a later one (see `directory::note`).
 //! - It is marked as superseded (see `state`): each write of a state marks the former one, in place, if another hard
 //!   link leads to it. The mark goes wherever the link is put. A crash between the new state and the mark leaves the
-//!   mark out: no vote was given with the new state by then, and from the next start on the lock file, though nothing in
-//!   the former state itself, names a later one.
+//!   mark out: no vote was given with the new state by then, and from the next start on the lock file, though nothing
+//!   in the former state itself, names a later one.
 //!
 //! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
 //!
 //! Not recognised: a snapshot of the whole file system or machine; if the file system has no times of creation, a copy
 //! in a directory whose lock file names no later state; a copy of a state of format 7 or before that did not keep its
 //! times, or was made within [`SKEW`] of its last write; and a hard link to a state of a version that made no marks,
-//! which that version replaced later, away from its lock file; and a hard link to the state whose replacement a crash cut
-//! short between the new name and the mark, away from its lock file: the next start has lost sight of the former file.
+//! which that version replaced later, away from its lock file; and a hard link to the state whose replacement a crash
+//! cut short between the new name and the mark, away from its lock file: the next start has lost sight of the former
+//! file.
 //!
 //! Must not know: the rest of the file, or the response to a copy.
 

@@ -1,10 +1,10 @@
 //! Writes state without making the driver wait: one task writes the newest request, and tries failures again.
 //!
 //! Invariants:
-//! - [`StateWriter::persist`] never blocks. A request that is not yet begun is replaced by the next one: only the newest
-//!   state is worth a disk's time, and the queue is one deep by construction.
-//! - [`StateWriter::written`] reports something as stored only after it is on disk. Without a data directory, bounds are
-//!   "stored" at once, and a ballot never is.
+//! - [`StateWriter::persist`] never blocks. A request that is not yet begun is replaced by the next one: only the
+//!   newest state is worth a disk's time, and the queue is one deep by construction.
+//! - [`StateWriter::written`] reports something as stored only after it is on disk. Without a data directory, bounds
+//!   are "stored" at once, and a ballot never is.
 //! - A failed write is reported with its reason, once for each failure that no success has followed yet, and tried
 //!   again: at once if there is a newer request, so that the failure of that one is known without a wait.
 //! - The task outlives the driver only until its last request is written or has failed, and holds the directory's lock

@@ -99,7 +99,8 @@ pub fn leader(agent: &Agent) -> Value {
     body(&agent.get("/v1/leader"))
 }
 
-/// Waits until all agents name the same leader, one of them, in a term above this one; nobody else ever says that it leads.
+/// Waits until all agents name the same leader, one of them, in a term above this one; nobody else ever says that it
+/// leads.
 pub fn wait_for_leader(agents: &[Agent], above: u64) -> Leader {
     wait_for("all agree on a leader", || {
         let seen: Vec<Value> = agents.iter().map(leader).collect();

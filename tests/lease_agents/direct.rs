@@ -203,7 +203,8 @@ async fn a_node_that_hangs_one_that_is_down_and_one_that_records_nothing_keep_it
     }
     assert_eq!(good.hear(8, "a").await, said);
     let (_, _, failed) = a.counted();
-    // One after the other they would all have failed at the node that hangs first, and that takes a quarter of a minute.
+    // One after the other they would all have failed at the node that hangs first, and that takes a quarter of a
+    // minute.
     assert!(failed < 8 + 7, "{failed}");
     a.until_called(24).await;
     assert_eq!(a.counted(), (8, 0, 16));

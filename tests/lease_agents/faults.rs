@@ -129,7 +129,8 @@ fn a_log_that_is_deleted_is_noticed_by_all_that_have_it_open() {
         wait_for("it says so", || agent.log().contains("while it was open").then_some(()));
     }
     let agents: Vec<Agent> = agents.into_iter().chain([third]).collect();
-    // Whoever led before has stopped, and all see one leader again. Terms that were lost with the log are known to others.
+    // Whoever led before has stopped, and all see one leader again. Terms that were lost with the log are known to
+    // others.
     let new = wait_for("all agree", || {
         let seen: Vec<_> = agents.iter().map(leader).collect();
         let name = seen[0]["leader"].as_str()?.to_owned();

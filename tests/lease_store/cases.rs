@@ -371,8 +371,8 @@ pub async fn a_sweep_deletes_old_rows_and_no_others(bench: &Bench) {
     young.ask(vec![("x", acquire(3)), ("z", acquire(4))]).await;
     young.ask(vec![("z", release(&[4]))]).await;
     assert_eq!(young.store.sweep(LEASE).await, Ok(0), "nothing is as old as that");
-    // The old node's liveness row and its row of the lease it released, which has another leader since, not the one that it
-    // still leads.
+    // The old node's liveness row and its row of the lease it released, which has another leader since, not the one
+    // that it still leads.
     assert_eq!(young.store.sweep(LEASE / 4).await, Ok(2));
     assert_eq!(young.store.sweep(LEASE / 4).await, Ok(0));
     let nodes = young.store.nodes().await.expect("listed");

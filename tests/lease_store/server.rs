@@ -1,7 +1,7 @@
 //! A private PostgreSQL server: made in a temporary directory, on a free port, ended with whoever started it.
 //!
-//! The server refuses to run as root, so under root it runs as `postgres`. A shell waits for the end of its standard input,
-//! which comes with the end of this process however it ends, then stops the server and removes the directory.
+//! The server refuses to run as root, so under root it runs as `postgres`. A shell waits for the end of its standard
+//! input, which comes with the end of this process however it ends, then stops the server and removes the directory.
 
 use std::fs;
 use std::net::TcpListener;

@@ -7,8 +7,8 @@
 //! - `toml`: a configuration, or what goes into a Cargo.toml. `rust`: compiled by the tests of the documentation.
 //! - any other `text`: a picture.
 //!
-//! Each section under a heading is one story, in a little network of its own: ports that README names are free there. What
-//! differs from run to run is made equal on both sides, see [`common`]; everything else has to be the same.
+//! Each section under a heading is one story, in a little network of its own: ports that README names are free there.
+//! What differs from run to run is made equal on both sides, see [`common`]; everything else has to be the same.
 #![cfg(all(feature = "agent", unix))]
 
 mod page;

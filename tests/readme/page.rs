@@ -121,8 +121,8 @@ fn is_event(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(is_day)
 }
 
-/// Returns true if this is what README says: the same lines in the same order. Events are a matter of their own: those that it
-/// shows come in that order, others may come between them, and none has its place among the other lines.
+/// Returns true if this is what README says: the same lines in the same order. Events are a matter of their own: those
+/// that it shows come in that order, others may come between them, and none has its place among the other lines.
 pub(super) fn agree(printed: &[String], said: &[&str], by: fn(&str) -> String) -> bool {
     let of = |lines: &mut dyn Iterator<Item = &str>, events: bool| -> Vec<String> {
         lines.filter(|line| is_event(line) == events).map(by).collect()

@@ -220,8 +220,8 @@ pub(super) fn likewise_bind(host: usize) -> (String, String) {
     ("--bind 10.0.0.1:".to_owned(), format!("--bind 10.0.0.{}:", host + 1))
 }
 
-/// Follows a section on the first machine; agents that it starts are started on the other ones, too, with what README says
-/// is each one's own in the place of the first one's. The terminal that commands were typed into.
+/// Follows a section on the first machine; agents that it starts are started on the other ones, too, with what README
+/// says is each one's own in the place of the first one's. The terminal that commands were typed into.
 pub(super) fn follow_on_all_machines(
     stage: &Stage,
     heading: &str,

@@ -1,9 +1,9 @@
 //! Calls: links to addresses at which nobody knows yet who is there, for the questions of strangers where datagrams do
 //! not pass: joining, and asking who somebody is.
 //!
-//! A call is a way to an address, nothing more: what is sent to that address goes by the call, too, and what comes by it is
-//! a packet from that address. So all proofs stay what they are. An accepted call comes from a passing port, where no
-//! datagram arrives.
+//! A call is a way to an address, nothing more: what is sent to that address goes by the call, too, and what comes by
+//! it is a packet from that address. So all proofs stay what they are. An accepted call comes from a passing port,
+//! where no datagram arrives.
 //!
 //! - *A joiner that nobody answers* calls the seeds, after
 //!   [`TRIES_BEFORE_CALLS`](crate::core::limits::TRIES_BEFORE_CALLS) tries. Its sponsor calls the address that the

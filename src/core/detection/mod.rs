@@ -9,7 +9,8 @@
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
 //! | many silent at once | `partition` |
 //!
-//! Owns: suspicion timers, probes, open cases. A verdict leaves this room as a record like any other, through `membership`.
+//! Owns: suspicion timers, probes, open cases. A verdict leaves this room as a record like any other, through
+//! `membership`.
 //!
 //! Must not know: how news spreads, or how a node joined.
 

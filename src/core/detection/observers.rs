@@ -6,15 +6,15 @@
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago prove nothing by being there; `settled` and `retained` say which others are observed
-//! while there are such members.
+//! Members that joined a moment ago prove nothing by being there; `settled` and `retained` say which others are
+//! observed while there are such members.
 //!
 //! Invariants:
 //! - The graph is symmetric: an observer is observed by its subject. (While some members are doubted, it has more
 //!   edges; see `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
-//! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a large
-//!   cluster, more in a small one, where rings overlap.
+//! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
+//!   large cluster, more in a small one, where rings overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -5,16 +5,16 @@
 //! moment after, so successions are quick by these messages and do not depend on them. Leaders repeat theirs, which
 //! shows that all ask the same database; a repetition is a new message, by its nonce.
 //!
-//! **Newcomers** know no term, and a database that was emptied knows none either. So whoever brings a node in tells it the
-//! highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of others
-//! that come before that are not heard. These words go no further.
+//! **Newcomers** know no term, and a database that was emptied knows none either. So whoever brings a node in tells it
+//! the highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of
+//! others that come before that are not heard. These words go no further.
 //!
-//! **Words count that come from elders**, and from members that are back: a new run of a member whose word counted, under
-//! its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by itself on
-//! another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it must answer
-//! at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A member that is
-//! back at another address is a newcomer; its words are handed over as such, so that they can be reported, and depose
-//! nobody. A newcomer that asks for a resignation is told that it is not believed.
+//! **Words count that come from elders**, and from members that are back: a new run of a member whose word counted,
+//! under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
+//! itself on another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it
+//! must answer at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A
+//! member that is back at another address is a newcomer; its words are handed over as such, so that they can be
+//! reported, and depose nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
 //! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
 //! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.

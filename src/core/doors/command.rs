@@ -155,8 +155,8 @@ pub enum Command {
         /// The payload of the answer.
         payload: Payload,
     },
-    /// Give this node's programs a broadcast that another agent brought by a call, unless they had it already. The caller was
-    /// allowed to command this node; who wrote the message is not proven.
+    /// Give this node's programs a broadcast that another agent brought by a call, unless they had it already. The
+    /// caller was allowed to command this node; who wrote the message is not proven.
     Deliver {
         /// The ticket of the reply.
         ticket: Ticket,

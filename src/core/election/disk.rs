@@ -1,7 +1,7 @@
 //! The disk: the ballot that is to be written, and what rests on its being there.
 //!
-//! Invariants: whatever changes in the ballot is given out under a new version; what rests on a version waits until the disk
-//! has it.
+//! Invariants: whatever changes in the ballot is given out under a new version; what rests on a version waits until the
+//! disk has it.
 //!
 //! Must not know: files.
 
@@ -49,9 +49,10 @@ impl Election {
         }
     }
 
-    /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
-    /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
-    /// the ballot is still to be written, this voter stands aside; a leader does if that leaves enough others.
+    /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has
+    /// the ballot already, it was something else that was not taken, and nothing that a voter does rests on that:
+    /// renewals write nothing. If the ballot is still to be written, this voter stands aside; a leader does if that
+    /// leaves enough others.
     pub fn store_failed(&mut self, context: &Context<'_>) {
         self.expire(context);
         if self.stored.version == self.ballot.version {
@@ -72,8 +73,8 @@ impl Election {
         }
     }
 
-    /// Gives leadership up if this leader's disk takes nothing and those of enough others for an election do: what is in
-    /// flight is on them. Where too few disks work, nobody else could be elected, and a leader writes nothing to
+    /// Gives leadership up if this leader's disk takes nothing and those of enough others for an election do: what is
+    /// in flight is on them. Where too few disks work, nobody else could be elected, and a leader writes nothing to
     /// lead on.
     pub(super) fn resign_to_those_that_store(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return };

@@ -161,8 +161,8 @@ pub enum ChangeError {
         /// The leader by now.
         leader: NodeId,
     },
-    /// The voter to add sent its identity, and never acknowledged the leader: it is silent since, or its disk is slow or
-    /// full.
+    /// The voter to add sent its identity, and never acknowledged the leader: it is silent since, or its disk is slow
+    /// or full.
     #[error(
         "{id:?} answered and has not acknowledged what it was to store, so that it was not made a voter, and nothing changed: \
          see that it stays up and that its data directory takes writes in time (is the disk full, or slow?), then try again"

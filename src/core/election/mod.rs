@@ -1,8 +1,8 @@
 //! Leadership by quorum: at most one leader among a fixed electorate, as a state machine of its own.
 //!
-//! It knows nothing of packets, addresses or membership: words of other voters, time and acknowledgements of the disk go
-//! in, [`Action`]s come out. The same machine runs in the agent, in the simulator, and in a model checker that looks at
-//! every interleaving.
+//! It knows nothing of packets, addresses or membership: words of other voters, time and acknowledgements of the disk
+//! go in, [`Action`]s come out. The same machine runs in the agent, in the simulator, and in a model checker that looks
+//! at every interleaving.
 //!
 //! ```text
 //!                 not heard a leader for a lease        a majority neither      a majority would
@@ -38,9 +38,9 @@
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
 //! | without any voter left, a generation begins above the last one that is known of, on command | terms that were led already are led again | `recovery` |
 //!
-//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration that
-//! knows of no bug in particular finds most of them: faults by lot (`tests/chaos`), faults that strike where they hurt, and operators
-//! among them (`tests/storm`), walks and every interleaving up to a bound (`tests/model`).
+//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration
+//! that knows of no bug in particular finds most of them: faults by lot (`tests/chaos`), faults that strike where they
+//! hurt, and operators among them (`tests/storm`), walks and every interleaving up to a bound (`tests/model`).
 //!
 //! | rule | planted | found by |
 //! |---|---|---|
@@ -65,13 +65,13 @@
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
 //! | founded anew above what is known of | `FoundsAboveItself` | `forming` alone |
 //!
-//! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten what it
-//! voted and promised since, under its own identity. It may vote twice in one term, and then a term has two leaders; nothing
-//! that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must not give an older one
-//! back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
+//! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten
+//! what it voted and promised since, under its own identity. It may vote twice in one term, and then a term has two
+//! leaders; nothing that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must
+//! not give an older one back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
 //!
-//! This page holds the state of the machine and its inputs: `place` where it is in its life as a voter, `outputs` what goes to the
-//! disk and to others, `look` what others may look at, `doors` the vocabulary.
+//! This page holds the state of the machine and its inputs: `place` where it is in its life as a voter, `outputs` what
+//! goes to the disk and to others, `look` what others may look at, `doors` the vocabulary.
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
@@ -179,8 +179,8 @@ pub struct Election {
     released_in: Option<Term>,
     /// The acknowledgement that is due as soon as the disk allows it.
     pending_ack: Option<following::PendingAck>,
-    /// The time until which this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
-    /// if it comes back fast.
+    /// The time until which this process is too young to be preferred as leader: one that dies again and again shows
+    /// its leader no gap if it comes back fast.
     not_preferred_until: Option<Time>,
     /// The term that this process began with: what was acknowledged in it is not known any more.
     born_in: Term,
@@ -296,7 +296,8 @@ impl Election {
         self.actions.pop_front()
     }
 
-    /// Returns the time at which [`Election::tick`] is to be called at the latest; `None` if there is nothing to wait for.
+    /// Returns the time at which [`Election::tick`] is to be called at the latest; `None` if there is nothing to wait
+    /// for.
     pub fn next_deadline(&self, is_up: bool) -> Option<Time> {
         let recovery = self.recovery.as_ref().map(Recovery::deadline);
         let role = match &self.role {
@@ -333,8 +334,8 @@ impl Election {
         }
     }
 
-    /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act on
-    /// a claim that ran out meanwhile.
+    /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act
+    /// on a claim that ran out meanwhile.
     pub fn expire(&mut self, context: &Context<'_>) {
         self.expire_claim(context);
     }

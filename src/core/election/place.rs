@@ -1,5 +1,5 @@
-//! The place of a node among the voters: by what it has accepted or by its configuration, and for how long it waits there
-//! for a leader.
+//! The place of a node among the voters: by what it has accepted or by its configuration, and for how long it waits
+//! there for a leader.
 //!
 //! Invariant: who is not eligible never stands.
 //!
@@ -39,8 +39,8 @@ impl Election {
         if self.is_eligible() { Role::Follower } else { Role::Outside }
     }
 
-    /// Returns true if this node may stand: also if it was voted out by a view of which it does not know that it is agreed. It may
-    /// be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
+    /// Returns true if this node may stand: also if it was voted out by a view of which it does not know that it is
+    /// agreed. It may be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
     pub(super) fn is_eligible(&self) -> bool {
         let Some(view) = &self.ballot.accepted else { return false };
         let is_agreed = self.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());

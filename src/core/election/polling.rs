@@ -1,12 +1,12 @@
-//! Votes that are being written: a disk may take longer than any attempt to be elected, and a vote that is on its way to it
-//! must not be in vain, or voters with slow disks overtake each other in one term after the other.
+//! Votes that are being written: a disk may take longer than any attempt to be elected, and a vote that is on its way
+//! to it must not be in vain, or voters with slow disks overtake each other in one term after the other.
 //!
 //! - While its own vote, or that for another, is being written, a voter grants no pre-vote: nobody moves on to a later
 //!   term on its word. It could not vote before the write has ended, and if its disk hangs, not at all.
 //! - Votes for a candidate count for as long as its term has not moved, also after it has given the attempt up (Raft: a
 //!   candidate stays one until its term moves).
-//! - Whoever has voted leaves the candidate time to lead, from when the vote is on disk: it neither stands nor grants others
-//!   a pre-vote.
+//! - Whoever has voted leaves the candidate time to lead, from when the vote is on disk: it neither stands nor grants
+//!   others a pre-vote.
 //!
 //! Invariant: the votes are of one term, that in which this voter voted for itself, and it has not led in it.
 //!
@@ -26,7 +26,8 @@ pub(super) struct Votes {
 }
 
 impl Election {
-    /// Returns true if a pre-vote for this candidate takes nothing away from a vote that was given, or is being written.
+    /// Returns true if a pre-vote for this candidate takes nothing away from a vote that was given, or is being
+    /// written.
     pub(super) fn may_back(&self, context: &Context<'_>, candidate: Identity) -> bool {
         let is_taken = self.elected.is_some_and(|(elected, until)| elected != candidate && context.now < until);
         !is_taken && !self.is_vote_being_written()

@@ -4,15 +4,15 @@
 //! it knows before it welcomes it; every member tells it in gossip packets while nobody leads, and when asked who
 //! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
-//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by [`FOUNDED_REPORTERS`]
-//! members: at once if it is to form one itself; a node that only hears of it is sure at once if voters configured
-//! here, or seeds, say so, and otherwise when those members have stood by it for [`SETTLE`]. A node keeps on its disk
-//! what it is sure of. **Told** is a node that one member has told: for as long as that member is there and stands by
-//! it, no other electorate is formed here. It is one report against none, and yet it counts, since it may be all that
-//! is left of an electorate whose voters have lost their disks; and it is no more power than a member has that takes a
-//! voter's name. An operator hears which member reports it, can remove that member, or have the electorate founded
-//! anew. A node that was told passes it on as hearsay, which counts for [`FOUNDED_HINT`] and makes nobody sure: one
-//! member's mistake ends with that member.
+//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by
+//! [`FOUNDED_REPORTERS`] members: at once if it is to form one itself; a node that only hears of it is sure at once if
+//! voters configured here, or seeds, say so, and otherwise when those members have stood by it for [`SETTLE`]. A node
+//! keeps on its disk what it is sure of. **Told** is a node that one member has told: for as long as that member is
+//! there and stands by it, no other electorate is formed here. It is one report against none, and yet it counts, since
+//! it may be all that is left of an electorate whose voters have lost their disks; and it is no more power than a
+//! member has that takes a voter's name. An operator hears which member reports it, can remove that member, or have the
+//! electorate founded anew. A node that was told passes it on as hearsay, which counts for [`FOUNDED_HINT`] and makes
+//! nobody sure: one member's mistake ends with that member.
 //!
 //! **The reporting member** matters to a node that knows of no electorate yet, since members may be invented to keep
 //! the first one from being formed:

@@ -1,7 +1,8 @@
 //! Hearsay: the members' reports of an electorate, noted and forgotten.
 //!
 //! Invariants:
-//! - At most [`MAX_FOUNDED_REPORTERS`] reports are remembered, none for longer than its member is there and stands by it.
+//! - At most [`MAX_FOUNDED_REPORTERS`] reports are remembered, none for longer than its member is there and stands by
+//!   it.
 //! - One report makes nobody sure.
 //! - Members that came a moment ago keep nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
 //!

@@ -5,9 +5,9 @@
 //! term, how long that holds, and the agreed views.
 //!
 //! Only the leader changes the electorate; an operator may ask at any node. A node that is asked and does not lead asks
-//! the leader (`forward`), which carries the command out once, however often the question comes (`remote_commands`). Every node
-//! learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another one beside
-//! it.
+//! the leader (`forward`), which carries the command out once, however often the question comes (`remote_commands`).
+//! Every node learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another
+//! one beside it.
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.

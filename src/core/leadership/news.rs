@@ -1,10 +1,10 @@
 //! News of the leader: how every member learns who leads, and for how long that holds.
 //!
-//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `LeaderClaim` with or
-//!   without a leader.
-//! - Gossip packets carry that the leader still leads, as a `LeaderRenewal` of about sixteen bytes: the renewal that a majority
-//!   acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a few
-//!   times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
+//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `LeaderClaim`
+//!   with or without a leader.
+//! - Gossip packets carry that the leader still leads, as a `LeaderRenewal` of about sixteen bytes: the renewal that a
+//!   majority acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a
+//!   few times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
 //! - A node that becomes Up asks somebody at once; if nobody leads, somebody may still have led before (see `founded`).
 //! - A node that knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter.
 //!   In a large cluster a few ask and their neighbours learn it from them.
@@ -130,8 +130,8 @@ impl Core {
         }
     }
 
-    /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead in
-    /// another way, which makes two leaders.
+    /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead
+    /// in another way, which makes two leaders.
     fn hear_voters(&mut self, from: Slot, leader: Option<(super::NodeId, Term)>) {
         if self.counts_in_leadership(from) {
             let by = Some(self.view.record(from).id.clone());

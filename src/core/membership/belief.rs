@@ -56,8 +56,8 @@ pub(in crate::core) struct Claims {
 }
 
 impl Claims {
-    /// Notes one more report, which counts if `reporter` is an elder; returns the number of those, and the time since the
-    /// first report.
+    /// Notes one more report, which counts if `reporter` is an elder; returns the number of those, and the time since
+    /// the first report.
     fn heard(&mut self, now: Time, claimed: Run, reporter: Option<Run>) -> (usize, Duration) {
         if self.reporters.len() >= MAX_CLAIMS && !self.reporters.contains_key(&claimed) {
             self.reporters.pop_first();

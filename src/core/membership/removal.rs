@@ -236,7 +236,8 @@ impl Core {
     }
 
     /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
-    /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name between.
+    /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name
+    /// between.
     pub(super) fn meet_new_run(&mut self, slot: Slot) {
         if self.arrivals.up_since.is_some() && self.is_elder(slot) {
             self.arrivals.back.insert(slot, self.view.record(slot).address);

@@ -4,8 +4,8 @@
 //! [`BROADCAST_LIFE`] is neither taken nor given any more.
 //!
 //! Invariants:
-//! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is too old
-//!   by then.
+//! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is
+//!   too old by then.
 //! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
 //! - Kept broadcasts are bounded in number and bytes; the oldest give way, and are not repaired any more. A program
 //!   that broadcasts faster than members can fetch is told to wait instead.

@@ -1,4 +1,5 @@
-//! Direct deliveries: broadcasts that their origin's agent brought by a call of its own, because its view lacks this node.
+//! Direct deliveries: broadcasts that their origin's agent brought by a call of its own, because its view lacks this
+//! node.
 //!
 //! A call proves that its caller may command this agent, and nothing about who wrote the message. So it moves no
 //! window: broadcasts that came by calls are remembered number by number, and an origin's broadcasts that come in
@@ -10,8 +11,9 @@
 //! others may lack it. A call's copy is not: the origin calls everybody that its table lists and its view lacks.
 //!
 //! Invariants:
-//! - At most [`MAX_DIRECT_BLOCKS`] blocks of 64 numbers, each forgotten when nothing new came of it for [`DIRECT_MEMORY`]: all
-//!   copies are older than [`BROADCAST_LIFE`] by then. A call that finds no room is refused, and nothing is delivered.
+//! - At most [`MAX_DIRECT_BLOCKS`] blocks of 64 numbers, each forgotten when nothing new came of it for
+//!   [`DIRECT_MEMORY`]: all copies are older than [`BROADCAST_LIFE`] by then. A call that finds no room is refused, and
+//!   nothing is delivered.
 //! - All calls together have the allowance of one member.
 //! - Every call is delivered, a duplicate, or dropped, as packets are: the counters add up.
 //!

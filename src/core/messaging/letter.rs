@@ -11,12 +11,13 @@
 //! agent has the letter, not that a program listens.
 //!
 //! Invariants:
-//! - Every command is answered: by a receipt or an answer, or by an error at its deadline; at once if the member is gone, or
-//!   if no link can be opened and nothing was sent.
-//! - A letter that is repeated is delivered once: its number is in the window of its sender, which is proven by the link.
+//! - Every command is answered: by a receipt or an answer, or by an error at its deadline; at once if the member is
+//!   gone, or if no link can be opened and nothing was sent.
+//! - A letter that is repeated is delivered once: its number is in the window of its sender, which is proven by the
+//!   link.
 //! - A receipt and an answer are taken only from the process that the letter went to.
-//! - At most [`MAX_LETTERS`] wait, of [`MAX_LETTER_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for answers of this
-//!   node's programs. A request beyond that gets no receipt: it is sent again.
+//! - At most [`MAX_LETTERS`] wait, of [`MAX_LETTER_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for answers of
+//!   this node's programs. A request beyond that gets no receipt: it is sent again.
 //!
 //! Must not know: which program answers.
 

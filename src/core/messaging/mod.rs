@@ -32,8 +32,8 @@
 //!   number that it used first. Such harm is bounded by the member's allowance, by the numbers that one who relays is
 //!   believed, and by the windows' bounds. A letter comes over its sender's own link, and is the sender's.
 //! - Every copy received is delivered, a duplicate, or dropped: the counters add up.
-//! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of heartbeats
-//!   but for a short line on what is held.
+//! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of
+//!   heartbeats but for a short line on what is held.
 //!
 //! Must not know: the meaning of messages; the programs that listen.
 //!

@@ -1,13 +1,14 @@
 //! Repair: a broadcast that spreading missed is found in what others tell that they hold, and fetched from them.
 //!
-//! For as long as a node keeps a broadcast, its gossip packets say so in a line per origin ([`Message::HaveBroadcasts`]),
-//! and a while after the last new one it says so in packets of their own, to [`REPAIR_PEERS`]. Whoever has not seen a number
-//! of those asks for it ([`Message::WantBroadcasts`]), again after [`WANT_TIMEOUT`], and gets it over the link between the
-//! two, or as datagrams. So a message that every copy missed by chance arrives with the next packets, and an idle cluster
-//! pays nothing.
+//! For as long as a node keeps a broadcast, its gossip packets say so in a line per origin
+//! ([`Message::HaveBroadcasts`]), and a while after the last new one it says so in packets of their own, to
+//! [`REPAIR_PEERS`]. Whoever has not seen a number of those asks for it ([`Message::WantBroadcasts`]), again after
+//! [`WANT_TIMEOUT`], and gets it over the link between the two, or as datagrams. So a message that every copy missed by
+//! chance arrives with the next packets, and an idle cluster pays nothing.
 //!
-//! Invariants: of one node's line no more than [`MESSAGE_WINDOW`] numbers are looked at; at most [`MAX_WANTED`] messages are
-//! asked for at one time; of one question at most [`REPAIR_PACKETS`] packets are answered, and only to a proven address.
+//! Invariants: of one node's line no more than [`MESSAGE_WINDOW`] numbers are looked at; at most [`MAX_WANTED`]
+//! messages are asked for at one time; of one question at most [`REPAIR_PACKETS`] packets are answered, and only to a
+//! proven address.
 //!
 //! Must not know: why something was missed.
 

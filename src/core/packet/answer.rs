@@ -40,8 +40,8 @@ pub(super) struct Answer {
     /// Hashes, if so, of the records held for the names that the packet brought news about.
     pub(super) held: Vec<u64>,
     pub(super) confirmed: Vec<u64>,
-    /// True if the packet is a page of a view. A joiner believes no other news: what waited in a kernel while it slept may
-    /// be about the dead.
+    /// True if the packet is a page of a view. A joiner believes no other news: what waited in a kernel while it slept
+    /// may be about the dead.
     pub(super) is_page: bool,
     /// The last name that the packet brought news about, where it is a page.
     pub(super) last_on_page: Option<NodeId>,

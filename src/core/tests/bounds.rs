@@ -349,7 +349,8 @@ fn who_joins_soon_after_another_settles_together_with_it() {
 
 #[test]
 fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_too() {
-    // Among few, everybody observes everybody; among many, a doubted neighbour is walked past, and others may be doubted.
+    // Among few, everybody observes everybody; among many, a doubted neighbour is walked past, and others may be
+    // doubted.
     for (members, patience) in [(3, CRASH_PATIENCE), (200, MANY_CRASHES_PATIENCE)] {
         let mut alone = Alone::with_teller();
         alone.told_of(0..members, Status::Up);

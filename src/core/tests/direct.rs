@@ -1,5 +1,5 @@
-//! Broadcasts that other agents bring by calls, in virtual time: at most once beside those in packets, and whoever calls in
-//! another's name harms nobody but itself.
+//! Broadcasts that other agents bring by calls, in virtual time: at most once beside those in packets, and whoever
+//! calls in another's name harms nobody but itself.
 
 use std::time::Duration;
 

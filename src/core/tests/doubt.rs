@@ -195,7 +195,8 @@ fn an_accusation_by_who_waited_longer_leaves_the_accused_its_time_to_refute() {
 
 #[test]
 fn what_the_accuser_forgave_does_not_count_against_the_accused_elsewhere() {
-    // n3 is not heard by n0 alone, which is ill. When it accuses at last, nobody may bury n3 at once for the long silence.
+    // n3 is not heard by n0 alone, which is ill. When it accuses at last, nobody may bury n3 at once for the long
+    // silence.
     let mut net = Net::cluster(Profile::Local, 4);
     net.run(Duration::from_secs(5));
     starve(&mut net, 0, Duration::from_secs(30));

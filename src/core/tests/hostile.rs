@@ -509,7 +509,8 @@ pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usi
     net.add_birth(init, vec![address(0)])
 }
 
-// Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its seeds.
+// Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its
+// seeds.
 #[test]
 fn a_stranger_does_not_stop_a_node_that_looks_for_its_seeds() {
     let mut net = Net::new(Profile::Local);

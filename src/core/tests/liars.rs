@@ -1,4 +1,5 @@
-//! One member that lies about others, from its own address: what it says is refuted, doubted or named, and stops nobody.
+//! One member that lies about others, from its own address: what it says is refuted, doubted or named, and stops
+//! nobody.
 
 use std::time::Duration;
 

@@ -13,8 +13,8 @@ use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 
-/// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a member
-/// serves.
+/// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a
+/// member serves.
 pub(super) struct Alone {
     pub(super) core: Core,
     pub(super) now: Time,

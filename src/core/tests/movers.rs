@@ -1,5 +1,5 @@
-//! Strangers that say they are a member which has moved, a newcomer beside them that passes it on, and what false removals and
-//! accusations do to those who are told of them.
+//! Strangers that say they are a member which has moved, a newcomer beside them that passes it on, and what false
+//! removals and accusations do to those who are told of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

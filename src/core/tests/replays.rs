@@ -1,5 +1,6 @@
-//! Keepsakes in the wrong hands. Whoever is elsewhere is given none by asking for it, and what it has of others (its own as a
-//! member, those of who lived at the address before, those for where the member was before it moved) moves nobody.
+//! Keepsakes in the wrong hands. Whoever is elsewhere is given none by asking for it, and what it has of others (its
+//! own as a member, those of who lived at the address before, those for where the member was before it moved) moves
+//! nobody.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -85,7 +85,8 @@ fn a_listed_joiner_that_is_forgotten_is_reported_as_removed() {
     assert_eq!(net.reported(3, "j"), [ChangeKind::Joining, ChangeKind::Removed]);
 }
 
-// "Joining is known to the sponsor alone": a Joining record never travels as an update (receivers drop the packet whole).
+// "Joining is known to the sponsor alone": a Joining record never travels as an update (receivers drop the packet
+// whole).
 #[test]
 fn who_joins_anew_sends_nothing_malformed() {
     let mut net = Net::new(Profile::Local);

@@ -56,8 +56,8 @@ fn two_processes_of_one_name_that_meet_end_as_one() {
             let (mut net, twins) = islands(sides, true);
             net.run(age);
             heal(&mut net);
-            // Whoever has been Up for long goes by those that it has known for a while: at the latest when all have been
-            // here for that long, both sides hear the same members.
+            // Whoever has been Up for long goes by those that it has known for a while: at the latest when all have
+            // been here for that long, both sides hear the same members.
             net.run(age + SECOND * 15);
             let lost = twins.map(|twin| has_lost(&net, twin));
             assert!(lost[0] != lost[1], "{sides:?}, {age:?}: {lost:?}\n{}", net.describe());

@@ -1,5 +1,5 @@
-//! Members that lie about leaders: one's words of terms, leaders, renewals, views and heirs make nobody deaf to the true one,
-//! and whoever has just come is not believed, however many they are.
+//! Members that lie about leaders: one's words of terms, leaders, renewals, views and heirs make nobody deaf to the
+//! true one, and whoever has just come is not believed, however many they are.
 
 use std::time::Duration;
 

@@ -391,8 +391,8 @@ pub enum Message {
     },
 }
 
-/// News about a lease in a database, see [`Message::LeaseUpdate`]. Kinds that a build does not know are passed on all the
-/// same.
+/// News about a lease in a database, see [`Message::LeaseUpdate`]. Kinds that a build does not know are passed on all
+/// the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseUpdate {
     /// The lease's name.
@@ -418,8 +418,8 @@ impl LeaseUpdate {
     pub const KNOWN: u8 = 3;
     /// This term has been led: told by a sponsor to a newcomer, and not passed on.
     pub const TAUGHT: u8 = 4;
-    /// The receiver, which asked the leader of this term to give the lease up, is not believed by the sender. The nonce is
-    /// that of the request. Not passed on.
+    /// The receiver, which asked the leader of this term to give the lease up, is not believed by the sender. The nonce
+    /// is that of the request. Not passed on.
     pub const DECLINED: u8 = 5;
 
     /// Returns true if it is for all members, and passed on.

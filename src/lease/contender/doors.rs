@@ -24,7 +24,8 @@ pub struct ContenderInit {
     pub leases: Vec<LeaseName>,
     /// The highest terms on the disk, also of leases that may be added later.
     pub terms: BTreeMap<LeaseName, u64>,
-    /// The highest terms that were led in another way, by voters: leases are taken in terms above them. Nobody is waited for.
+    /// The highest terms that were led in another way, by voters: leases are taken in terms above them. Nobody is
+    /// waited for.
     pub floors: BTreeMap<LeaseName, u64>,
     /// The seed of the random numbers: never the same for two lives of any node, since tokens are drawn from it.
     pub seed: [u8; 32],

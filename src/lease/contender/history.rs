@@ -131,8 +131,8 @@ impl LeaseHistory {
         self.last_seen.as_ref().is_some_and(|last_seen| last_seen.term == term && last_seen.node != *leader)
     }
 
-    /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it. Returns
-    /// true if it is news.
+    /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it.
+    /// Returns true if it is news.
     pub(super) fn heard(&mut self, now: Time, by: Option<&NodeId>, term: u64, is_given_up: bool) -> bool {
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {

@@ -79,24 +79,26 @@
 //! stops at once. Leases must be of one length on all agents: a contender that only heard of a term, or finds a row
 //! missing that it never saw, waits for a lease of its own length.
 //!
-//! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears of
-//! another one in its own term tells it so and steps down, and so does that one; both rows are left to run out, neither is released. A
-//! lease later one of the two, or anybody else, leads again, in a term above: all have heard of the one before. Who asks
-//! the other database hears that leader again and again, finds that its own store does not know the term, and waits.
-//! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
+//! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears
+//! of another one in its own term tells it so and steps down, and so does that one; both rows are left to run out,
+//! neither is released. A lease later one of the two, or anybody else, leads again, in a term above: all have heard of
+//! the one before. Who asks the other database hears that leader again and again, finds that its own store does not
+//! know the term, and waits. (A leader by more leases than are told of at one time is heard less often: then the
+//! databases may take turns.)
 //!
 //! **Words that do not count.** A node that was restarted on another database may lead there, in a higher term, within
-//! moments. Members believe it if its word counted before and it is back at its address (see `core::dissemination`); then
-//! the leader below stops. If it came to another address, or is new, its word is handed to
-//! [`doubted`](Contender::doubted), and deposes nobody: whoever merely reaches a port must not end a leader's term, and a
-//! third member could not confirm the word either, since it asks the leader's database. So the leader proves its claim
-//! there and raises the alarm, and two lead until the newcomer has settled, a minute later. Nor does the newcomer yield to
-//! the lower term: it holds the higher one, by which systems that were given it refuse the other leader.
+//! moments. Members believe it if its word counted before and it is back at its address (see `core::dissemination`);
+//! then the leader below stops. If it came to another address, or is new, its word is handed to
+//! [`doubted`](Contender::doubted), and deposes nobody: whoever merely reaches a port must not end a leader's term, and
+//! a third member could not confirm the word either, since it asks the leader's database. So the leader proves its
+//! claim there and raises the alarm, and two lead until the newcomer has settled, a minute later. Nor does the newcomer
+//! yield to the lower term: it holds the higher one, by which systems that were given it refuse the other leader.
 //!
-//! **Newcomers** know nothing, and a database that was emptied does not either. Whoever brings a node in tells it the terms
-//! that it knows, before the node is a member. Words may be lost, so a newcomer of which nobody told anything listens for a
-//! renewal interval more, if it did not begin alone; by then a leader that lives has said so. After that it begins at the
-//! first term, as on any new database. Where all words to it are lost and nobody leads, the term is given again.
+//! **Newcomers** know nothing, and a database that was emptied does not either. Whoever brings a node in tells it the
+//! terms that it knows, before the node is a member. Words may be lost, so a newcomer of which nobody told anything
+//! listens for a renewal interval more, if it did not begin alone; by then a leader that lives has said so. After that
+//! it begins at the first term, as on any new database. Where all words to it are lost and nobody leads, the term is
+//! given again.
 //!
 //! The price is that of every word that is believed: a member that lies can depose a leader, in its own term now as it
 //! could in a higher one before; it can never make a second one. Agents that do not gossip with each other notice
@@ -277,8 +279,8 @@ impl Contender {
         let is_other = !is_released && leader.is_some_and(|leader| contest.history.is_given_to_another(term, leader));
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
         if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
-            // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to run
-            // out: a release of it would look like the other's.
+            // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to
+            // run out: a release of it would look like the other's.
             contest.lose(LossReason::Superseded);
             contest.drawn.clear();
             let (lease, other) = (lease.clone(), by.clone());
@@ -314,8 +316,8 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Takes the report that somebody leads in another way than by this lease: until then this node does not begin to lead.
-    /// A lease that it leads already stays its own.
+    /// Takes the report that somebody leads in another way than by this lease: until then this node does not begin to
+    /// lead. A lease that it leads already stays its own.
     pub fn led_elsewhere(&mut self, now: Time, lease: &LeaseName, until: Time) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {

@@ -19,14 +19,14 @@ pub(super) const NOTICE_JITTER: Duration = Duration::from_millis(20);
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// The divisor of the time that a claim has left: after a failure, a held lease is tried for again within that part.
 pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
-/// The divisor of the lease: a leader tells all others again with the first renewal after that part of it, so that a node
-/// that came later, or that asks another database, hears of it more than once while it waits for a lease.
+/// The divisor of the lease: a leader tells all others again with the first renewal after that part of it, so that a
+/// node that came later, or that asks another database, hears of it more than once while it waits for a lease.
 pub(super) const TOLD_AGAIN: u32 = 4;
-/// The largest number of leases that others are told of again at one time; the rest follows with later renewals. Members
-/// take only so many words in a second, and successions are worth more.
+/// The largest number of leases that others are told of again at one time; the rest follows with later renewals.
+/// Members take only so many words in a second, and successions are worth more.
 pub(super) const MAX_TOLD_AGAIN: usize = 16;
-/// The number of times in a renewal interval that a leader proves its claim since a member contradicts it whose word does
-/// not count.
+/// The number of times in a renewal interval that a leader proves its claim since a member contradicts it whose word
+/// does not count.
 pub(super) const DOUBTS_IN_RENEWAL: u32 = 4;
 /// The difference between a store's clock and this node's above which it is called stepped, beside the difference that
 /// bad clocks make.

@@ -99,8 +99,8 @@ pub enum StoreError {
         /// The database's answer.
         reason: String,
     },
-    /// The file, or one of its log, was deleted, moved away or replaced while it was open. The next request opens the file
-    /// that is at its path by then.
+    /// The file, or one of its log, was deleted, moved away or replaced while it was open. The next request opens the
+    /// file that is at its path by then.
     #[error(
         "{} was {change} while it was open: what it held is gone for this cluster; the next round opens the path anew; \
          let no tool touch the file while agents run", .file.display()

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants, beside those of a [round](super::Round):
-//! - One request at a time, each within the statement timeout (and the connect timeout for each host, where there was no
-//!   connection): a database that hangs does not hang its caller.
+//! - One request at a time, each within the statement timeout (and the connect timeout for each host, where there was
+//!   no connection): a database that hangs does not hang its caller.
 //! - Errors tell a request that was not carried out from one that may have been. After either, the next request
 //!   connects again by itself; the caller decides when to ask.
 //! - Missing tables are made, at first use and when they have gone (a fail-over to an empty database), even by ten

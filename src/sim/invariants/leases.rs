@@ -1,8 +1,8 @@
 //! The promises of contenders for leases: seen by true time, across nodes, runs and restarts.
 //!
-//! A claim counts for as long as the clock of the process that holds it says, whether or not that process runs. Two at one
-//! time are a violation, but for what the rules do not reach after lost commits: a second one whose node saw nothing of the
-//! grant that was lost, and had not heard of the term that it began, as the highest one.
+//! A claim counts for as long as the clock of the process that holds it says, whether or not that process runs. Two at
+//! one time are a violation, but for what the rules do not reach after lost commits: a second one whose node saw
+//! nothing of the grant that was lost, and had not heard of the term that it began, as the highest one.
 //!
 //! Must not know: how a contender decides. It looks at what contenders tell, and at what the database grants and loses.
 

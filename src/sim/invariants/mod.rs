@@ -1,7 +1,8 @@
 //! The promises of the protocol as checks, made after every simulated step.
 //!
 //! [`Invariant`] names each promise; `run_checker` checks one run of one node by itself, `leaders` checks elections,
-//! `leases` checks leases in a database, [`Checker`] checks across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
+//! `leases` checks leases in a database, [`Checker`] checks across runs and nodes. A broken promise is a value, a
+//! [`Violation`], never a panic.
 //!
 //! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace
 //! as one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
@@ -119,8 +120,8 @@ pub enum Invariant {
     LeaderEventsFold,
     /// A while after everything was healed, a leader leads and all members name it, if enough voters run.
     LeaderIsElected,
-    /// At every instant of true time at most one process holds a claim to a lease in a database by its own clock, as far as
-    /// the rules reach after lost commits.
+    /// At every instant of true time at most one process holds a claim to a lease in a database by its own clock, as
+    /// far as the rules reach after lost commits.
     OneLeaseClaimAtATime,
     /// No term of a lease is led by two processes, or twice by one, or by one that knew of it or of a higher one.
     OneLeaderPerLeaseTerm,
@@ -132,12 +133,13 @@ pub enum Invariant {
     DeposedLeadersStop,
     /// A lease is released, or led in a new term, only when all that was led by it has ended.
     LedWorkEndsFirst,
-    /// Once the database answers, a lease is led within its duration and a renewal interval, if somebody contends for it.
+    /// Once the database answers, a lease is led within its duration and a renewal interval, if somebody contends for
+    /// it.
     LeaseIsLed,
     /// A lease goes on being led in its term as long as nothing is wrong.
     LeaseLeaderStays,
-    /// A while after everything was healed, all contenders show the leader and the term that the database holds, and no word
-    /// of a higher one goes about.
+    /// A while after everything was healed, all contenders show the leader and the term that the database holds, and no
+    /// word of a higher one goes about.
     LeaseWordsAgree,
 }
 

@@ -1,6 +1,6 @@
-//! Nodes lead by a lease in a database, and what they lead by is lost, again and again: the leader dies, stands still, does
-//! not reach the database, or the database fails over to a replica that lacks the last commits. How long until somebody
-//! leads again, and until everybody knows.
+//! Nodes lead by a lease in a database, and what they lead by is lost, again and again: the leader dies, stands still,
+//! does not reach the database, or the database fails over to a replica that lacks the last commits. How long until
+//! somebody leads again, and until everybody knows.
 //!
 //! Must not know: how a lease is taken.
 

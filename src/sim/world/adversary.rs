@@ -45,8 +45,8 @@ pub(super) struct AdversaryState {
 }
 
 impl World {
-    /// Lets an adversary in, with this attack; `crowd` is the number of members that it invents at one time, if it invents
-    /// any.
+    /// Lets an adversary in, with this attack; `crowd` is the number of members that it invents at one time, if it
+    /// invents any.
     pub fn start_adversary(&mut self, attack: Attack, crowd: usize) {
         let adversary = Adversary::new(self.options.seed, attack, crowd, self.options.ipv6);
         self.stop_adversary();

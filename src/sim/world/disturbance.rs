@@ -1,7 +1,7 @@
 //! Disturbances: cuts, loss, delay and their ends, and for how long a node and its network have been well.
 //!
-//! Owns the record of troubles: a node that a disturbance is blamed on is troubled until it ends, and the network is calm
-//! while nothing is wrong with it.
+//! Owns the record of troubles: a node that a disturbance is blamed on is troubled until it ends, and the network is
+//! calm while nothing is wrong with it.
 //!
 //! Must not know: what nodes say.
 

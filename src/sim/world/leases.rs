@@ -1,10 +1,11 @@
-//! Leases in the world: the contenders of its first nodes, each driven as an agent drives one, and the database they share.
+//! Leases in the world: the contenders of its first nodes, each driven as an agent drives one, and the database they
+//! share.
 //!
-//! A contender lives and dies with its node's process, on the same clock: a pause holds up both, words to others go through
-//! the core, and it leads nothing before the core is Up. Who is told to leave gives its leases up first.
+//! A contender lives and dies with its node's process, on the same clock: a pause holds up both, words to others go
+//! through the core, and it leads nothing before the core is Up. Who is told to leave gives its leases up first.
 //!
-//! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a contender
-//! is under way at a time. Must not know: what a contender decides, and why.
+//! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a
+//! contender is under way at a time. Must not know: what a contender decides, and why.
 
 #[cfg(test)]
 mod apart;

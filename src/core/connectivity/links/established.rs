@@ -125,8 +125,8 @@ impl Core {
         self.dismiss_guests();
     }
 
-    /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears by it
-    /// that this node knows, and ends it itself: perhaps no datagram would tell them.
+    /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears
+    /// by it that this node knows, and ends it itself: perhaps no datagram would tell them.
     pub(in crate::core) fn dismiss_gone(&mut self, slot: Slot, run: Run) {
         let record = self.view.record(slot);
         match record.status {

@@ -127,7 +127,8 @@ impl Core {
         self.attempt_failed(run);
     }
 
-    /// Returns true if a frame of this run is taken from the link to `known`; the first one opens a link that was greeted.
+    /// Returns true if a frame of this run is taken from the link to `known`; the first one opens a link that was
+    /// greeted.
     fn may_speak(&mut self, link: LinkId, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         // A member that is leaving hears by its links that others know.

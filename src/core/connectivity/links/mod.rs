@@ -1,8 +1,8 @@
 //! Links: one TCP connection between each two nodes that observe each other.
 //!
 //! A link carries the same packets as the socket, as frames, and above all it makes a crash visible at once: the kernel
-//! of a dead process closes it (what follows is in `crash`). It is silent while nothing happens, and optional: where TCP
-//! is blocked, everything but that signal still works.
+//! of a dead process closes it (what follows is in `crash`). It is silent while nothing happens, and optional: where
+//! TCP is blocked, everything but that signal still works.
 //!
 //! ```text
 //!             settle                    connected           greeted
@@ -12,14 +12,15 @@
 //! ```
 //!
 //! Invariants:
-//! - At most one link per member is in use. Of two that cross, the one opened by the smaller address stays; of two opened
-//!   by the other end, the newer.
+//! - At most one link per member is in use. Of two that cross, the one opened by the smaller address stays; of two
+//!   opened by the other end, the newer.
 //! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
-//! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours all
-//!   is done at once, so that a crash right after joining breaks or refuses a link.
+//! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours
+//!   all is done at once, so that a crash right after joining breaks or refuses a link.
 //! - Every state but Open and an idle one without a plan has a timer.
-//! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or if
-//!   the member opened it and proved that it is there (see `guests`); and only as long as the record says that address.
+//! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
+//!   if the member opened it and proved that it is there (see `guests`); and only as long as the record says that
+//!   address.
 //!
 //! | idea | file |
 //! |---|---|

@@ -1,10 +1,12 @@
-//! Cases of members whose processes seem to be gone, as a machine: input are outcomes of links, the words of other observers
-//! and signs of life; output are steps, which whoever drives it carries out in order.
+//! Cases of members whose processes seem to be gone, as a machine: input are outcomes of links, the words of other
+//! observers and signs of life; output are steps, which whoever drives it carries out in order.
 //!
 //! Invariants:
 //! - A case convicts only after the port refused and this observer's own probes stayed unanswered since.
-//! - It convicts only if another observer is sure, too, and said so lately, or if no other could have heard the subject.
-//! - Each sign of life that is news takes it back to the beginning, [`CRASH_REVIEWS`](crate::core::limits::CRASH_REVIEWS) times; then it is closed.
+//! - It convicts only if another observer is sure, too, and said so lately, or if no other could have heard the
+//!   subject.
+//! - Each sign of life that is news takes it back to the beginning,
+//!   [`CRASH_REVIEWS`](crate::core::limits::CRASH_REVIEWS) times; then it is closed.
 //! - Nobody's word counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
 //!
 //! Must not know: views, links, packets, timers of the core. It knows members by their runs.
@@ -145,8 +147,8 @@ impl Crashes {
         self.cases.len()
     }
 
-    /// Opens a case at the beginning: a link to the subject is being opened. `sequence`: the highest number of its packets
-    /// that this node received.
+    /// Opens a case at the beginning: a link to the subject is being opened. `sequence`: the highest number of its
+    /// packets that this node received.
     pub(super) fn open(&mut self, run: Run, sequence: u64, reviews: u8) {
         self.cases.insert(run, Case::new(sequence, reviews));
     }
@@ -276,8 +278,8 @@ impl Crashes {
         }
     }
 
-    /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure, which is
-    /// what they are told; `None` if there is nothing to ask.
+    /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure,
+    /// which is what they are told; `None` if there is nothing to ask.
     pub(super) fn ask(
         &mut self,
         now: Time,
@@ -342,8 +344,8 @@ impl Crashes {
         Some((self.was_alive(run, sequence), audience))
     }
 
-    /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or did so
-    /// when that packet left.
+    /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or
+    /// did so when that packet left.
     fn was_alive(&mut self, run: Run, sequence: u64) -> Vec<Step> {
         let Some(case) = self.cases.get_mut(&run).filter(|case| sequence > case.sequence) else { return Vec::new() };
         case.sequence = sequence;

@@ -272,8 +272,8 @@ impl Core {
         }
     }
 
-    /// Takes a member's report that it received this packet of the subject after a refusal. Those that were asked and are
-    /// no elders (see `removal`) may have been invented to hide a crash.
+    /// Takes a member's report that it received this packet of the subject after a refusal. Those that were asked and
+    /// are no elders (see `removal`) may have been invented to hide a crash.
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         if !self.crashes.is_asked(run, by) {

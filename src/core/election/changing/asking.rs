@@ -43,8 +43,8 @@ impl Election {
         self.begin_change(context, PendingChange::new(ticket, stage));
     }
 
-    /// Puts a voter in the place of another, as an operator wants. Whatever half of it is done already is not done again, so that the
-    /// command may be given again to the next leader.
+    /// Puts a voter in the place of another, as an operator wants. Whatever half of it is done already is not done
+    /// again, so that the command may be given again to the next leader.
     pub fn replace_voter(&mut self, context: &Context<'_>, ticket: u64, old: &NodeId, new: &NodeId) {
         self.expire(context);
         let Some(electorate) = self.electorate().filter(|_| self.has_claim()) else {
@@ -96,8 +96,9 @@ impl Election {
         }
     }
 
-    /// Refuses if the voters that would be left without this one are not able to elect somebody. Those that acknowledged within a lease
-    /// may have died since, and are asked again before it is put to them; who did not is not there.
+    /// Refuses if the voters that would be left without this one are not able to elect somebody. Those that
+    /// acknowledged within a lease may have died since, and are asked again before it is put to them; who did not is
+    /// not there.
     pub(super) fn can_do_without(&self, context: &Context<'_>, gone: &Voter) -> Result<(), ChangeError> {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return Ok(()) };
         let (lease, me) = (self.timing.lease_duration, self.ballot.identity);
@@ -132,9 +133,9 @@ impl Election {
         self.who_does_not_store(context).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
     }
 
-    /// Returns the node whose disk keeps the view in flight from being agreed: this one, if its own write is pending, or else a voter
-    /// that acknowledges renewals and does not have the view. A silent voter is never named, since nothing is known of its
-    /// disk.
+    /// Returns the node whose disk keeps the view in flight from being agreed: this one, if its own write is pending,
+    /// or else a voter that acknowledges renewals and does not have the view. A silent voter is never named, since
+    /// nothing is known of its disk.
     pub(super) fn who_does_not_store(&self, context: &Context<'_>) -> Option<NodeId> {
         let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return None };
         if self.stored.accepted.as_ref().map(NumberedView::reference) != newest {

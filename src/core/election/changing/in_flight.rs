@@ -26,7 +26,8 @@ impl Election {
                 self.drop_wish(error);
             }
             ChangeStage::InFlight { .. } if self.awaits_own_disk() => {
-                // It may hang for good. Only another term may use this number once more: the change can be on the disk yet.
+                // It may hang for good. Only another term may use this number once more: the change can be on the disk
+                // yet.
                 self.store_failed(context);
             }
             ChangeStage::InFlight { sequence, latest, .. }
@@ -60,7 +61,8 @@ impl Election {
     /// Begins the voters' time: the leader's own disk has the change, and they are told now.
     pub(in crate::core::election) fn begin_voters_time(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
-        // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must be left.
+        // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must
+        // be left.
         let slow = SLOW_DISK_TIMEOUT.min(self.timing.lease_duration * 3 / 4).max(CHANGE_TIMEOUT);
         let slow = if self.is_voter() { SLOW_DISK_TIMEOUT } else { slow };
         let Role::Leading(leading) = &mut self.role else { return };
@@ -74,8 +76,8 @@ impl Election {
         self.renew(context);
     }
 
-    /// Returns true if enough voters for the change in flight have it, or have acknowledged this renewal or a later one: then nothing
-    /// but their disks is late.
+    /// Returns true if enough voters for the change in flight have it, or have acknowledged this renewal or a later
+    /// one: then nothing but their disks is late.
     fn waits_for_disks_alone(&self, sequence: u64) -> bool {
         let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return false };
         let newest = Some(view.reference());
@@ -84,8 +86,8 @@ impl Election {
         view.is_carried_by(true, is_there)
     }
 
-    /// Gives slow disks more time, and asks the voters whether they are still there, unless they could not answer a leader
-    /// that is to go.
+    /// Gives slow disks more time, and asks the voters whether they are still there, unless they could not answer a
+    /// leader that is to go.
     fn wait_for_disks(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let may_ask = self.is_voter();
@@ -103,8 +105,8 @@ impl Election {
         }
     }
 
-    /// Puts the electorate in force to the voters once more, in place of the change that is in flight; this is answered when
-    /// that is agreed.
+    /// Puts the electorate in force to the voters once more, in place of the change that is in flight; this is answered
+    /// when that is agreed.
     fn take_back(&mut self, context: &Context<'_>, error: ChangeError) {
         let is_proposing = self.is_proposing();
         let (Some(agreed), Some(accepted)) = (self.agreed.clone(), self.ballot.accepted.as_ref()) else { return };
@@ -127,7 +129,8 @@ impl Election {
         self.put_to_voters(context, agreed, number, (context.members)().into(), (electorate, None));
     }
 
-    /// Returns true if a majority of those that voted before the change in flight has acknowledged this renewal, or a later one.
+    /// Returns true if a majority of those that voted before the change in flight has acknowledged this renewal, or a
+    /// later one.
     fn is_electorate_in_force_there(&self, sequence: u64) -> bool {
         let (Role::Leading(leading), Some(agreed)) = (&self.role, &self.agreed) else { return false };
         agreed.electorate.has_majority(|voter| leading.has_acknowledged(voter, sequence))

@@ -30,7 +30,8 @@ impl Election {
         }
     }
 
-    /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those that vote now.
+    /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those
+    /// that vote now.
     pub(in crate::core::election) fn is_change_backed(&self) -> bool {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
         let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) =

@@ -13,8 +13,8 @@ use crate::core::election::{Action, Context, Election, LossReason, Role};
 use crate::core::time::Time;
 
 impl Election {
-    /// Returns the voters by whose majority this leader's claim is counted: those of the newest view, but for a change of its own that
-    /// is not agreed yet.
+    /// Returns the voters by whose majority this leader's claim is counted: those of the newest view, but for a change
+    /// of its own that is not agreed yet.
     pub(super) fn electorate_in_force(&self) -> Option<Electorate> {
         let view = self.ballot.accepted.as_ref()?;
         let former = view.former_electorate().filter(|_| self.is_proposing());
@@ -131,8 +131,8 @@ impl Election {
         self.follow(context);
     }
 
-    /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. Those whom it gave
-    /// leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
+    /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began.
+    /// Those whom it gave leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
     pub(super) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
             self.promised_until = self.promised_until.min(context.now);

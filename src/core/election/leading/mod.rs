@@ -4,11 +4,12 @@
 //! and lasts from when that renewal was *sent*, less a margin for clocks that run at different rates. A renewal that a
 //! majority has not acknowledged is followed by another one soon: a lost packet costs no lease.
 //!
-//! A leader gives leadership up when it leaves, is told to, is voted out, or finds a voter of a higher priority that has kept
-//! up with it for some leases ([`LeaderPolicy`](super::LeaderPolicy)). The voter that is to stand first is named to all.
+//! A leader gives leadership up when it leaves, is told to, is voted out, or finds a voter of a higher priority that
+//! has kept up with it for some leases ([`LeaderPolicy`](super::LeaderPolicy)). The voter that is to stand first is
+//! named to all.
 //!
-//! Invariants: a claim only ever grows by an acknowledgement; one that was given up or ran out is never taken up again in
-//! its term; voters are released only after all led work has ended.
+//! Invariants: a claim only ever grows by an acknowledgement; one that was given up or ran out is never taken up again
+//! in its term; voters are released only after all led work has ended.
 //!
 //! | idea | file |
 //! |---|---|

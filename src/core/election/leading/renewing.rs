@@ -122,8 +122,8 @@ impl Election {
         Some(leading.sequence)
     }
 
-    /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out, or
-    /// its being voted in came to nothing.
+    /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out,
+    /// or its being voted in came to nothing.
     pub(in crate::core::election) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
@@ -179,8 +179,8 @@ impl Election {
         self.resign_to_those_that_store(context);
     }
 
-    /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it acknowledged
-    /// counts no more.
+    /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it
+    /// acknowledged counts no more.
     pub(in crate::core::election) fn bid_farewell(
         &mut self,
         speaker: Identity,

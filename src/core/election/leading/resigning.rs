@@ -1,6 +1,7 @@
 //! Giving leadership up: on the way out, on command, or for a voter that is preferred.
 //!
-//! Invariants: voters are released only when all led work has ended; the voter that is to stand first has the newest view.
+//! Invariants: voters are released only when all led work has ended; the voter that is to stand first has the newest
+//! view.
 //!
 //! Must not know: why somebody leaves.
 
@@ -20,8 +21,8 @@ impl Election {
         self.settles_first(context) || self.resign_for(context, None)
     }
 
-    /// Acts for an operator that wants the leader of this term to give leadership up, perhaps to this voter. Answered at once: the claim is
-    /// over then, and the voters are released when all led work has ended.
+    /// Acts for an operator that wants the leader of this term to give leadership up, perhaps to this voter. Answered
+    /// at once: the claim is over then, and the voters are released when all led work has ended.
     pub fn resign_to(&mut self, context: &Context<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
         self.expire(context);
         let successor = match self.may_resign_to(context, term, to) {
@@ -34,8 +35,8 @@ impl Election {
         }
     }
 
-    /// Returns the voter that is to stand first, if that can be: it votes, was heard within half a lease, and holds the newest view, since
-    /// nobody would vote for it otherwise.
+    /// Returns the voter that is to stand first, if that can be: it votes, was heard within half a lease, and holds the
+    /// newest view, since nobody would vote for it otherwise.
     fn may_resign_to(
         &self,
         context: &Context<'_>,
@@ -89,8 +90,8 @@ impl Election {
         true
     }
 
-    /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing. That
-    /// this node has led for as long follows, so that leadership moves at most once in this time.
+    /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing.
+    /// That this node has led for as long follows, so that leadership moves at most once in this time.
     pub(super) fn prefer(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
         if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
@@ -133,8 +134,8 @@ impl Election {
         matches!(&self.role, Role::Leading(leading) if leading.is_resigning())
     }
 
-    /// Returns true if the end of its leadership is still to be waited for by who wants to leave: for a change that is in
-    /// flight, for the end of led work, and for the releases, but not for a claim that is to run out.
+    /// Returns true if the end of its leadership is still to be waited for by who wants to leave: for a change that is
+    /// in flight, for the end of led work, and for the releases, but not for a claim that is to run out.
     pub fn is_handing_over(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
         if leading.is_resigning() { !leading.may_release() } else { leading.is_leaving }
@@ -174,8 +175,8 @@ impl Election {
         self.stand_at = self.stand_at.max(context.now + self.timing.lease_duration);
     }
 
-    /// Returns the voter that is to stand first: one that has the newest view and was heard lately; of those the one of the highest priority,
-    /// then the one that was heard last.
+    /// Returns the voter that is to stand first: one that has the newest view and was heard lately; of those the one of
+    /// the highest priority, then the one that was heard last.
     fn successor(&self) -> Option<Identity> {
         let Role::Leading(leading) = &self.role else { return None };
         let electorate = self.electorate()?;

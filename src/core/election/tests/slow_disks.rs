@@ -1,5 +1,5 @@
-//! Electorates that change while disks are slow or hang: a slow disk carries the change, and a command that fails names the
-//! node whose disk it was, never one that is merely silent.
+//! Electorates that change while disks are slow or hang: a slow disk carries the change, and a command that fails names
+//! the node whose disk it was, never one that is merely silent.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Elections among voters some of whose disks are slow: a vote that is being written is waited for, so that a majority that is
-//! up and connected has a leader within two leases.
+//! Elections among voters some of whose disks are slow: a vote that is being written is waited for, so that a majority
+//! that is up and connected has a leader within two leases.
 
 use std::time::Duration;
 

@@ -233,7 +233,8 @@ fn messages_do_not_hold_up_who_is_heard() {
         net.run(ms(10));
     }
     assert!(net.nodes.iter().all(|node| node.changes.is_empty()), "nobody is suspected");
-    // One batch is so many packets to each target, and one answer to each that asks for what it lacks, however much waits.
+    // One batch is so many packets to each target, and one answer to each that asks for what it lacks, however much
+    // waits.
     net.sent = Some(Vec::new());
     net.run(ms(10));
     let mut packets = BTreeMap::new();

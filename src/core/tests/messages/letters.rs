@@ -175,7 +175,8 @@ fn letters_that_are_repeated_are_delivered_once_and_acknowledged_again() {
     for n in 0..40 {
         send(&mut net, 0, "n1", &[n]);
     }
-    // The link breaks when the first letters have arrived, and their receipts have not: they are sent again over the next.
+    // The link breaks when the first letters have arrived, and their receipts have not: they are sent again over the
+    // next.
     net.run_until(Duration::from_secs(1), "some arrive", |net| !net.nodes[1].messages.is_empty());
     assert!(net.nodes[0].replies.is_empty(), "no receipt yet");
     net.reset_links(0, 1);

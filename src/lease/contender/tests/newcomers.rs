@@ -8,8 +8,8 @@ use crate::lease::contender::{Contender, ContenderAlarm, Output};
 use crate::lease::{LeaseName, StepRequest};
 use crate::sim::lease::Database;
 
-/// Has a newcomer come to a database that was emptied, and hear of term 5 a while later; returns the terms in which it led
-/// at once, and at the end.
+/// Has a newcomer come to a database that was emptied, and hear of term 5 a while later; returns the terms in which it
+/// led at once, and at the end.
 fn arrives_at_an_empty_database(flaw: Option<Flaw>, is_among_others: bool) -> (Option<u64>, Option<u64>) {
     let mut contender = alone(usual());
     if let Some(flaw) = flaw {

@@ -162,8 +162,8 @@ fn config(parameters: &Parameters, host: &Host, password: Option<String>) -> Con
     config
 }
 
-/// Returns true if a pooler says that people have to change something. PgBouncer has one code for all that it says itself, also
-/// for a server that is away.
+/// Returns true if a pooler says that people have to change something. PgBouncer has one code for all that it says
+/// itself, also for a server that is away.
 fn is_refused_by_a_pooler(code: &str, said: &str) -> bool {
     let refusals =
         ["authentication failed", "no such database", "no such user", "login rejected", "not allowed", "unsupported"];

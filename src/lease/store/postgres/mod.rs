@@ -1,8 +1,8 @@
 //! Leases in PostgreSQL: for many machines, also through a pooler in transaction mode.
 //!
 //! Invariants:
-//! - The session carries nothing from one transaction to the next: unnamed statements, settings local to the transaction, no
-//!   advisory locks, no notifications. A pooler may give every transaction another session.
+//! - The session carries nothing from one transaction to the next: unnamed statements, settings local to the
+//!   transaction, no advisory locks, no notifications. A pooler may give every transaction another session.
 //! - A request has the connection to itself. If it is dropped or fails half-way, the connection is closed, and the
 //!   server rolls back; the next request connects again.
 //! - A request takes at most the statement timeout, and for each host the connect timeout if there was no connection.

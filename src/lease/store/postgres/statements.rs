@@ -1,7 +1,7 @@
 //! The texts of statements, with the names of their tables.
 //!
-//! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every comparison
-//! with a row is made here, with the one time of the round.
+//! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every
+//! comparison with a row is made here, with the one time of the round.
 
 use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::unchanged::MAX_UNCHANGED;

@@ -11,8 +11,8 @@ use std::fmt;
 use crate::lease::address::{KEYWORDS, Parts};
 use crate::lease::store::StoreError;
 
-/// The address of a PostgreSQL server: `postgres://[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`, with
-/// libpq's keywords.
+/// The address of a PostgreSQL server: `postgres://[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`,
+/// with libpq's keywords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl(BTreeMap<&'static str, String>);
 

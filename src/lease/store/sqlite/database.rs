@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
-//! - The file and its log (`-wal`, `-shm`) are checked before and after each transaction: a write into a deleted one did
-//!   not happen, and whoever goes on with it would not see those that opened the file since.
+//! - The file and its log (`-wal`, `-shm`) are checked before and after each transaction: a write into a deleted one
+//!   did not happen, and whoever goes on with it would not see those that opened the file since.
 //! - After an error that says nothing about the next attempt the file is opened anew.
 //!
 //! Must not know: what a transaction does.

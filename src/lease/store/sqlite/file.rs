@@ -5,7 +5,8 @@
 //!   locks that a process has on a file as soon as the process closes any handle to it, and SQLite's rest on those.
 //! - A file that is reached by several paths is refused: SQLite keeps its log beside the path, so that two agents with
 //!   two paths would have two logs, and two nodes would lead. A symbolic link is followed, and does no harm.
-//! - A file on a file system that machines share is refused: its locks do not hold between them, and two nodes would lead.
+//! - A file on a file system that machines share is refused: its locks do not hold between them, and two nodes would
+//!   lead.
 
 use std::fs;
 use std::io;

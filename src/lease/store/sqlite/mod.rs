@@ -2,12 +2,12 @@
 //!
 //! The clock is the machine's wall clock, read inside the transaction: the machine that has the file is the server.
 //!
-//! Invariants: SQLite is called on a thread of its own only. A request waits for others' locks up to the statement timeout,
-//! and its caller a little longer: a disk that hangs does not hang the caller.
+//! Invariants: SQLite is called on a thread of its own only. A request waits for others' locks up to the statement
+//! timeout, and its caller a little longer: a disk that hangs does not hang the caller.
 //!
 //! A file that is replaced under running agents while its `-wal` file stays is damaged: SQLite applies that log to
-//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file. A log that is
-//! removed or replaced alone is noticed as the file is: what it held is gone.
+//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file. A log that
+//! is removed or replaced alone is noticed as the file is: what it held is gone.
 //!
 //! | idea | file |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Whole nodes whose databases know less than they, or are two: a newcomer at a database that was emptied, a node that is
-//! restarted on another database, and two databases from the beginning. The network is well.
+//! Whole nodes whose databases know less than they, or are two: a newcomer at a database that was emptied, a node that
+//! is restarted on another database, and two databases from the beginning. The network is well.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The way to the database, and what goes wrong on it and in it: requests and answers that are lost, late, or broken off in
-//! the middle of a commit; a database that is down, read-only, empty, behind, or of another time.
+//! The way to the database, and what goes wrong on it and in it: requests and answers that are lost, late, or broken
+//! off in the middle of a commit; a database that is down, read-only, empty, behind, or of another time.
 //!
 //! Must not know: what is asked, and what an answer is worth.
 

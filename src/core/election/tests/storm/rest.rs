@@ -18,7 +18,8 @@ impl Run {
         }
     }
 
-    /// Returns true if by each electorate that may count enough of its voters are there: with their disks, and knowing of it.
+    /// Returns true if by each electorate that may count enough of its voters are there: with their disks, and knowing
+    /// of it.
     pub(super) fn is_electable(&self) -> bool {
         let elections = || self.cluster.nodes.iter().filter_map(|node| node.election.as_ref());
         let newest = elections().filter_map(|election| election.electorate().map(|electorate| electorate.began)).max();
@@ -106,7 +107,8 @@ impl Run {
         }
     }
 
-    /// Checks that a follower that crashes and is not needed for the majority deposes nobody, neither then nor when it comes back.
+    /// Checks that a follower that crashes and is not needed for the majority deposes nobody, neither then nor when it
+    /// comes back.
     fn no_follower_is_needed(&mut self, lease: Duration) -> Result<(), String> {
         let Some((leader, _)) = self.sole_claim() else { return Err("nobody leads".to_owned()) };
         let Some(electorate) = self.cluster.election(leader).electorate().cloned() else { return Ok(()) };
