@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench lease` prints everything; `-- renewal`, `-- load` and `-- succession` one of the tables;
 //! `--quick` is a smoke test. Statements and bytes are counted on the wire and are the same on every machine, times are
-//! not. What needs PostgreSQL is skipped, with the reason, where its programs are missing.
+//! not. Measurements that need PostgreSQL are skipped, with the reason, where its programs are missing.
 #![allow(unreachable_pub, dead_code, reason = "modules that are shared with tests, of which each uses its own part")]
 
 #[path = "../../tests/lease_agents/cluster.rs"]

@@ -2,7 +2,7 @@
 //! of 128 nodes are disturbed, and how many of the healthy ones are declared Down for that?
 //!
 //! The paper blocks all messages of a process for `D`, lets them go for an interval, and repeats that for two minutes.
-//! The same is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved
+//! This benchmark does so, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved
 //! throughout, with delays of up to `D`. See [`Disturbance`]. Counted are false positives: reports at any node that a
 //! node is Down which was never disturbed. The observer is a healthy node or a disturbed one, which may be excused for
 //! thinking that all others are gone while it is cut off. In the middle of it a healthy node dies, and the other

@@ -154,8 +154,8 @@ fn shown(parts: &Parts<'_>) -> String {
         None => text.push('@'),
     }
     for (place, one) in parts.hosts.split(',').enumerate() {
-        // An address in brackets has colons of its own. What stands for a port and is none may be a password whose
-        // host was forgotten.
+        // An address in brackets has colons of its own. A text in the place of a port that is none may be a password
+        // whose host was forgotten.
         let port = one.rfind(':').filter(|colon| !one[*colon..].contains(']'));
         let (host, port) = one.split_at(port.unwrap_or(one.len()));
         let is_plain = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));

@@ -1,14 +1,14 @@
 //! README.md keeps its word: its commands run as they stand, and print what it says.
 //!
 //! README is read like this:
-//! - `sh`: commands, one a line. Those that go on for ever get a terminal of their own and stay. What they print is the
-//!   `text` block right below, or the beginning of that for those that stay.
+//! - `sh`: commands, one a line. Commands that go on for ever get a terminal of their own and stay. Their output is the
+//!   `text` block right below, or begins with it if they stay.
 //! - `console`: a session, `$ ` before each command and what it prints below.
 //! - `toml`: a configuration, or what goes into a Cargo.toml. `rust`: compiled by the tests of the documentation.
 //! - any other `text`: a picture.
 //!
 //! Each section under a heading is one story, in a little network of its own: ports that README names are free there.
-//! What differs from run to run is made equal on both sides, see [`common`]; everything else has to be the same.
+//! Words that differ from run to run are made equal on both sides, see [`common`]; everything else has to be the same.
 #![cfg(all(feature = "agent", unix))]
 
 mod page;

@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Pulls the view of a sponsor; from one that is heard from another address than it advertises only once it
-    /// answered there. Whether members of another family reach this node is asked when they are known.
+    /// answered there. Members of another family are asked to reach this node once they are known.
     pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
         let is_elsewhere = advertised != sender.from && sender.way == Way::Datagrams;
         if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {

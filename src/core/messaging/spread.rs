@@ -20,7 +20,7 @@ use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, Span};
 
-/// The broadcasts still to be sent on; at most [`MAX_UNSPREAD`] of each size. Those beyond are left to repair.
+/// The broadcasts still to be sent on; at most [`MAX_UNSPREAD`] of each size. More than that are left to repair.
 #[derive(Debug, Default)]
 pub(super) struct Spreading {
     small: VecDeque<MessageId>,

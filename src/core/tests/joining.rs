@@ -298,7 +298,7 @@ fn a_busy_sponsor_refers_to_members_that_are_up_with_fewer_bytes_than_it_was_ask
     assert!(matches!(ask(&mut net, 200, None), Message::Challenge { .. }));
 }
 
-/// Tells a joiner, in the name of its seed at host 0, to go elsewhere; gives back whom it asked then.
+/// Tells a joiner, in the name of its seed at host 0, to go elsewhere; returns the hosts that it asked then.
 fn misled(
     net: &mut Net,
     joiner: usize,

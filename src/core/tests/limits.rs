@@ -57,7 +57,7 @@ impl Alone {
         alone
     }
 
-    /// Hands in a packet; gives back what was sent.
+    /// Hands in a packet; returns what was sent.
     pub(super) fn hand_in(
         &mut self,
         from: SocketAddr,

@@ -38,7 +38,8 @@ fn parts_of_a_view_may_come_in_any_order() {
     net.sent = Some(Vec::new());
     let late = net.add("late", NODES, &[5]);
     net.run_until(SECOND * 5, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
-    // Members that have not heard of it yet answer nothing. Who does answer sends all parts, and no rest is asked for.
+    // Members that have not heard of it yet answer nothing. A member that answers sends all parts, and no rest is asked
+    // for.
     let asked = questions(&net, late);
     assert!(!asked.is_empty());
     assert!(asked.iter().all(|want| want.after.is_none()), "all parts of one answer count, whatever overtook them");

@@ -69,8 +69,8 @@ impl Contender {
         }
     }
 
-    /// Takes the answer that a lease's rows cannot be read. What is known of it stays; whoever led by it leads no more,
-    /// since its row shows no token of its own.
+    /// Takes the answer that a lease's rows cannot be read. Everything known of the lease stays; a node that led by it
+    /// leads no more, since its row shows no token of its own.
     fn leave_unread(&mut self, lease: &LeaseName, asked: RequestKind) {
         let Some(contest) = self.contests.get_mut(lease) else { return };
         match asked {

@@ -82,8 +82,8 @@
 //! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears
 //! of another one in its own term tells it so and steps down, and so does that one; both rows are left to run out,
 //! neither is released. A lease later one of the two, or anybody else, leads again, in a term above: all have heard of
-//! the one before. Who asks the other database hears that leader again and again, finds that its own store does not
-//! know the term, and waits. (A leader by more leases than are told of at one time is heard less often: then the
+//! the one before. A node that asks the other database hears that leader again and again, finds that its own store does
+//! not know the term, and waits. (A leader by more leases than are told of at one time is heard less often: then the
 //! databases may take turns.)
 //!
 //! **Words that do not count.** A node that was restarted on another database may lead there, in a higher term, within

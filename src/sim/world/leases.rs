@@ -2,7 +2,8 @@
 //! share.
 //!
 //! A contender lives and dies with its node's process, on the same clock: a pause holds up both, words to others go
-//! through the core, and it leads nothing before the core is Up. Who is told to leave gives its leases up first.
+//! through the core, and it leads nothing before the core is Up. A node that is told to leave gives its leases up
+//! first.
 //!
 //! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a
 //! contender is under way at a time. Must not know: what a contender decides, and why.

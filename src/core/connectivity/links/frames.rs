@@ -1,4 +1,4 @@
-//! Frames in: each event of a link goes to whom it concerns, and each frame is judged before it is taken in.
+//! Frames in: each event of a link goes to the part that it concerns, and each frame is judged before it is taken in.
 //!
 //! Invariant: a frame is only taken in from the run that the link is to, or from a guest (see `guests`).
 //!
@@ -16,7 +16,7 @@ use crate::core::wire::{Message, read};
 use crate::core::{Core, Phase};
 
 impl Core {
-    /// Hands an event of a link to whom it concerns.
+    /// Hands an event of a link to the part that it concerns.
     pub(in crate::core) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
         if let Some(visited) = self.links.visits.get(&link).copied() {
             return self.visited(visited, event);

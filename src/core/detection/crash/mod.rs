@@ -272,7 +272,7 @@ impl Core {
         }
     }
 
-    /// Takes a member's report that it received this packet of the subject after a refusal. Those that were asked and
+    /// Takes a member's report that it received this packet of the subject after a refusal. Members that were asked and
     /// are no elders (see `removal`) may have been invented to hide a crash.
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;

@@ -96,9 +96,9 @@ impl Election {
         }
     }
 
-    /// Refuses if the voters that would be left without this one are not able to elect somebody. Those that
-    /// acknowledged within a lease may have died since, and are asked again before it is put to them; who did not is
-    /// not there.
+    /// Refuses if the voters that would be left without this one are not able to elect somebody. Voters that
+    /// acknowledged within a lease may have died since, and are asked again before the change is put to them; a voter
+    /// that did not is taken for gone.
     pub(super) fn can_do_without(&self, context: &Context<'_>, gone: &Voter) -> Result<(), ChangeError> {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return Ok(()) };
         let (lease, me) = (self.timing.lease_duration, self.ballot.identity);

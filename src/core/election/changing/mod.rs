@@ -8,7 +8,7 @@
 //!                                                                    refused                  taken back
 //! ```
 //!
-//! - *Learning.* Who is to be added gets the leader's view and acknowledges a renewal before it votes (Raft, section
+//! - *Learning.* The node to be added gets the leader's view and acknowledges a renewal before it votes (Raft, section
 //!   4.2.1).
 //! - *Sounding.* The majority that removes a voter need not be one of the electorate that comes after it. So before the
 //!   change is put to the voters, enough of those that would vote then must acknowledge a renewal that was *sent
@@ -25,16 +25,16 @@
 //!   there. As long as enough voters for the change acknowledge renewals, and only their disks are late, it waits for
 //!   these: for [`SLOW_DISK_TIMEOUT`] at most, and asks every [`ANSWER_TIMEOUT`] whether they are still there.
 //!
-//! Why that is safe: electorates that differ by one voter have no two majorities without a voter in common. From when a
-//! change is put to the voters until it, or what takes it back, is agreed, nothing else is numbered, and only those two
-//! electorates elect anybody. So a majority of either that has promised, voted or accepted keeps the other from
-//! deciding otherwise, and the two views are ordered like any two of one term: the one with the higher number, once it
-//! is agreed, keeps whoever holds the other from being elected. The next change is not put to the voters before the
-//! claim rests on the electorate that it changes.
+//! The reason why that is safe: electorates that differ by one voter have no two majorities without a voter in common.
+//! From when a change is put to the voters until it, or what takes it back, is agreed, nothing else is numbered, and
+//! only those two electorates elect anybody. So a majority of either that has promised, voted or accepted keeps the
+//! other from deciding otherwise, and the two views are ordered like any two of one term: the one with the higher
+//! number, once it is agreed, keeps whoever holds the other from being elected. The next change is not put to the
+//! voters before the claim rests on the electorate that it changes.
 //!
-//! What remains: a leader that *dies* while a change is in flight takes nothing back. That is for some milliseconds,
-//! or, if a voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round (where its
-//! disk is slow, for [`SLOW_DISK_TIMEOUT`]). What its successor does depends on who is left:
+//! One case remains: a leader that *dies* while a change is in flight takes nothing back. That is for some
+//! milliseconds, or, if a voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a
+//! round (where its disk is slow, for [`SLOW_DISK_TIMEOUT`]). Its successor's course depends on who is left:
 //!
 //! - Nobody who is left has the change on its disk: the electorate of before elects, and the change is gone.
 //! - Somebody has it: that one votes for nobody who has it not, and is elected by a majority of the electorate after

@@ -131,8 +131,8 @@ impl Election {
         self.follow(context);
     }
 
-    /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began.
-    /// Those whom it gave leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
+    /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. The
+    /// voters for which it gave leadership up wait for its led work, and are released by it (see [`Election::resign`]).
     pub(super) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
             self.promised_until = self.promised_until.min(context.now);

@@ -114,7 +114,7 @@ impl Statements {
         }
     }
 
-    /// Returns a lease as it stands after a step. What cannot be read in its rows is the outcome of this step.
+    /// Returns a lease as it stands after a step. If its rows cannot be read, the outcome of this step says so.
     fn seen(
         &self,
         transaction: &Transaction<'_>,

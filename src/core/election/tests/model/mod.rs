@@ -2,8 +2,7 @@
 //!
 //! Words are delivered in any order, never, or twice; writes reach the disk late, and a crash loses any last part of
 //! those that were not acknowledged; time goes on in steps of half a lease, and nobody is woken on time: a voter that
-//! is not woken is one that is paused. What is bounded: the number of steps, of crashes, of repeated words, and of
-//! time.
+//! is not woken is one that is paused. Bounds: the number of steps, of crashes, of repeated words, and of time.
 //!
 //! `world` is what is looked at, `rules` what may happen in it and what must hold.
 
