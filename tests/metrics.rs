@@ -1,5 +1,5 @@
-//! Metrics of real agents: what they say of a cluster, that Prometheus' own tools take them, and that the operations guide
-//! and the files for deployment name those that there are.
+//! Metrics of real agents: what they say of a cluster, that Prometheus' own tools take them, and that the operations
+//! guide and the files for deployment name those that there are.
 #![cfg(feature = "agent")]
 
 mod support;
@@ -99,7 +99,7 @@ fn the_files_for_deployment_name_metrics_that_there_are() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy");
     for file in ["prometheus/headcount.rules.yml", "grafana/headcount.json"] {
         let text = std::fs::read_to_string(deploy.join(file)).expect("the file");
-        // What the rules record themselves is no agent's.
+        // A name that the rules record themselves is no agent's.
         let recorded: BTreeSet<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- record: ")).collect();
         for name in named(&text).iter().filter(|name| !recorded.contains(name.as_str())) {
             let base = ["_total", "_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));

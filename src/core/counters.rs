@@ -205,8 +205,8 @@ impl Counters {
         }
     }
 
-    /// Returns the times from the last sign of life of a member to its being held as Down here, whoever found it out, for
-    /// each method.
+    /// Returns the times from the last sign of life of a member to its being held as Down here, whoever found it out,
+    /// for each method.
     pub fn detection_latency(&self) -> impl Iterator<Item = (DetectionMethod, &Histogram)> {
         Self::TIMED_METHODS.into_iter().zip(&self.detection_latency)
     }

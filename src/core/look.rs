@@ -22,8 +22,8 @@ impl Core {
         matches!(self.phase, Phase::Up)
     }
 
-    /// Returns true if this node is reached at the address that it advertises, as far as it knows: no, if a member said so and
-    /// none has shown since that it receives what this node sends.
+    /// Returns true if this node is reached at the address that it advertises, as far as it knows: no, if a member said
+    /// so and none has shown since that it receives what this node sends.
     pub fn is_reachable(&self) -> bool {
         self.unreached_at != Some(self.me().address)
     }
@@ -38,15 +38,16 @@ impl Core {
         self.view.changes()
     }
 
-    /// Returns the number of members by status, in the order of [`Status::NAMES`]; joiners held beside the view are counted as joining.
+    /// Returns the number of members by status, in the order of [`Status::NAMES`]; joiners held beside the view are
+    /// counted as joining.
     pub fn counts(&self) -> [usize; Status::NAMES.len()] {
         let mut counts = self.view.counts();
         counts[Status::Joining.index()] += self.joiners.listed();
         counts
     }
 
-    /// Returns all records of the view in the order of names, this node's included, with the method by which a Suspect or Down
-    /// one was found out.
+    /// Returns all records of the view in the order of names, this node's included, with the method by which a Suspect
+    /// or Down one was found out.
     pub fn records(&self) -> impl Iterator<Item = (&Arc<Record>, Option<DetectionMethod>)> {
         self.view.iter().map(|(_, entry)| {
             let is_shown = matches!(entry.record.status, Status::Suspect | Status::Down);
@@ -59,10 +60,10 @@ impl Core {
         self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
     }
 
-    /// Returns the time for which a member has been gone, if it is held as Down or Left: since its last sign of life if it is Down, since its
-    /// departure if it left. The age travels with the record, so whoever learns of an old death, by the transfer of the
-    /// view or by sync, learns how old it is. Whoever is polling gets the age as of the last [`Core::handle`], that is at
-    /// the time of the change that is being polled.
+    /// Returns the time for which a member has been gone, if it is held as Down or Left: since its last sign of life if
+    /// it is Down, since its departure if it left. The age travels with the record, so whoever learns of an old death,
+    /// by the transfer of the view or by sync, learns how old it is. Whoever is polling gets the age as of the last
+    /// [`Core::handle`], that is at the time of the change that is being polled.
     pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
         let entry = self.view.entry(self.view.slot_of(id.as_str())?);
         matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign))
@@ -78,8 +79,8 @@ impl Core {
         self.view.slot_of(id.as_str()).is_some_and(|slot| self.observes(slot))
     }
 
-    /// Returns the time of the last sign of life of the live member that has been silent for longest, of those that this
-    /// node observes; `None` if it observes none.
+    /// Returns the time of the last sign of life of the live member that has been silent for longest, of those that
+    /// this node observes; `None` if it observes none.
     pub fn oldest_sign(&self) -> Option<Time> {
         let live = self.neighbours().map(|slot| self.view.entry(slot)).filter(|entry| entry.status.is_live());
         live.map(|entry| entry.peer.last_sign).min()

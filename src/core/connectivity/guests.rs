@@ -7,7 +7,7 @@
 //!                                                  proven: the member's link, greeted in turn
 //! ```
 //!
-//! That question never arrives where datagrams do not pass. A guest that has proven nothing for [`GUEST_PATIENCE`] (at
+//! The probe never arrives where datagrams do not pass. A guest that has proven nothing for [`GUEST_PATIENCE`] (at
 //! once, if datagrams are known not to pass) is dialled back: this node opens a link to the address in the record, and
 //! is greeted there by the member, or by nobody. A probe over the guest is acknowledged over that link, and the guest's
 //! own proof comes the same way; of the two links one stays (see `links`).

@@ -146,8 +146,8 @@ impl Core {
         self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
     }
 
-    /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own name. Its
-    /// word counts as far as it can be refuted at once, like what it says of this run.
+    /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own
+    /// name. Its word counts as far as it can be refuted at once, like what it says of this run.
     fn is_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
         let subject = self.subject(news);
         let is_rival = subject.id == self.me().id && subject.run != self.run;

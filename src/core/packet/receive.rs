@@ -6,12 +6,12 @@
 //! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
 //!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
 //!   messages are looked at.
-//! - One packet is answered by at most one packet to its sender; of several steps of a handshake in one packet the first
-//!   counts. Answers carry the reply flag and are never answered with updates.
+//! - One packet is answered by at most one packet to its sender; of several steps of a handshake in one packet the
+//!   first counts. Answers carry the reply flag and are never answered with updates.
 //! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
 //!
-//! Owns: the order in which one packet is judged, read and acted on. `dispatch` hands its messages to the rooms, `answer` gathers
-//! and sends what goes back.
+//! Owns: the order in which one packet is judged, read and acted on. `dispatch` hands its messages to the rooms,
+//! `answer` gathers and sends what goes back.
 //!
 //! Must not know: what a message means.
 
@@ -136,8 +136,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Returns true if somebody who is not in the view, or not known to be here, is in the middle of joining through this node, or
-    /// lets it join: what it says is wanted whole.
+    /// Returns true if somebody who is not in the view, or not known to be here, is in the middle of joining through
+    /// this node, or lets it join: what it says is wanted whole.
     fn is_awaited(&self, sender: &Sender) -> bool {
         self.is_pulling_from(*sender) || self.joiners.is_here(sender.run, sender.from)
     }

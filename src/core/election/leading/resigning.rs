@@ -90,8 +90,8 @@ impl Election {
         true
     }
 
-    /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing.
-    /// That this node has led for as long follows, so that leadership moves at most once in this time.
+    /// Hands over to a voter of a higher priority, if it has kept up for some leases: a voter that comes and goes gets
+    /// nothing. It follows that this node has led for as long, so that leadership moves at most once in this time.
     pub(super) fn prefer(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
         if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
