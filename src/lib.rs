@@ -85,6 +85,8 @@ pub mod glossary {}
 #[doc = include_str!("operations.md")]
 pub mod operations {}
 #[cfg(feature = "agent")]
+mod handlers;
+#[cfg(feature = "agent")]
 pub mod http;
 mod journal;
 #[cfg(feature = "agent")]
@@ -93,6 +95,8 @@ pub mod lease;
 mod member;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(all(unix, feature = "agent"))]
+mod process;
 pub mod sim;
 mod store;
 mod text;

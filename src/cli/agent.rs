@@ -25,6 +25,7 @@ use super::signals::{Request, Signals};
 use crate::agent::{self, Agent, StartError, Stop};
 use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
 use crate::descriptors;
+use crate::handlers::{Board, Handlers};
 use crate::http::{self, HttpSettings};
 
 /// Time limit for reading the configuration again.
@@ -152,14 +153,18 @@ fn refused(error: &LoadError) -> Failure {
 async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Write) -> Result<Exit, Failure> {
     let config = &running.loaded.agent;
     let mut door = HttpListener::open(&config.http).await?;
+    let board = Board::default();
     if let Some(door) = &mut door {
         door.settings.log_lines_lost = running.logs.lost();
+        door.settings.handlers = board.clone();
     }
     let mut config = config.config.clone();
     config.leadership.lease.rpc_address = door.as_ref().map(|door| door.address);
     let Some(agent) = start(config, signals).await? else { return Ok(Exit::DONE) };
+    let address = door.as_ref().map(|door| door.address);
+    let mut handlers = Handlers::start(&agent, &running.loaded.agent.handlers, board, address);
     // The announcement may have no reader: the node does not depend on one.
-    let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
+    let announcement = Announcement::new(&agent, address);
     let _ = announcement.print(out, running.args.format);
     let stopping = CancellationToken::new();
     // Also by a node that serves no HTTP itself.
@@ -177,7 +182,7 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
                     tracing::info!("leaving the cluster; a second signal quits at once");
                     break agent.leave().await;
                 }
-                Request::Reload => running.reload(&agent).await,
+                Request::Reload => running.reload(&agent, &mut handlers).await,
             },
             ended = ended(&mut serving) => {
                 tracing::error!("HTTP is no longer served: {ended}; the node goes on without it");
@@ -185,6 +190,8 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
             }
         }
     };
+    // They have seen the goodbye; what waits for them is handled while answers under way are finished.
+    let handled = tokio::spawn(handlers.finish());
     stopping.cancel();
     // If the agent ended by itself, its journal says why.
     agent.flush_journal().await;
@@ -192,6 +199,8 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
         // Answers under way are finished. That has a deadline of its own, and does not get a second one.
         let _ = tokio::time::timeout(http::STOP_TIMEOUT + Duration::from_secs(1), serving).await;
     }
+    // It has a deadline of its own.
+    let _ = handled.await;
     end(&stop)
 }
 
@@ -205,7 +214,7 @@ struct Running<'a> {
 impl Running<'_> {
     /// Reads the configuration again, applies the keys that can be changed at run time, and names those that cannot. A
     /// configuration that is refused changes nothing.
-    async fn reload(&mut self, agent: &Agent) {
+    async fn reload(&mut self, agent: &Agent, handlers: &mut Handlers) {
         let loader = loader(&self.args.node);
         // A disk that hangs must not keep the process from hearing a request to stop.
         let load = tokio::task::spawn_blocking(move || loader.load());
@@ -226,7 +235,7 @@ impl Running<'_> {
             tracing::info!("reloaded: nothing has changed");
         }
         for change in changes {
-            match self.apply_key(agent, &newer, change.key).await {
+            match self.apply_key(agent, handlers, &newer, change.key).await {
                 Some(Ok(())) => tracing::info!("reloaded {change}"),
                 Some(Err(error)) => tracing::error!("{change} was not taken up: {error}"),
                 // It is named again at the next reload: it still waits for a restart.
@@ -241,8 +250,19 @@ impl Running<'_> {
     }
 
     /// Applies one key; returns `None` if that needs a restart.
-    async fn apply_key(&mut self, agent: &Agent, newer: &Loaded, key: &str) -> Option<Result<(), String>> {
+    async fn apply_key(
+        &mut self,
+        agent: &Agent,
+        handlers: &mut Handlers,
+        newer: &Loaded,
+        key: &str,
+    ) -> Option<Result<(), String>> {
         match key {
+            "handlers" => {
+                handlers.replace(&newer.agent.handlers);
+                self.loaded.agent.handlers.clone_from(&newer.agent.handlers);
+                Some(Ok(()))
+            }
             "tags" => {
                 let tags = &newer.agent.config.tags;
                 let taken_up = agent.set_tags(tags.clone()).await;

@@ -1,14 +1,15 @@
-//! [`AgentConfig`]: the configuration of the binary: the library's [`Config`], and the settings of HTTP and logs.
+//! [`AgentConfig`]: the configuration of the binary: the library's [`Config`], and the settings of HTTP,
+//! handlers and logs.
 //!
 //! Values only. Their names and texts are in the table of keys, their merging in the layers; this module does not know
-//! how HTTP and logs use them.
+//! how they are used.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT};
+use super::{Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT, HandlerConfig};
 
 /// The configuration of `headcount agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct AgentConfig {
     pub config: Config,
     /// The HTTP interface.
     pub http: HttpConfig,
+    /// The handlers of events.
+    pub handlers: Vec<HandlerConfig>,
     /// The logs.
     pub log: LogConfig,
 }
@@ -64,7 +67,7 @@ pub enum LogFormat {
 impl AgentConfig {
     /// Returns this library configuration, with defaults for the rest.
     pub fn new(config: Config) -> Self {
-        Self { config, http: HttpConfig::default(), log: LogConfig::default() }
+        Self { config, http: HttpConfig::default(), handlers: Vec::new(), log: LogConfig::default() }
     }
 
     /// Returns true if HTTP would be open to other machines without a token, and `insecure` does not say that this is

@@ -61,6 +61,7 @@ impl Item {
         match key.form() {
             Form::List => Ok(Self::list(source, parts())),
             Form::Table => Self::table(key, source, parts()),
+            Form::Tables => Err(Self::of_files(key, source)),
             form => Ok(Self::scalar(form, &source, text)),
         }
     }
@@ -71,8 +72,15 @@ impl Item {
         match key.form() {
             Form::List => Ok(Self::list(source, values.iter().map(String::as_str))),
             Form::Table => Self::table(key, source, values.iter().map(String::as_str)),
+            Form::Tables => Err(Self::of_files(key, source)),
             form => Ok(Self::scalar(form, &source, values.last().map_or("", String::as_str))),
         }
+    }
+
+    /// Returns the problem of a value with too many parts for one line.
+    fn of_files(key: &Key, source: Source) -> Vec<Problem> {
+        let problem = Problem::new(source, "is given in a configuration file alone").key(key.name());
+        vec![problem.hint(format!("write {}", key.form().description()))]
     }
 
     fn scalar(form: Form, source: &Source, text: &str) -> Self {

@@ -27,6 +27,8 @@ mod file;
 #[cfg(feature = "agent")]
 mod given;
 #[cfg(feature = "agent")]
+mod handlers;
+#[cfg(feature = "agent")]
 mod keys;
 #[cfg(feature = "agent")]
 mod layers;
@@ -55,6 +57,10 @@ use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Record, Settings, T
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
 pub use error::{ConfigError, SeedFault};
+#[cfg(feature = "agent")]
+pub(crate) use handlers::MESSAGE;
+#[cfg(feature = "agent")]
+pub use handlers::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, WebhookUrl};
 #[cfg(feature = "agent")]
 pub use keys::{Key, keys};
 #[cfg(feature = "agent")]

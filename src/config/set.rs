@@ -73,6 +73,10 @@ impl Key {
                 agent.http.allowed_hosts = self.hosts(item, items)?;
                 Ok(())
             }
+            (Slot::Handlers, Value::List(items)) => {
+                agent.handlers = super::handlers::read(self, item, items)?;
+                Ok(())
+            }
             (Slot::Tags, Value::Table(entries)) => {
                 agent.config.tags = self.tags(item, entries)?;
                 Ok(())
@@ -209,7 +213,7 @@ impl Key {
 }
 
 /// Parses a number with its unit, in whole milliseconds: a finer fraction would be lost on the wire without a word.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(format!("has no unit; write \"{trimmed}s\" or \"{trimmed}ms\""));

@@ -43,7 +43,14 @@ impl Loaded {
 
     /// Returns a value as the table shows it.
     pub(super) fn shown(&self, key: &Key) -> String {
-        let value = cell(&(key.get)(&self.agent)).unwrap_or_else(|| format!("({})", key.default()));
+        let value = match (key.get)(&self.agent) {
+            // One line cannot hold all that is said of handlers.
+            Json::Array(handlers) if key.name() == "handlers" => {
+                cell(&handlers.iter().map(|handler| handler["name"].clone()).collect())
+            }
+            value => cell(&value),
+        };
+        let value = value.unwrap_or_else(|| format!("({})", key.default()));
         visible(&value, usize::MAX)
     }
 

@@ -18,6 +18,7 @@ use super::exposition::Form;
 use super::problem::Refusal;
 use super::{App, table};
 use crate::agent::Agent;
+use crate::handlers;
 use crate::lease::LeaseName;
 use crate::metrics::shapes::{Kind, counter, family, gauge};
 
@@ -49,6 +50,7 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
 struct Figures {
     http: table::Figures,
     listings_revoked: u64,
+    handlers: Vec<(String, handlers::Figures)>,
     /// The nodes in the table of the database, and the time since the last heartbeat of each; `None` where no lease leads.
     nodes: Option<Vec<(String, Duration)>>,
 }
@@ -60,7 +62,7 @@ impl Figures {
             Some(_) => Some(heartbeats(&app.agent).await),
             None => None,
         };
-        Self { http, listings_revoked, nodes }
+        Self { http, listings_revoked, handlers: app.handlers.figures(), nodes }
     }
 }
 
@@ -76,7 +78,7 @@ async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { http, listings_revoked, nodes } = self;
+        let Self { http, listings_revoked, handlers, nodes } = self;
         let encoder = &mut encoder;
         gauge(encoder, ("http_connections", "HTTP connections open, event streams included"), http.connections as u64)?;
         gauge(encoder, ("http_streams", "Event streams open"), http.streams as u64)?;
@@ -93,6 +95,7 @@ impl Collector for Figures {
         ] {
             counter(encoder, (name, help), value)?;
         }
+        super::handler_metrics::encode(encoder, handlers)?;
         let Some(nodes) = nodes else { return Ok(()) };
         let described =
             ("lease_heartbeat_age", "Time since a node's last heartbeat in the table, by the database's clock");

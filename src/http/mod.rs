@@ -44,6 +44,7 @@ mod events;
 mod exposition;
 mod frames;
 mod guard;
+mod handler_metrics;
 mod health;
 mod host;
 mod input;
@@ -80,6 +81,7 @@ use self::host::Names;
 use self::listing::Listings;
 use self::table::{Limits, Table};
 use crate::agent::{Agent, LedWork};
+use crate::handlers::Board;
 
 /// The largest body of a request, in bytes: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -136,6 +138,8 @@ pub struct HttpSettings {
     /// The number of log lines lost outside of the agent, by the writer of the process's log: counted there, shown
     /// among the metrics.
     pub log_lines_lost: Arc<AtomicU64>,
+    /// The figures of event handlers.
+    pub(crate) handlers: Board,
 }
 
 impl HttpSettings {
@@ -147,6 +151,7 @@ impl HttpSettings {
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_streams: DEFAULT_MAX_STREAMS,
             log_lines_lost: Arc::default(),
+            handlers: Board::default(),
         }
     }
 }
@@ -171,6 +176,7 @@ struct Shared {
     listings: Arc<Listings>,
     frames: SharedFrames,
     log_lines_lost: Arc<AtomicU64>,
+    handlers: Board,
     /// A permit for each KiB that large answers may still weigh.
     weight: Arc<Semaphore>,
     /// A permit for each request body that is not small.
@@ -215,7 +221,7 @@ fn router(
     table: Arc<Table>,
     shutdown: CancellationToken,
 ) -> Router {
-    let HttpSettings { token, allowed_hosts, log_lines_lost, .. } = settings;
+    let HttpSettings { token, allowed_hosts, log_lines_lost, handlers, .. } = settings;
     let app: App = Arc::new(Shared {
         names: if token.is_some() { Names::Any } else { Names::Only(allowed_hosts) },
         token,
@@ -225,6 +231,7 @@ fn router(
         listings: Listings::new(agent.clone()),
         frames: SharedFrames::new(agent.run()),
         log_lines_lost,
+        handlers,
         weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
         bodies: body::permits(),
         agent,

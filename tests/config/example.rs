@@ -7,12 +7,14 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
 }
 
-/// Returns the example with every commented key in force: lines that begin with `#` and a letter. The file that it
-/// names as its example of a token is replaced by this one.
+/// Returns the example with every commented key in force: lines that begin with `#` and a letter, or name a handler.
+/// The file that it names as its example of a token is replaced by this one.
 fn example_in_full(token: &TokenFile) -> String {
     let text = std::fs::read_to_string(example()).expect("config.toml");
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains(" = ");
-    let line = |line: &str| line.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(line).to_owned() + "\n";
+    let line = |line: &str| {
+        line.strip_prefix('#').filter(|rest| is_key(rest) || *rest == "[[handlers]]").unwrap_or(line).to_owned() + "\n"
+    };
     let text: String = text.lines().map(line).collect();
     let named = text.replace("token_file = \"token\"", &format!("token_file = \"{}\"", token.path()));
     assert_ne!(named, text, "the example names a token file");
@@ -44,6 +46,29 @@ fn the_example_documents_every_key_and_no_other() {
 }
 
 #[test]
+fn the_example_shows_every_key_of_a_handler() {
+    let token = TokenFile::new("0123456789abcdef");
+    let shown = Written::new(&example_in_full(&token)).loader().load().expect("the example").json();
+    let settings = shown["settings"].as_array().expect("a list");
+    let handlers = settings.iter().find(|setting| setting["key"] == "handlers").expect("they are shown");
+    let handlers = handlers["value"].as_array().expect("a list");
+    assert_eq!(handlers.len(), 2);
+    for key in handlers[0].as_object().expect("a table").keys() {
+        let is_said = |handler: &serde_json::Value| {
+            let value = &handler[key];
+            !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
+        };
+        assert!(handlers.iter().any(is_said), "config.toml does not show {key}");
+    }
+    // As they are where nothing is said.
+    for (key, default) in [("timeout", "30s"), ("retry_for", "1m")] {
+        assert!(handlers.iter().any(|handler| handler[key] == default), "{key}");
+    }
+    assert_eq!(handlers[0]["concurrency"], 4);
+    assert_eq!(handlers[1]["url"], "https://hooks.example.internal/…", "its path may be a secret");
+}
+
+#[test]
 fn the_example_shows_the_defaults() {
     let token = TokenFile::new("0123456789abcdef");
     let file = Written::new(&example_in_full(&token));
@@ -54,11 +79,12 @@ fn the_example_shows_the_defaults() {
     let mut compared = 0;
     for (shown, default) in pairs {
         // Examples stand where there is no default to show.
-        let has_none = default["value"].is_null() || default["key"] == "tags" || default["key"] == "leadership.mode";
+        let is_example = ["tags", "handlers", "leadership.mode"].iter().any(|key| default["key"] == *key);
+        let has_none = default["value"].is_null() || is_example;
         if !has_none {
             assert_eq!(shown["value"], default["value"], "{}", default["key"]);
             compared += 1;
         }
     }
-    assert_eq!(compared, keys().count() - 9);
+    assert_eq!(compared, keys().count() - 10);
 }

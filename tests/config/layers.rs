@@ -126,7 +126,8 @@ fn every_key_can_be_said_in_the_environment() {
     ]);
     let of_lease = variables(&with_mode.copied().collect::<Vec<_>>());
     let of_lease = Loader::new().host_name("host").environment(of_lease).load().expect("all keys of leases");
-    for key in keys() {
+    // Handlers have too many parts for a variable.
+    for key in keys().filter(|key| key.name() != "handlers") {
         let loaded = if key.name() == "leadership.lease.url" { &of_lease } else { &loaded };
         assert_eq!(layer(loaded, key.name()), format!("environment {}", key.variable()));
     }

@@ -114,7 +114,7 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     Lead(LeadArgs),
     /// Become a command that dies with its parent
     #[cfg(unix)]
-    #[command(name = crate::cli::lead::EXEC, hide = true)]
+    #[command(name = crate::process::EXEC, hide = true)]
     LeadExec {
         parent: u32,
         #[arg(last = true, required = true)]

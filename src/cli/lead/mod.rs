@@ -36,7 +36,7 @@ use crate::core::Time;
 use crate::core::election::MAX_LEASE;
 use crate::json::{Leader, LedWork};
 
-pub(super) use self::process::{EXEC, exec};
+pub(super) use self::process::exec;
 
 /// Interval between two requests for the agent's leadership.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

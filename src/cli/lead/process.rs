@@ -3,9 +3,7 @@
 //! Invariants:
 //! - When its end is reported no process of its group is left: any that the command left behind are killed first. (A
 //!   process that has made itself a group of its own is out of reach.)
-//! - On Linux the command dies with this process, whatever ends that. (The system promises it for the command itself,
-//!   not for processes that it has started.)
-//! - The command gets all signals, also those that are blocked in this process's own threads.
+//! - The command is tied to this process, as [`process`](crate::process) says.
 //!
 //! Must not know: why it runs.
 
@@ -18,15 +16,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::human::plain;
+use crate::process::{Group, tied};
 
-/// Name of the hidden command by which this program becomes the command to run.
-pub(in crate::cli) const EXEC: &str = "lead-exec";
 /// Time for which the end of killed processes is awaited.
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval at which it is looked for.
@@ -36,7 +31,7 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
-    group: Pid,
+    group: Group,
 }
 
 impl Running {
@@ -45,29 +40,28 @@ impl Running {
     pub(super) fn start(command: &[OsString], environment: &[(&str, String)]) -> Result<Self, Failure> {
         let name = command.first().map(|name| plain(&name.to_string_lossy())).unwrap_or_default();
         let cannot = |error: io::Error| Failure::failed(format!("cannot run {name}: {error}"));
-        let mut process = process(command).map_err(cannot)?;
+        let mut process = tied(command).map_err(cannot)?;
         process.envs(environment.iter().map(|(key, value)| (key, value)));
-        process.process_group(0);
         if io::stdin().is_terminal() {
             // Only the foreground group may read from a terminal; any other one is stopped when it tries.
             process.stdin(Stdio::null());
         }
         let child = process.spawn().map_err(cannot)?;
-        let group = i32::try_from(child.id()).map_err(io::Error::other).map_err(cannot)?;
-        Ok(Self { child, group: Pid::from_raw(group) })
+        let group = Group::of(child.id()).map_err(cannot)?;
+        Ok(Self { child, group })
     }
 
     /// Signals the whole group.
     pub(super) fn signal(&self, signal: Signal) {
         // The group may be gone.
-        let _ = killpg(self.group, signal);
+        let _ = self.group.signal(signal);
     }
 
     /// Returns the exit code if the command has ended. The rest of its group is gone then.
     pub(super) fn ended(&mut self) -> io::Result<Option<Exit>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let deadline = Instant::now() + GROUP_PATIENCE;
-        while killpg(self.group, Signal::SIGKILL) != Err(Errno::ESRCH) && Instant::now() < deadline {
+        while self.group.signal(Signal::SIGKILL) && Instant::now() < deadline {
             std::thread::sleep(GROUP_PAUSE);
         }
         Ok(Some(exit_of(status)))
@@ -116,13 +110,6 @@ pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
 fn is_executable(path: &Path) -> Option<bool> {
     let found = std::fs::metadata(path).ok()?;
     Some(found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-/// Returns the command as run by way of this program, which unblocks its signals and ties it to its parent.
-fn process(command: &[OsString]) -> io::Result<Command> {
-    let mut process = Command::new(std::env::current_exe()?);
-    process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
-    Ok(process)
 }
 
 /// Becomes the command, after telling the system to kill it with its parent. Returns only if that fails.

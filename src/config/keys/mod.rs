@@ -62,6 +62,8 @@ pub(in crate::config) enum Slot {
     Voters,
     Hosts,
     Tags,
+    /// A list of tables, from a file alone.
+    Handlers,
 }
 
 /// The form that a key's value has in a file.
@@ -73,6 +75,7 @@ pub(in crate::config) enum Form {
     Switch,
     List,
     Table,
+    Tables,
 }
 
 impl Form {
@@ -85,6 +88,7 @@ impl Form {
             Form::Switch => "true or false, without quotes",
             Form::List => "a list of strings, as in [\"a:7117\", \"b:7117\"]",
             Form::Table => "a table of strings, as in { zone = \"eu-1\" }",
+            Form::Tables => "[[handlers]] on a line of its own, and its keys below",
         }
     }
 }
@@ -138,6 +142,7 @@ impl Key {
             Slot::Switch(_) => Form::Switch,
             Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases => Form::List,
             Slot::Tags => Form::Table,
+            Slot::Handlers => Form::Tables,
         }
     }
 
@@ -149,6 +154,8 @@ impl Key {
     /// Returns a value as messages repeat it: without a password.
     pub(in crate::config) fn showable(&self, item: &Item) -> String {
         match &item.value {
+            // A handler's address may be a secret.
+            _ if self.name == "handlers" => "…".to_owned(),
             _ if self.name != "leadership.lease.url" => item.found.clone(),
             // Not from the text as it was written, which is cut: what ends a password may be behind its end.
             Value::Text(url) => format!("\"{}\"", DatabaseUrl::new(url)),
@@ -188,7 +195,7 @@ pub(in crate::config) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
 pub(in crate::config) const SECTIONS: [&str; 5] = ["timing", "leadership", "leadership.lease", "http", "log"];
 /// Sections that later versions will know: refused, since a node that ignores its key file is worse than none.
-pub(in crate::config) const UNAVAILABLE: [&str; 2] = ["seal", "handlers"];
+pub(in crate::config) const UNAVAILABLE: [&str; 1] = ["seal"];
 
 fn variable_of(name: &str) -> String {
     format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())

@@ -1,12 +1,13 @@
-//! The keys of what a node shows: HTTP and the log.
+//! The keys of what a node shows: HTTP, handlers of events and the log.
 
 use serde_json::json;
 
 use super::{Key, Reload, Slot, optional};
+use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
 use crate::config::set;
 
-pub(super) static KEYS: [Key; 8] = [
+pub(super) static KEYS: [Key; 9] = [
     Key {
         name: "http.bind",
         default: "127.0.0.1:7118",
@@ -63,6 +64,15 @@ pub(super) static KEYS: [Key; 8] = [
         reload: Reload::Restart,
         slot: Slot::CountWithin(1..=65_536, |agent| &mut agent.http.max_streams),
         get: |agent| json!(agent.http.max_streams),
+    },
+    Key {
+        name: "handlers",
+        default: "none",
+        range: "at most 64 of [[handlers]], each with a command or a url",
+        doc: "What is told of events.",
+        reload: Reload::Live,
+        slot: Slot::Handlers,
+        get: |agent| agent.handlers.iter().map(HandlerConfig::json).collect(),
     },
     Key {
         name: "log.level",

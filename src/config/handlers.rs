@@ -1,0 +1,435 @@
+//! `[[handlers]]`: commands and web addresses that are told of events.
+//!
+//! Values and their checks. A handler's own keys are no rows of the table of keys, which holds single values; the list
+//! of all handlers is one row. Must not know how a handler runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::http::Uri;
+use serde_json::{Value as Json, json};
+
+use super::given::{Item, Value};
+use super::keys::Key;
+use super::problem::{Problem, printable};
+use super::set;
+use crate::core::{NodeId, Tags, Topic};
+use crate::event::EventKind;
+use crate::text::{MAX_SHOWN, visible};
+
+/// The greatest number of handlers of one agent.
+pub const MAX_HANDLERS: usize = 64;
+/// The greatest number of runs of one handler at one time.
+pub const MAX_CONCURRENCY: usize = 64;
+/// The name of the kind that messages between programs have.
+pub(crate) const MESSAGE: &str = "message";
+
+/// The range of `timeout` and the largest `retry_for`.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+/// The number of runs at one time where nothing is said.
+const DEFAULT_CONCURRENCY: usize = 4;
+/// The time for one run where nothing is said.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for which a web address is tried again where nothing is said.
+const DEFAULT_RETRY_FOR: Duration = Duration::from_secs(60);
+/// The keys of a handler, in the order of `config.toml`.
+const KEYS: [&str; 11] =
+    ["name", "command", "url", "token_file", "retry_for", "kinds", "nodes", "tags", "topics", "timeout", "concurrency"];
+
+/// A handler: what is told of events, and of which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandlerConfig {
+    /// The name in the log and among the metrics; unique.
+    pub name: String,
+    /// The command or the web address.
+    pub action: HandlerAction,
+    /// The kinds of events, by their names in [`EventKind::NAMES`]; empty: all of these. Messages only if `message` is
+    /// named.
+    pub kinds: Vec<String>,
+    /// The nodes that events have to be about; empty: any.
+    pub nodes: Vec<NodeId>,
+    /// The tags that the member an event is about must bear, all of them.
+    pub tags: BTreeMap<String, String>,
+    /// The topics of messages; empty: all.
+    pub topics: Vec<String>,
+    /// The longest time for one run of the command, or for one try at the web address.
+    pub timeout: Duration,
+    /// The number of runs at one time.
+    pub concurrency: usize,
+}
+
+/// The action of a handler on an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandlerAction {
+    /// Runs a command: a program and its arguments, without a shell.
+    Command(Vec<String>),
+    /// Posts a CloudEvent to a web address.
+    Webhook {
+        /// The address, `http` or `https`.
+        url: WebhookUrl,
+        /// A file with the token that is sent as `Authorization: Bearer …`.
+        token_file: Option<PathBuf>,
+        /// The time since the first try within which it is tried again.
+        retry_for: Duration,
+    },
+}
+
+/// The address of a webhook. Shown without path and query, which are secrets with many services.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookUrl(Uri);
+
+impl HandlerConfig {
+    /// Returns true if messages between programs are asked for.
+    pub(crate) fn wants_messages(&self) -> bool {
+        self.kinds.iter().any(|kind| kind == MESSAGE)
+    }
+
+    /// Returns true if anything but messages is asked for.
+    pub(crate) fn wants_events(&self) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| kind != MESSAGE)
+    }
+
+    /// Returns the handler as `config show` shows it, without secrets.
+    pub(in crate::config) fn json(&self) -> Json {
+        let duration = |time: &Duration| humantime::format_duration(*time).to_string();
+        let (command, url, token_file, retry_for) = match &self.action {
+            HandlerAction::Command(words) => (Some(words), None, None, None),
+            HandlerAction::Webhook { url, token_file, retry_for } => {
+                (None, Some(url.to_string()), token_file.as_ref(), Some(duration(retry_for)))
+            }
+        };
+        json!({
+            "name": self.name,
+            "command": command,
+            "url": url,
+            "token_file": token_file.map(|path| path.display().to_string()),
+            "retry_for": retry_for,
+            "kinds": self.kinds,
+            "nodes": self.nodes.iter().map(NodeId::as_str).collect::<Vec<_>>(),
+            "tags": self.tags,
+            "topics": self.topics,
+            "timeout": duration(&self.timeout),
+            "concurrency": self.concurrency,
+        })
+    }
+}
+
+impl WebhookUrl {
+    /// Parses an address. The error says what is wrong with it, in words that follow the value.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let uri: Uri = text.parse().map_err(|error| format!("is no web address: {error}"))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err("does not begin with http:// or https://".to_owned());
+        }
+        match uri.authority() {
+            None => Err("names no host".to_owned()),
+            Some(authority) if authority.host().is_empty() => Err("names no host".to_owned()),
+            Some(authority) if authority.as_str().contains('@') => {
+                Err("has a name or password in it; put a token into a file, and name that as token_file".to_owned())
+            }
+            Some(authority) if authority.port_u16() == Some(0) => Err("has port 0".to_owned()),
+            Some(_) => Ok(Self(uri)),
+        }
+    }
+
+    /// Returns the whole address.
+    pub(crate) const fn uri(&self) -> &Uri {
+        &self.0
+    }
+}
+
+impl fmt::Display for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, authority) = (self.0.scheme_str().unwrap_or_default(), self.0.authority());
+        let rest = if self.0.path_and_query().is_some_and(|rest| rest.as_str() != "/") { "/…" } else { "/" };
+        write!(f, "{scheme}://{}{rest}", authority.map_or("", |authority| authority.as_str()))
+    }
+}
+
+impl fmt::Debug for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Reads all handlers, or returns all problems.
+pub(super) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut handlers: Vec<HandlerConfig> = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        let Value::Table(entries) = &item.value else {
+            let problem = Problem::new(item.source.clone(), format!("is {}", item.value.type_name())).key(key.name());
+            problems.push(problem.hint("write [[handlers]] on a line of its own, and its keys below"));
+            continue;
+        };
+        let mut draft = Draft { item, problems: Vec::new() };
+        match draft.handler(at, entries) {
+            Some(handler) if handlers.iter().any(|other| other.name == handler.name) => {
+                let reason = "is the name of another handler, too";
+                let problem = Problem::new(item.source.clone(), reason).key("handlers.name");
+                problems.push(problem.found(printable(&format!("\"{}\"", handler.name))));
+            }
+            Some(handler) => handlers.push(handler),
+            None => {}
+        }
+        problems.append(&mut draft.problems);
+    }
+    if items.len() > MAX_HANDLERS {
+        let problem = Problem::new(whole.source.clone(), "are too many").key(key.name());
+        problems.push(problem.found(format!("a list of {}", items.len())).allowed(key.range()));
+    }
+    if problems.is_empty() { Ok(handlers) } else { Err(problems) }
+}
+
+/// One handler that is being read.
+struct Draft<'a> {
+    item: &'a Item,
+    problems: Vec<Problem>,
+}
+
+impl Draft<'_> {
+    fn handler(&mut self, at: usize, entries: &[(String, Item)]) -> Option<HandlerConfig> {
+        for (name, item) in entries.iter().filter(|(name, _)| !KEYS.contains(&name.as_str())) {
+            let likeness = |known: &&str| strsim::jaro_winkler(known, name);
+            let nearest = KEYS.into_iter().filter(|known| likeness(known) >= 0.8);
+            let nearest = nearest.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+            let hint = match nearest {
+                Some(known) => format!("did you mean {known}?"),
+                None => format!("keys of a handler are {}", KEYS.join(", ")),
+            };
+            let reason = format!("unknown key handlers.{}", printable(name));
+            self.problems.push(Problem::new(item.source.clone(), reason).hint(hint));
+        }
+        let given = |name: &str| entries.iter().find(|(given, _)| given == name).map(|(_, item)| item);
+        let name = given("name").map_or_else(|| Some(format!("handler-{}", at + 1)), |item| self.name(item));
+        let kinds = self.words("kinds", given("kinds"), |kind| {
+            let is_known = kind == MESSAGE || EventKind::NAMES.contains(&kind);
+            if is_known { Ok(kind.to_owned()) } else { Err("is no kind of event".to_owned()) }
+        });
+        let nodes = self.words("nodes", given("nodes"), |node| {
+            NodeId::new(node).map_err(|error| format!("is not a valid name: {error}"))
+        });
+        let topics = self.words("topics", given("topics"), |topic| {
+            Topic::new(topic).map(|topic| topic.to_string()).map_err(|error| format!("is not a valid topic: {error}"))
+        });
+        let tags = self.tags(given("tags"));
+        let timeout = self.duration("timeout", given("timeout"), DEFAULT_TIMEOUT, *TIMEOUTS.start());
+        let concurrency = self.concurrency(given("concurrency"));
+        let action = match (given("command"), given("url")) {
+            (Some(command), None) => self.command(command, given("token_file").or(given("retry_for"))),
+            (None, Some(url)) => self.webhook(url, given("token_file"), given("retry_for")),
+            (Some(_), Some(url)) => {
+                let reason = "stands beside a command: a handler has one of the two";
+                self.refuse(url, "url", reason, "two handlers for both")
+            }
+            // What was meant is unknown, and was told.
+            (None, None) if !self.problems.is_empty() => None,
+            (None, None) => {
+                let problem = Problem::new(self.item.source.clone(), "has neither command nor url").key("handlers");
+                let hint = "write command = [\"/usr/local/bin/notify\"], or url = \"https://…\"";
+                self.problems.push(problem.hint(hint));
+                None
+            }
+        };
+        let handler = HandlerConfig {
+            name: name?,
+            action: action?,
+            kinds: kinds?,
+            nodes: nodes?,
+            tags: tags?,
+            topics: topics?,
+            timeout: timeout?,
+            concurrency: concurrency?,
+        };
+        if let Some(item) = given("topics").filter(|_| !handler.wants_messages()) {
+            self.refuse::<()>(
+                item,
+                "topics",
+                "are those of messages, which this handler does not get",
+                "kinds with \"message\" in it",
+            );
+        }
+        self.problems.is_empty().then_some(handler)
+    }
+
+    fn name(&mut self, item: &Item) -> Option<String> {
+        let Value::Text(name) = &item.value else { return self.wrong_type(item, "name", "a string in quotes") };
+        match NodeId::new(name) {
+            Ok(_) => Some(name.clone()),
+            Err(_) => self.refuse(
+                item,
+                "name",
+                "is not a valid name",
+                "1 to 63 bytes of [A-Za-z0-9._-], different for each handler",
+            ),
+        }
+    }
+
+    fn command(&mut self, item: &Item, of_a_url: Option<&Item>) -> Option<HandlerAction> {
+        const LIST: &str = "a list of words, as in [\"/usr/local/bin/notify\", \"--all\"]";
+        if let Some(other) = of_a_url {
+            self.refuse::<()>(
+                other,
+                "url",
+                "has a key beside it that only a url has",
+                "token_file and retry_for with a url alone",
+            );
+        }
+        let words = match &item.value {
+            Value::List(_) => self.words("command", Some(item), |word| {
+                if word.contains('\0') { Err("contains a NUL byte".to_owned()) } else { Ok(word.to_owned()) }
+            })?,
+            Value::Text(_) => {
+                let allowed = format!("{LIST}; there is no shell, for one write [\"sh\", \"-c\", \"…\"]");
+                return self.refuse(item, "command", "is a string", &allowed);
+            }
+            _ => return self.wrong_type(item, "command", LIST),
+        };
+        if words.first().is_none_or(String::is_empty) {
+            return self.refuse(item, "command", "names no program", LIST);
+        }
+        Some(HandlerAction::Command(words))
+    }
+
+    fn webhook(&mut self, item: &Item, token_file: Option<&Item>, retry_for: Option<&Item>) -> Option<HandlerAction> {
+        let retry_for = self.duration("retry_for", retry_for, DEFAULT_RETRY_FOR, Duration::ZERO);
+        let token_file = match token_file.map(|item| (item, &item.value)) {
+            None => Some(None),
+            Some((item, Value::Text(path))) => match set::path(path) {
+                Ok(path) => Some(Some(path)),
+                Err(reason) => self.refuse(item, "token_file", &reason, "a path"),
+            },
+            Some((item, _)) => self.wrong_type(item, "token_file", "a path in quotes"),
+        };
+        let Value::Text(text) = &item.value else { return self.wrong_type(item, "url", "a string in quotes") };
+        match WebhookUrl::parse(text) {
+            Ok(url) => Some(HandlerAction::Webhook { url, token_file: token_file?, retry_for: retry_for? }),
+            Err(reason) => {
+                // Not what was found: it may hold a secret.
+                let problem = Problem::new(item.source.clone(), reason).key("handlers.url");
+                self.problems.push(problem.found("…").allowed("http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH"));
+                None
+            }
+        }
+    }
+
+    fn words<T>(
+        &mut self,
+        key: &str,
+        item: Option<&Item>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let Some(item) = item else { return Some(Vec::new()) };
+        let Value::List(items) = &item.value else {
+            return self.wrong_type(item, key, "a list of strings");
+        };
+        let mut words = Vec::new();
+        for item in items {
+            let parsed = match &item.value {
+                Value::Text(text) => parse(text),
+                value => Err(format!("is {}, not a string in quotes", value.type_name())),
+            };
+            match parsed {
+                Ok(word) => words.push(word),
+                Err(reason) => {
+                    let allowed = match key {
+                        "kinds" => format!("{}, {MESSAGE}", EventKind::NAMES.join(", ")),
+                        "nodes" => "names of nodes".to_owned(),
+                        "topics" => "1 to 63 characters of [A-Za-z0-9._-]".to_owned(),
+                        _ => "strings in quotes".to_owned(),
+                    };
+                    self.refuse::<()>(item, key, &reason, &allowed);
+                }
+            }
+        }
+        (words.len() == items.len()).then_some(words)
+    }
+
+    fn tags(&mut self, item: Option<&Item>) -> Option<BTreeMap<String, String>> {
+        let Some(item) = item else { return Some(BTreeMap::new()) };
+        let Value::Table(entries) = &item.value else {
+            return self.wrong_type(item, "tags", "a table of strings, as in { zone = \"eu-1\" }");
+        };
+        let mut tags = BTreeMap::new();
+        for (name, entry) in entries {
+            let Value::Text(text) = &entry.value else {
+                return self.wrong_type(entry, "tags", "strings in quotes");
+            };
+            tags.insert(name.clone(), text.clone());
+        }
+        match Tags::new(tags.clone()) {
+            Ok(_) => Some(tags),
+            Err(error) => {
+                self.refuse(item, "tags", &format!("are no tags: {error}"), "at most 32 keys, 512 bytes in all")
+            }
+        }
+    }
+
+    fn duration(&mut self, key: &str, item: Option<&Item>, default: Duration, least: Duration) -> Option<Duration> {
+        let Some(item) = item else { return Some(default) };
+        let Value::Text(text) = &item.value else {
+            return self.wrong_type(item, key, "a duration with its unit in quotes, as in \"5s\"");
+        };
+        let most = *TIMEOUTS.end();
+        let allowed = format!("{} to {}", humantime::format_duration(least), humantime::format_duration(most));
+        match set::duration(text) {
+            Ok(time) if (least..=most).contains(&time) => Some(time),
+            Ok(_) => self.refuse(item, key, "is out of range", &allowed),
+            Err(reason) => self.refuse(item, key, &reason, &allowed),
+        }
+    }
+
+    fn concurrency(&mut self, item: Option<&Item>) -> Option<usize> {
+        let Some(item) = item else { return Some(DEFAULT_CONCURRENCY) };
+        let Value::Integer(number) = &item.value else {
+            return self.wrong_type(item, "concurrency", "a whole number without quotes");
+        };
+        let count = usize::try_from(*number).ok().filter(|count| (1..=MAX_CONCURRENCY).contains(count));
+        if count.is_none() {
+            self.refuse::<()>(item, "concurrency", "is out of range", &format!("1 to {MAX_CONCURRENCY}"));
+        }
+        count
+    }
+
+    fn wrong_type<T>(&mut self, item: &Item, key: &str, write: &str) -> Option<T> {
+        let problem = Problem::new(item.source.clone(), format!("is {}", item.value.type_name()));
+        self.problems
+            .push(problem.key(format!("handlers.{key}")).found(item.found.clone()).hint(format!("write {write}")));
+        None
+    }
+
+    fn refuse<T>(&mut self, item: &Item, key: &str, reason: &str, allowed: &str) -> Option<T> {
+        let problem = Problem::new(item.source.clone(), reason).key(format!("handlers.{key}"));
+        let found = if key == "url" { "…".to_owned() } else { visible(&item.found, MAX_SHOWN) };
+        self.problems.push(problem.found(found).allowed(allowed));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_webhook_is_shown_without_what_may_be_a_secret() {
+        let url = |text: &str| WebhookUrl::parse(text).map(|url| format!("{url} {url:?}"));
+        let shown = url("https://hooks.example:8443/services/T0/B0/s3cret?key=s3cret").expect("an address");
+        assert_eq!(shown, "https://hooks.example:8443/… https://hooks.example:8443/…");
+        assert_eq!(url("http://[::1]:80"), Ok("http://[::1]:80/ http://[::1]:80/".to_owned()));
+        for (bad, reason) in [
+            ("ftp://a/", "http://"),
+            ("/path", "http://"),
+            ("https://", ""),
+            ("https://user:pw@a/", "token_file"),
+            ("http://a:0/", "port 0"),
+            ("http://a b/", "web address"),
+        ] {
+            let error = url(bad).expect_err(bad);
+            assert!(error.contains(reason), "{bad}: {error}");
+        }
+    }
+}

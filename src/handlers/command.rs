@@ -1,0 +1,202 @@
+//! One run of a command: the event on its standard input, its end awaited, its group ended.
+//!
+//! Invariants:
+//! - A run ends: after its time, or when the agent has ended, its group gets SIGTERM, and SIGKILL [`KILL_AFTER`] later.
+//! - When a run has ended no process of its group is left. (A process that has made itself a group of its own is out of
+//!   reach.)
+//! - Of what it says on standard error no more than the end is kept, and nothing that it does not read is waited for.
+//!
+//! Must not know: other events, other handlers.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::event::{MISSED, Notice};
+use super::{Context, KILL_AFTER};
+use crate::process::{Group, tied};
+use crate::text::visible;
+
+/// The bytes at the end of standard error that are kept.
+const MAX_TAIL_BYTES: usize = 1_024;
+/// The characters of it that are logged.
+const MAX_TAIL_SHOWN: usize = 300;
+/// The time for which the end of killed processes, and of their output, is awaited.
+const GROUP_PATIENCE: Duration = Duration::from_secs(1);
+/// The interval at which it is looked for.
+const GROUP_PAUSE: Duration = Duration::from_millis(5);
+/// Variables that are meant for the agent alone: a command that took them for its own would speak to the supervisor in
+/// its name.
+const OF_THE_AGENT: [&str; 6] =
+    ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
+
+/// Runs a command for an event; the error says how it failed.
+pub(super) async fn run(
+    words: &[String],
+    notice: &Notice,
+    missed: u64,
+    context: &Context,
+    limit: Duration,
+    end: &CancellationToken,
+) -> Result<(), String> {
+    let mut child = start(words, notice, missed, context).map_err(|error| format!("cannot be started: {error}"))?;
+    let group = child.id().map(Group::of).transpose().ok().flatten();
+    let (input, mut errors) = (child.stdin.take(), child.stderr.take());
+    let line = format!("{}\n", notice.json);
+    let feed = async move {
+        if let Some(mut input) = input {
+            // A command that does not read what it is told is free to do so.
+            let _ = input.write_all(line.as_bytes()).await;
+        }
+    };
+    let mut tail = Vec::new();
+    let (ended, is_out_of_time) = {
+        let talk = async { tokio::join!(feed, read_tail(errors.as_mut(), &mut tail)) };
+        let mut talk = std::pin::pin!(talk);
+        let mut is_said = false;
+        let mut waiter = Waiter { group, kill_at: None, deadline: Instant::now() + limit, is_out_of_time: false };
+        let ended = loop {
+            let next = waiter.next();
+            tokio::select! {
+                ended = child.wait() => break ended,
+                _ = talk.as_mut(), if !is_said => is_said = true,
+                () = sleep_until(next) => waiter.out_of_time(),
+                () = end.cancelled(), if waiter.kill_at.is_none() => waiter.terminate(),
+            }
+        };
+        end_rest(group).await;
+        if !is_said {
+            let _ = timeout(GROUP_PATIENCE, talk).await;
+        }
+        (ended, waiter.is_out_of_time)
+    };
+    let ended = ended.map_err(|error| format!("cannot be waited for: {error}"))?;
+    if ended.success() && !is_out_of_time {
+        return Ok(());
+    }
+    Err(words_of_failure(ended, is_out_of_time.then_some(limit), &tail))
+}
+
+fn start(words: &[String], notice: &Notice, missed: u64, context: &Context) -> std::io::Result<Child> {
+    let mut command = tied(words)?;
+    for name in OF_THE_AGENT {
+        command.env_remove(name);
+    }
+    command.envs(notice.variables()).env(MISSED, missed.to_string()).env("HEADCOUNT_NODE", &context.node);
+    if let Some(http) = context.http {
+        command.env("HEADCOUNT_AGENT", http.to_string());
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut command = Command::from(command);
+    // Where a run is given up, its command goes with it.
+    command.kill_on_drop(true);
+    command.spawn()
+}
+
+/// The times at which a run is ended.
+struct Waiter {
+    group: Option<Group>,
+    /// Set when the command was told to end.
+    kill_at: Option<Instant>,
+    deadline: Instant,
+    is_out_of_time: bool,
+}
+
+impl Waiter {
+    fn next(&self) -> Instant {
+        self.kill_at.unwrap_or(self.deadline)
+    }
+
+    fn out_of_time(&mut self) {
+        if self.kill_at.is_none() {
+            self.is_out_of_time = true;
+            return self.terminate();
+        }
+        self.signal(Signal::SIGKILL);
+        // And again, until it is gone.
+        self.kill_at = Some(Instant::now() + GROUP_PATIENCE);
+    }
+
+    fn terminate(&mut self) {
+        self.signal(Signal::SIGTERM);
+        self.kill_at = Some(Instant::now() + KILL_AFTER);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            group.signal(signal);
+        }
+    }
+}
+
+/// Ends what the command left behind.
+async fn end_rest(group: Option<Group>) {
+    let Some(group) = group else { return };
+    let deadline = Instant::now() + GROUP_PATIENCE;
+    while group.signal(Signal::SIGKILL) && Instant::now() < deadline {
+        sleep(GROUP_PAUSE).await;
+    }
+}
+
+/// Reads to the end, and keeps the last bytes.
+async fn read_tail(source: Option<&mut (impl AsyncRead + Unpin)>, tail: &mut Vec<u8>) {
+    let Some(source) = source else { return };
+    let mut buffer = [0; MAX_TAIL_BYTES];
+    while let Ok(read @ 1..) = source.read(&mut buffer).await {
+        tail.extend_from_slice(&buffer[..read]);
+        let beyond = tail.len().saturating_sub(MAX_TAIL_BYTES);
+        tail.drain(..beyond);
+    }
+}
+
+fn words_of_failure(ended: ExitStatus, out_of_time: Option<Duration>, tail: &[u8]) -> String {
+    let how = match (out_of_time, ended.code(), ended.signal()) {
+        (Some(limit), _, _) => format!("was ended after {}", humantime::format_duration(limit)),
+        (None, Some(code), _) => format!("ended with {code}"),
+        (None, None, Some(signal)) => match Signal::try_from(signal) {
+            Ok(signal) => format!("was ended by {signal}"),
+            Err(_) => format!("was ended by signal {signal}"),
+        },
+        (None, None, None) => "failed".to_owned(),
+    };
+    let said = String::from_utf8_lossy(tail);
+    let said = said.trim();
+    if said.is_empty() {
+        return how;
+    }
+    let skipped = said.chars().count().saturating_sub(MAX_TAIL_SHOWN);
+    let end: String = said.chars().skip(skipped).collect();
+    format!("{how}: {}{}", if skipped > 0 { "…" } else { "" }, visible(&end, 2 * MAX_TAIL_SHOWN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_failure_end_with_what_it_said_last() {
+        let failed = |raw: i32, tail: &str| words_of_failure(ExitStatus::from_raw(raw), None, tail.as_bytes());
+        assert_eq!(failed(3 << 8, ""), "ended with 3");
+        assert_eq!(failed(15, " oh\nno\n"), "was ended by SIGTERM: oh\\nno");
+        let long = format!("{}end", "x".repeat(MAX_TAIL_SHOWN));
+        let told = failed(1 << 8, &long);
+        assert!(told.starts_with("ended with 1: …xxx") && told.ends_with("xend"), "{told}");
+        let late = words_of_failure(ExitStatus::from_raw(9), Some(Duration::from_secs(2)), b"");
+        assert_eq!(late, "was ended after 2s");
+    }
+
+    #[tokio::test]
+    async fn no_more_than_the_end_of_what_it_says_is_kept() {
+        let mut tail = Vec::new();
+        let said = [vec![b'a'; 5 * MAX_TAIL_BYTES], b"last".to_vec()].concat();
+        read_tail(Some(&mut said.as_slice()), &mut tail).await;
+        assert_eq!(tail.len(), MAX_TAIL_BYTES);
+        assert!(tail.ends_with(b"aalast"));
+    }
+}

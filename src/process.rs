@@ -1,0 +1,56 @@
+//! Commands that this program runs for others: each in a process group of its own, tied to this process.
+//!
+//! Purpose: `headcount lead` and event handlers end what they started, with all that it started in turn.
+//!
+//! Invariants:
+//! - On Linux a command dies with the thread that started it, whatever ends that. (The system promises it for the
+//!   command itself, not for processes that it has started.)
+//! - A command gets all signals, also those that are blocked in this process's own threads.
+//!
+//! Must not know: why a command runs, and for how long it may.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// The name of the hidden command by which this program becomes the command to run.
+pub(crate) const EXEC: &str = "lead-exec";
+
+/// A process group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    /// Returns the group of the process with this id, which was started in one of its own.
+    pub(crate) fn of(process: u32) -> io::Result<Self> {
+        i32::try_from(process).map(|id| Self(Pid::from_raw(id))).map_err(io::Error::other)
+    }
+
+    /// Signals all processes of the group; returns true if there are any. Only before the command is waited for, or to
+    /// end what it left behind: the id may be reused after that.
+    pub(crate) fn signal(self, signal: Signal) -> bool {
+        killpg(self.0, signal) != Err(Errno::ESRCH)
+    }
+}
+
+/// Returns a command in a group of its own, by way of this program, which unblocks its signals and ties it to its
+/// parent.
+pub(crate) fn tied(command: &[impl AsRef<OsStr>]) -> io::Result<Command> {
+    let mut process = Command::new(this_program()?);
+    process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
+    process.process_group(0);
+    Ok(process)
+}
+
+/// Returns the path by which this program is started again: the file that runs, even if another version has taken its
+/// name since.
+fn this_program() -> io::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if cfg!(target_os = "linux") && running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
+}

@@ -1,0 +1,197 @@
+//! Handlers that run commands.
+
+use super::*;
+
+#[test]
+fn a_command_gets_every_event_as_a_line_and_as_variables_down_to_the_agents_own_goodbye() {
+    let desk = Desk::new();
+    let script = format!(
+        "cat >> {}; echo $HEADCOUNT_EVENT_KIND $HEADCOUNT_EVENT_NODE $HEADCOUNT_EVENT_STATUS $HEADCOUNT_EVENT_REASON \
+         missed=$HEADCOUNT_EVENT_MISSED at $HEADCOUNT_NODE by $HEADCOUNT_AGENT notify=$NOTIFY_SOCKET >> {}",
+        desk.shown("lines"),
+        desk.shown("variables")
+    );
+    desk.configure(&shell("all", &script, "concurrency = 1"));
+    let mut a = desk.start("a", &[]);
+    let watch = a.watch();
+    desk.wait_for("lines", 1);
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    stop(&mut b);
+    watch.wait_for("b", "node_left");
+    let about_b: Vec<Value> = watch.events().into_iter().filter(|event| event["node"] == "b").collect();
+    let http = a.http.clone();
+    stop(&mut a);
+
+    let lines: Vec<Value> = desk.lines("lines").iter().map(|line| json(line)).collect();
+    let kinds: Vec<String> =
+        lines.iter().map(|event| format!("{} {}", event["event"], event["node"]).replace('"', "")).collect();
+    assert_eq!(kinds.first().map(String::as_str), Some("node_joining a"), "from the start: {kinds:?}");
+    assert_eq!(kinds[kinds.len() - 2..], ["node_leaving a", "node_left a"], "to its own end");
+    let told: Vec<&Value> = lines.iter().filter(|event| event["node"] == "b").collect();
+    assert!(about_b.len() >= 3, "{about_b:?}");
+    // Those before the watching began are not compared.
+    for event in &about_b {
+        assert!(told.contains(&event), "{event} in {told:?}");
+    }
+    let variables = desk.lines("variables");
+    assert_eq!(variables.len(), lines.len());
+    let expected = format!("node_left b left graceful missed=0 at a by {http} notify=");
+    assert!(variables.contains(&expected), "{expected} in {variables:?}");
+}
+
+#[test]
+fn a_handler_that_hangs_delays_no_other_and_is_ended_with_everything_that_it_started() {
+    let desk = Desk::new();
+    let hang = format!(
+        "trap '' TERM; echo $$ >> {0}; (trap '' TERM; sleep 1000) & echo $! >> {0}; echo stuck >&2; wait",
+        desk.shown("pids")
+    );
+    let good = format!("echo $HEADCOUNT_EVENT_KIND >> {}", desk.shown("good"));
+    let kinds = "kinds = [\"node_joined\", \"node_left\"]";
+    desk.configure(
+        &(shell("hang", &hang, &format!("timeout = \"300ms\"\n{kinds}"))
+            + &shell("good", &good, &format!("timeout = \"1h\"\n{kinds}"))),
+    );
+    let a = desk.start("a", &[]);
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    stop(&mut b);
+    desk.wait_for("good", 3);
+    let pids = desk.wait_for("pids", 6);
+    wait_for("all that hung is gone", || pids.iter().all(|id| !is_alive(id)).then_some(()));
+    wait_for("failures are counted", || {
+        (a.metric("headcount_handler_failures_total{handler=\"hang\"}") >= 3.0).then_some(())
+    });
+    assert!(a.metric("headcount_handler_failures_total{handler=\"good\"}") == 0.0);
+    assert!(
+        a.log().contains("handler hang failed at node_joined") && a.log().contains("was ended after 300ms: stuck"),
+        "{}",
+        a.log()
+    );
+    assert_eq!(a.log().matches("handler hang failed").count(), 1, "one line for all of them: {}", a.log());
+}
+
+#[test]
+fn one_node_waits_for_itself_and_nodes_do_not_wait_for_each_other() {
+    let desk = Desk::new();
+    let script = format!(
+        "echo begin $HEADCOUNT_EVENT_NODE $HEADCOUNT_EVENT_KIND >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; \
+         echo end $HEADCOUNT_EVENT_NODE $HEADCOUNT_EVENT_KIND >> {0}",
+        desk.shown("log"),
+        desk.shown("go")
+    );
+    desk.configure(&shell("slow", &script, "kinds = [\"node_joined\", \"node_left\"]\nnodes = [\"b\", \"c\"]"));
+    let a = desk.start("a", &[]);
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    let _c = Agent::start("c", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b", "c"]);
+    desk.wait_for("log", 2);
+    stop(&mut b);
+    wait_for("the goodbye of b waits", || {
+        (a.metric("headcount_handler_waiting_events{handler=\"slow\"}") == 1.0).then_some(())
+    });
+    assert_eq!(a.metric("headcount_handler_running{handler=\"slow\"}"), 2.0);
+    let mut begun = desk.lines("log");
+    begun.sort();
+    assert_eq!(begun, ["begin b node_joined", "begin c node_joined"], "side by side");
+    std::fs::write(desk.path("go"), "").expect("written");
+    let lines = desk.wait_for("log", 6);
+    let about_b: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.contains(" b ")).collect();
+    assert_eq!(about_b, ["begin b node_joined", "end b node_joined", "begin b node_left", "end b node_left"]);
+}
+
+#[test]
+fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
+    const QUEUED: usize = 1_024;
+    const TOO_MANY: usize = 7;
+    let desk = Desk::new();
+    let script = format!(
+        "echo $HEADCOUNT_EVENT_TOPIC $HEADCOUNT_EVENT_MISSED >> {}; while [ ! -e {} ]; do sleep 0.02; done",
+        desk.shown("log"),
+        desk.shown("go")
+    );
+    let keys = "kinds = [\"message\"]\ntopics = [\"jobs\"]\nconcurrency = 1\ntimeout = \"1h\"";
+    desk.configure(&shell("slow", &script, keys));
+    let a = desk.start("a", &[]);
+    a.wait_for_up(&["a"]);
+    a.post("/v1/broadcast/other", &Value::Null);
+    a.post("/v1/broadcast/jobs", &Value::Null);
+    assert_eq!(desk.wait_for("log", 1), ["jobs 0"], "and not the other topic");
+    for _ in 0..QUEUED + TOO_MANY {
+        a.post("/v1/broadcast/jobs", &Value::Null);
+    }
+    let missed = "headcount_handler_missed_events_total{handler=\"slow\"}";
+    wait_for("they are counted", || (a.metric(missed) == TOO_MANY as f64).then_some(()));
+    assert_eq!(a.metric("headcount_handler_waiting_events{handler=\"slow\"}"), QUEUED as f64);
+    assert!(a.log().contains("handler slow is too slow and misses events"), "{}", a.log());
+    std::fs::write(desk.path("go"), "").expect("written");
+    let lines = desk.wait_for("log", 3);
+    assert_eq!(lines[..3], ["jobs 0", "jobs 7", "jobs 0"]);
+}
+
+#[test]
+fn a_goodbye_waits_for_handlers_and_not_for_ever() {
+    let desk = Desk::new();
+    let hang = format!("echo $$ >> {}; sleep 1000", desk.shown("pids"));
+    desk.configure(&shell("hang", &hang, "timeout = \"1h\"\nkinds = [\"node_joined\"]"));
+    let mut a = desk.start("a", &[]);
+    let pids = desk.wait_for("pids", 1);
+    stop(&mut a);
+    assert!(pids.iter().all(|id| !is_alive(id)), "{pids:?}");
+}
+
+#[test]
+fn a_reload_takes_up_handlers_and_leaves_those_alone_that_did_not_change() {
+    let desk = Desk::new();
+    let note = |file: &str| format!("echo $HEADCOUNT_EVENT_KIND $HEADCOUNT_EVENT_NODE >> {}", desk.shown(file));
+    let (stays, goes, comes) =
+        (shell("stays", &note("stays"), ""), shell("goes", &note("goes"), ""), shell("comes", &note("comes"), ""));
+    desk.configure(&(stays.clone() + &goes));
+    let a = desk.start("a", &[]);
+    desk.wait_for("goes", 2);
+    desk.configure(&(stays.clone() + &comes));
+    a.signal(Signal::SIGHUP);
+    wait_for("it is reloaded", || a.log().contains("reloaded handlers: stays, goes -> stays, comes").then_some(()));
+    let _b = Agent::start("b", &[&a.gossip], &[]);
+    desk.wait_for("comes", 2);
+    wait_for("the one that stays has both", || {
+        let lines = desk.lines("stays");
+        (lines.iter().any(|line| line == "node_joined a") && lines.iter().any(|line| line == "node_joined b"))
+            .then_some(())
+    });
+    assert!(desk.lines("comes").iter().all(|line| line.ends_with(" b")), "from then on");
+    assert_eq!(desk.lines("goes"), ["node_joining a", "node_joined a"]);
+    assert_eq!(desk.lines("stays").iter().filter(|line| *line == "node_joined a").count(), 1);
+    let metrics = a.get("/metrics");
+    assert!(metrics.contains("handler=\"comes\"") && !metrics.contains("handler=\"goes\""), "{metrics}");
+    // A file that is refused changes nothing.
+    desk.configure("[[handlers]]\n");
+    a.signal(Signal::SIGHUP);
+    wait_for("it is refused", || a.log().contains("not reloaded, everything stays as it is").then_some(()));
+}
+
+#[test]
+fn a_command_that_is_not_there_fails_and_says_so() {
+    let desk = Desk::new();
+    desk.configure("[[handlers]]\ncommand = [\"/nonexistent/notify\"]\n");
+    let a = desk.start("a", &[]);
+    wait_for("it is told", || {
+        let log = a.log();
+        (log.contains("handler handler-1 failed")
+            && log.contains("ended with 127: headcount: cannot run /nonexistent/notify"))
+        .then_some(())
+    });
+}
+
+#[test]
+fn tags_choose_events_by_the_member_that_they_are_about() {
+    let desk = Desk::new();
+    let script = format!("echo $HEADCOUNT_EVENT_NODE >> {}", desk.shown("log"));
+    desk.configure(&shell("caches", &script, "kinds = [\"node_joined\"]\ntags = { role = \"cache\" }"));
+    let a = desk.start("a", &[]);
+    let _b = Agent::start("b", &[&a.gossip], &["--tag", "role=db"]);
+    a.wait_for_up(&["a", "b"]);
+    let _c = Agent::start("c", &[&a.gossip], &["--tag", "role=cache", "--tag", "zone=eu"]);
+    assert_eq!(desk.wait_for("log", 1), ["c"]);
+}
