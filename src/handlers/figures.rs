@@ -74,7 +74,9 @@ impl Counters {
 
 /// The figures of all handlers, by name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Board(Arc<Mutex<Vec<(String, Arc<Counters>)>>>);
+pub(crate) struct Board(Arc<Mutex<Named>>);
+
+type Named = Vec<(String, Arc<Counters>)>;
 
 impl Board {
     /// Returns the counters of a name, new ones if there are none.

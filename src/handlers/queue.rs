@@ -110,6 +110,7 @@ impl<T> Queue<T> {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "it is the type of a subject")]
     fn about(node: &str) -> Subject {
         Some(node.to_owned())
     }

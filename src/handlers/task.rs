@@ -121,7 +121,7 @@ impl Log<'_> {
         match self.failures.may_say(1) {
             Some(0) => tracing::warn!("handler {name} failed at {why}"),
             Some(more) => {
-                tracing::warn!("handler {name} failed at {why} (and {more} times before that were not logged)")
+                tracing::warn!("handler {name} failed at {why} (and {more} times before that were not logged)");
             }
             None => {}
         }

@@ -72,6 +72,7 @@ struct Failed {
 }
 
 impl Failed {
+    #[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it as they come")]
     fn passing(why: impl ToString) -> Self {
         Self { why: why.to_string(), is_passing: true, retry_after: None }
     }

@@ -60,10 +60,8 @@ fn a_handler_that_hangs_delays_no_other_and_is_ended_with_everything_that_it_sta
     desk.wait_for("good", 3);
     let pids = desk.wait_for("pids", 6);
     wait_for("all that hung is gone", || pids.iter().all(|id| !is_alive(id)).then_some(()));
-    wait_for("failures are counted", || {
-        (a.metric("headcount_handler_failures_total{handler=\"hang\"}") >= 3.0).then_some(())
-    });
-    assert!(a.metric("headcount_handler_failures_total{handler=\"good\"}") == 0.0);
+    wait_for("failures are counted", || (figure(&a, "failures_total", "hang") >= 3).then_some(()));
+    assert!(figure(&a, "failures_total", "good") == 0);
     assert!(
         a.log().contains("handler hang failed at node_joined") && a.log().contains("was ended after 300ms: stuck"),
         "{}",
@@ -88,10 +86,8 @@ fn one_node_waits_for_itself_and_nodes_do_not_wait_for_each_other() {
     a.wait_for_up(&["a", "b", "c"]);
     desk.wait_for("log", 2);
     stop(&mut b);
-    wait_for("the goodbye of b waits", || {
-        (a.metric("headcount_handler_waiting_events{handler=\"slow\"}") == 1.0).then_some(())
-    });
-    assert_eq!(a.metric("headcount_handler_running{handler=\"slow\"}"), 2.0);
+    wait_for("the goodbye of b waits", || (figure(&a, "waiting_events", "slow") == 1).then_some(()));
+    assert_eq!(figure(&a, "running", "slow"), 2);
     let mut begun = desk.lines("log");
     begun.sort();
     assert_eq!(begun, ["begin b node_joined", "begin c node_joined"], "side by side");
@@ -103,8 +99,8 @@ fn one_node_waits_for_itself_and_nodes_do_not_wait_for_each_other() {
 
 #[test]
 fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
-    const QUEUED: usize = 1_024;
-    const TOO_MANY: usize = 7;
+    const QUEUED: u64 = 1_024;
+    const TOO_MANY: u64 = 7;
     let desk = Desk::new();
     let script = format!(
         "echo $HEADCOUNT_EVENT_TOPIC $HEADCOUNT_EVENT_MISSED >> {}; while [ ! -e {} ]; do sleep 0.02; done",
@@ -121,9 +117,8 @@ fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
     for _ in 0..QUEUED + TOO_MANY {
         a.post("/v1/broadcast/jobs", &Value::Null);
     }
-    let missed = "headcount_handler_missed_events_total{handler=\"slow\"}";
-    wait_for("they are counted", || (a.metric(missed) == TOO_MANY as f64).then_some(()));
-    assert_eq!(a.metric("headcount_handler_waiting_events{handler=\"slow\"}"), QUEUED as f64);
+    wait_for("they are counted", || (figure(&a, "missed_events_total", "slow") == TOO_MANY).then_some(()));
+    assert_eq!(figure(&a, "waiting_events", "slow"), QUEUED);
     assert!(a.log().contains("handler slow is too slow and misses events"), "{}", a.log());
     std::fs::write(desk.path("go"), "").expect("written");
     let lines = desk.wait_for("log", 3);

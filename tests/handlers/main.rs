@@ -59,6 +59,11 @@ fn shell(name: &str, script: &str, keys: &str) -> String {
     format!("[[handlers]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''']\n{keys}\n")
 }
 
+/// A figure of one handler; figures of this kind are whole numbers.
+fn figure(agent: &Agent, name: &str, handler: &str) -> u64 {
+    agent.metric(&format!("headcount_handler_{name}{{handler=\"{handler}\"}}")) as u64
+}
+
 fn json(line: &str) -> Value {
     serde_json::from_str(line).expect("JSON")
 }

@@ -93,9 +93,9 @@ fn an_event_is_posted_as_a_cloud_event_again_and_again_until_it_is_accepted() {
     assert_eq!((&event["id"], &event["time"]), (&event["data"]["id"], &event["data"]["at"]));
     assert_eq!(event["data"]["member"]["id"], "a");
     assert!(requests.iter().all(|(_, again)| again == event), "the same event");
-    wait_for("it is counted", || (a.metric("headcount_handler_runs_total{handler=\"hook\"}") == 1.0).then_some(()));
-    assert_eq!(a.metric("headcount_handler_retries_total{handler=\"hook\"}"), 2.0);
-    assert_eq!(a.metric("headcount_handler_failures_total{handler=\"hook\"}"), 0.0);
+    wait_for("it is counted", || (figure(&a, "runs_total", "hook") == 1).then_some(()));
+    assert_eq!(figure(&a, "retries_total", "hook"), 2);
+    assert_eq!(figure(&a, "failures_total", "hook"), 0);
     assert!(!a.log().contains("s3cret"), "{}", a.log());
 }
 
@@ -109,13 +109,11 @@ fn what_is_refused_for_good_is_not_posted_again_and_what_is_away_only_for_so_lon
     desk.configure(&(webhook(&format!("http://127.0.0.1:{}/", server.port), keys) + &away));
     let a = desk.start("a", &[]);
     for name in ["hook", "away"] {
-        wait_for("it has failed", || {
-            (a.metric(&format!("headcount_handler_failures_total{{handler=\"{name}\"}}")) == 1.0).then_some(())
-        });
+        wait_for("it has failed", || (figure(&a, "failures_total", name) == 1).then_some(()));
     }
     assert_eq!(server.wait_for(1).len(), 1);
-    assert_eq!(a.metric("headcount_handler_retries_total{handler=\"hook\"}"), 0.0);
-    assert!(a.metric("headcount_handler_retries_total{handler=\"away\"}") >= 1.0);
+    assert_eq!(figure(&a, "retries_total", "hook"), 0);
+    assert!(figure(&a, "retries_total", "away") >= 1);
     let log = a.log();
     assert!(log.contains("it answered 404 Not Found") && log.contains("no connection: Connection refused"), "{log}");
 }
@@ -130,9 +128,9 @@ fn https_is_verified_by_the_authorities_of_the_machine() {
          openssl x509 -req -in s.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out s.crt",
         desk.0.path().display()
     );
-    let made = Command::new("sh").args(["-c", &make]).output().expect("a shell");
-    if !made.status.success() {
-        return skip(&format!("no certificates: {}", String::from_utf8_lossy(&made.stderr)));
+    let output = Command::new("sh").args(["-c", &make]).output().expect("a shell");
+    if !output.status.success() {
+        return skip(&format!("no certificates: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let config = tls(&desk);
     let server = Server::start_with(&["200 OK"], move |mut stream, serve| {
@@ -150,16 +148,12 @@ fn https_is_verified_by_the_authorities_of_the_machine() {
     let trusting = ["env".to_owned(), format!("SSL_CERT_FILE={}", desk.shown("ca.crt"))];
     let a = desk.start("a", &trusting);
     assert_eq!(server.wait_for(1)[0].1["subject"], "a");
-    wait_for("another name fails", || {
-        (a.metric("headcount_handler_failures_total{handler=\"wrong\"}") == 1.0).then_some(())
-    });
+    wait_for("another name fails", || (figure(&a, "failures_total", "wrong") == 1).then_some(()));
     assert!(a.log().contains("no TLS: invalid peer certificate"), "{}", a.log());
-    assert_eq!(a.metric("headcount_handler_failures_total{handler=\"hook\"}"), 0.0);
+    assert_eq!(figure(&a, "failures_total", "hook"), 0);
 
     let b = desk.start("b", &[]);
-    wait_for("an unknown authority fails", || {
-        (b.metric("headcount_handler_failures_total{handler=\"hook\"}") == 1.0).then_some(())
-    });
+    wait_for("an unknown authority fails", || (figure(&b, "failures_total", "hook") == 1).then_some(()));
     assert_eq!(server.wait_for(1).len(), 1, "nothing was said to it");
 }
 
