@@ -23,6 +23,8 @@ pub struct Member {
     pub api_address: Option<String>,
     /// The tags in its record.
     pub tags: Tags,
+    /// True if it drains: it is to get no new work, and leads nothing. It is Up all the same.
+    pub draining: bool,
     /// Its heartbeat interval and timeouts, by which every observer judges it.
     pub timing: Timing,
     /// Its software version.
@@ -72,7 +74,8 @@ impl Member {
             status: record.status,
             address: record.address,
             api_address: record.api_address.as_deref().map(str::to_owned),
-            tags: record.tags.clone(),
+            tags: record.tags.of_the_operator(),
+            draining: record.is_draining(),
             timing: record.timing,
             version: record.version.to_string(),
             since,

@@ -101,6 +101,60 @@ fn voters_of(agent: &Agent) -> Vec<String> {
 }
 
 #[test]
+fn a_node_that_drains_stays_and_leads_nothing_until_it_is_undrained() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a,b,c", &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c"].map(|name| start(data.path(), name, &[&seed], "a,b,c", &[]));
+    let mut cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    let old = cluster.wait_for_leader(0);
+    let watch = cluster.other_than(&old).watch();
+    let drained = json_of(&cluster.agents[old.at], &["drain"]);
+    assert_eq!(drained, json!({ "node": old.name, "draining": true, "may_lead": 2 }));
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name);
+    let is_told = |agent: &Agent, draining: bool| {
+        let members = json_of(agent, &["members"]);
+        let member = members.as_array().into_iter().flatten().find(|member| member["id"] == old.name.as_str());
+        member.is_some_and(|member| {
+            member["draining"] == draining && member["status"] == "up" && member["tags"] == json!({})
+        })
+    };
+    for agent in &cluster.agents {
+        wait_for("everybody knows", || is_told(agent, true).then_some(()));
+    }
+    let table = cluster.other_than(&old).client(&["members"]).1;
+    assert!(table.contains("up (drains)"), "{table}");
+    let event = wait_for_event(&watch, "node_updated", &old.name);
+    assert_eq!((&event["previous"]["draining"], &event["member"]["draining"]), (&json!(false), &json!(true)));
+    // Leadership is not handed to it either.
+    let (status, _) = cluster.agents[new.at].client(&["leader", "resign", "--to", &old.name]);
+    assert!(!status.success());
+
+    // All drain: nobody leads, and that is said.
+    for agent in &cluster.agents {
+        assert!(agent.client(&["drain"]).0.success());
+    }
+    wait_for("nobody leads", || cluster.agents.iter().all(|agent| leader(agent)["leader"].is_null()).then_some(()));
+    let last = &cluster.agents[2];
+    assert!(last.log().contains("no voter is left that may lead"), "{}", last.log());
+    let undrained = json_of(last, &["undrain"]);
+    assert_eq!(undrained, json!({ "node": last.name, "draining": false, "may_lead": 1 }));
+    let next = cluster.wait_for_leader(new.term);
+    assert_eq!(next.name, last.name);
+
+    // A restart is the end of draining.
+    let name = cluster.agents[0].name.clone();
+    drop(cluster.agents.remove(0));
+    let seeds: Vec<String> = cluster.agents.iter().map(|agent| agent.gossip.clone()).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let again = start(cluster.data.path(), &name, &seeds, "a,b,c", &[]);
+    again.wait_for_up(&["a", "b", "c"]);
+    let members = json_of(&again, &["members"]);
+    assert_eq!(members[0]["draining"], false, "{members}");
+}
+
+#[test]
 fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
     let (mut cluster, old) = Cluster::of_five();
     let watch = cluster.other_than(&old).watch();

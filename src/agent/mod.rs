@@ -24,6 +24,7 @@ mod agreement;
 mod bus;
 mod clock;
 mod directory;
+mod drain;
 mod driver;
 mod error;
 mod host;
@@ -63,6 +64,7 @@ pub use self::agreement::{Agreement, SameView};
 pub use self::bus::{KEPT_EVENTS, Reader, Readers, Snapshot};
 #[cfg(feature = "agent")]
 pub(crate) use self::clock::Clock;
+pub use self::drain::Drained;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};

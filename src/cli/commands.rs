@@ -15,7 +15,7 @@ use super::client::Client;
 use super::failure::{Exit, Failure, RetryOutlook};
 use super::human::{self, plain};
 use super::table;
-use crate::json::{Info, JoinRequest, JoinResults, Member, Removed, SetTags};
+use crate::json::{Drained, Info, JoinRequest, JoinResults, Member, Removed, SetTags};
 
 /// Interval between two polls of an agent.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -100,6 +100,24 @@ fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
         }
         sleep(LOOK_AGAIN);
     }
+}
+
+pub(super) fn drain(args: &TargetArgs, is_draining: bool, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = Client::new(&args.agent)?;
+    let path = if is_draining { "/v1/drain" } else { "/v1/undrain" };
+    let drained: Drained = client.send("POST", path, &())?;
+    match args.format {
+        Format::Json => json_line(out, &drained)?,
+        Format::Table => {
+            let verb = if drained.draining { "drains" } else { "drains no more" };
+            let warning = match drained.may_lead {
+                Some(0) => "; no voter is left that may lead, and nobody leads until one is undrained",
+                _ => "",
+            };
+            writeln!(out, "{} {verb}{warning}", plain(&drained.node))?;
+        }
+    }
+    Ok(Exit::DONE)
 }
 
 pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Failure> {

@@ -80,6 +80,8 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Info(args) => commands::info(&args, out),
         Command::Join(args) => commands::join(&args, out),
         Command::Leave(args) => commands::leave(&args, out),
+        Command::Drain(args) => commands::drain(&args, true, out),
+        Command::Undrain(args) => commands::drain(&args, false, out),
         Command::Remove(args) => commands::remove(&args, out),
         Command::Tags(args) => commands::tags(&args, out),
         Command::Leader(args) => leadership::leader(&args, out),

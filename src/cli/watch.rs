@@ -175,6 +175,9 @@ pub(super) fn line(event: &Event) -> String {
         if previous.status != now.status {
             parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
         }
+        if previous.draining != now.draining {
+            parts.push(if now.draining { "drains" } else { "drains no more" }.to_owned());
+        }
         if previous.tags != now.tags {
             parts.push(format!("tags {}", human::tags(&now.tags)));
         }

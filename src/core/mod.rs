@@ -238,7 +238,7 @@ impl Core {
             status: Status::Joining,
             address: init.address,
             api_address: init.api_address,
-            tags: init.tags,
+            tags: init.tags.of_the_operator(),
             timing: init.settings.timing().expect("checked above"),
             version: init.version,
             protocol: ProtocolRange::OURS,

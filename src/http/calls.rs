@@ -115,6 +115,16 @@ pub(super) async fn leave(State(app): State<App>, _: NoQuery) -> Result<StatusCo
     Ok(StatusCode::ACCEPTED)
 }
 
+pub(super) async fn drain(State(app): State<App>, _: NoQuery) -> Result<Json<json::Drained>, Refusal> {
+    let drained = app.agent.drain().await?;
+    Ok(Json(json::Drained::new(&app.agent.me().id, true, drained.may_lead)))
+}
+
+pub(super) async fn undrain(State(app): State<App>, _: NoQuery) -> Result<Json<json::Drained>, Refusal> {
+    let drained = app.agent.undrain().await?;
+    Ok(Json(json::Drained::new(&app.agent.me().id, false, drained.may_lead)))
+}
+
 pub(super) async fn set_tags(
     State(app): State<App>,
     _: NoQuery,

@@ -13,13 +13,15 @@ use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and description of each call.
-const CALLS: [(&str, &str, &str); 30] = [
+const CALLS: [(&str, &str, &str); 32] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
     ("GET", "/v1/events?after=&kind=&node=&lease=&snapshot=&topic=", "server-sent events"),
     ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
     ("POST", "/v1/leave", "leave and stop"),
+    ("POST", "/v1/drain", "lead nothing, and say so to everybody"),
+    ("POST", "/v1/undrain", "take drain back"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
     ("GET", "/v1/leader?confirm=&lease=", "who leads; confirmed now, if asked for"),
     (

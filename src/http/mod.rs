@@ -4,6 +4,7 @@
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
 //! GET    /v1/events?after=&kind=&node=&lease=&snapshot=&topic=  (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
+//! POST   /v1/drain                    POST /v1/undrain
 //! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
 //! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}
 //! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
@@ -252,6 +253,8 @@ fn router(
         .route("/v1/events", get(events::events))
         .route("/v1/join", post(calls::join))
         .route("/v1/leave", post(calls::leave))
+        .route("/v1/drain", post(calls::drain))
+        .route("/v1/undrain", post(calls::undrain))
         .route("/v1/tags", put(calls::set_tags))
         .route("/v1/leader", get(leadership::leader))
         .route("/leaderz", get(leadership::leaderz))

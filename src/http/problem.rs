@@ -207,6 +207,7 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Electorate(
                 ChangeError::NotVoter { .. }
                 | ChangeError::NotCaughtUp { .. }
+                | ChangeError::Draining { .. }
                 | ChangeError::LeadsAlready { .. }
                 | ChangeError::LedByOther { .. },
             )) => Self::new(StatusCode::CONFLICT, "resignation", "Leadership not handed over", detail),
@@ -251,6 +252,9 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
             AgentError::Refused(CommandError::OtherOrigin { .. }) => {
                 Self::new(StatusCode::CONFLICT, "other-origin", "Another node's message", detail)
+            }
+            AgentError::Refused(CommandError::NoRoomToDrain) => {
+                Self::new(StatusCode::CONFLICT, "no-room", "No room to say that it drains", detail)
             }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
-use crate::core::{ProtocolRange, Settings};
+use crate::core::{NodeId, ProtocolRange, Settings};
 
 /// The state and the settings of one node, and a summary of its view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -246,6 +246,25 @@ impl Removed {
     /// Returns the outcome of a removal that `held_by` peers hold; `confirmed` is true if those are enough.
     pub fn new(id: &crate::NodeId, held_by: usize, confirmed: bool) -> Self {
         Self { id: id.to_string(), status: "left".to_owned(), held_by, confirmed }
+    }
+}
+
+/// The answer to `POST /v1/drain` and `/v1/undrain`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Drained {
+    /// The node that was asked.
+    pub node: String,
+    /// True if it drains now.
+    pub draining: bool,
+    /// The number of voters that may lead: those that are there and do not drain; `null` where no voters elect leaders.
+    pub may_lead: Option<usize>,
+}
+
+impl Drained {
+    /// Returns the answer of this node.
+    pub fn new(node: &NodeId, draining: bool, may_lead: Option<usize>) -> Self {
+        Self { node: node.to_string(), draining, may_lead }
     }
 }
 

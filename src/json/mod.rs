@@ -19,7 +19,8 @@ mod time;
 mod view;
 
 pub use calls::{
-    Counts, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed, SetTags,
+    Counts, Drained, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed,
+    SetTags,
 };
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};

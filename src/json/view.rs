@@ -41,6 +41,9 @@ pub struct Member {
     pub tags: BTreeMap<String, String>,
     /// Its software version.
     pub version: String,
+    /// True if it drains: it is up, is to get no new work, and leads nothing.
+    #[serde(default)]
+    pub draining: bool,
     /// True if the member is the observer itself.
     pub is_me: bool,
     /// The way in which its silence or death was detected; `null` unless it is Suspect or Down.
@@ -63,6 +66,7 @@ impl From<&crate::Member> for Member {
             rtt_ms: member.rtt.map(fine_millis),
             tags: member.tags.to_map(),
             version: member.version.clone(),
+            draining: member.draining,
             is_me: member.is_me,
             method: member.method.map(|method| method.name().to_owned()),
             reason: member.reason().map(|reason| reason.name().to_owned()),
@@ -257,6 +261,7 @@ mod tests {
             since: start_of_2026(),
             last_heard: Some(Duration::from_micros(120_900)),
             rtt: Some(Duration::from_micros(400)),
+            draining: false,
             is_me: false,
             method: None,
         }
@@ -269,7 +274,7 @@ mod tests {
     const MEMBER_UP: &str = concat!(
         r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":null,"status":"up","#,
         r#""incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":120,"rtt_ms":0.4,"tags":{},"#,
-        r#""version":"0.1.0","is_me":false,"method":null,"reason":null}"#
+        r#""version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":null}"#
     );
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
         let expected = concat!(
             r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":"http://10.0.0.1/","#,
             r#""status":"left","incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":null,"#,
-            r#""rtt_ms":null,"tags":{"zone":"eu-1"},"version":"0.1.0","is_me":false,"method":null,"reason":"forced"}"#
+            r#""rtt_ms":null,"tags":{"zone":"eu-1"},"version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":"forced"}"#
         );
         assert_eq!(json, expected);
     }

@@ -58,6 +58,8 @@ pub(in crate::agent) enum Request {
     Remove { id: NodeId, force: bool, answer: oneshot::Sender<Reply> },
     /// [`Command::SetTags`].
     SetTags { tags: Tags, answer: oneshot::Sender<Reply> },
+    /// [`Command::Drain`].
+    Drain { is_draining: bool, answer: oneshot::Sender<Reply> },
     /// [`Command::SetAddress`].
     SetAddress { address: SocketAddr, answer: oneshot::Sender<Reply> },
     /// [`Command::AddVoter`].
@@ -101,6 +103,9 @@ impl Driver {
             }
             Request::Remove { id, force, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Remove { ticket, id, force });
+            }
+            Request::Drain { is_draining, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Drain { ticket, is_draining });
             }
             Request::SetAddress { address, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::SetAddress { ticket, address });

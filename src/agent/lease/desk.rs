@@ -40,6 +40,8 @@ pub(in crate::agent) enum Ask {
     Confirm(LeaseName, oneshot::Sender<Result<(u64, crate::core::Time), Unproven>>),
     /// List the nodes that the table knows, and who of them holds this lease.
     Nodes(LeaseName, oneshot::Sender<Result<LeaseNodes, LeaseNodesError>>),
+    /// Hold no lease from now on, or contend again.
+    Drain(bool),
     /// Give up all leases, and end; answered when nothing is held.
     Stop(oneshot::Sender<()>),
     /// All work of this lease that was led in this term has ended.
@@ -240,6 +242,12 @@ impl Leases {
     /// The sender of asks, for what tells the task of an end.
     pub(super) fn asker(&self) -> mpsc::Sender<Ask> {
         self.asks.clone()
+    }
+
+    /// Holds no lease from now on, or contends again. Led work ends first.
+    pub(in crate::agent) async fn set_draining(&self, is_draining: bool) {
+        // A task that has ended holds nothing.
+        let _ = self.ask(Ask::Drain(is_draining)).await;
     }
 
     /// Gives all leases up; returns when nothing is held, or after this time.

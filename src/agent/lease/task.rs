@@ -84,6 +84,8 @@ pub(super) struct Task {
     /// Rounds that failed since then.
     failed_farewells: u32,
     is_over: bool,
+    /// An operator wants this node to lead nothing.
+    is_draining: bool,
 }
 
 impl Task {
@@ -100,6 +102,7 @@ impl Task {
             stopping: Vec::new(),
             failed_farewells: 0,
             is_over: false,
+            is_draining: false,
             parts,
         };
         let now = task.parts.clock.now();
@@ -200,7 +203,7 @@ impl Task {
             if !self.parts.shared.has_begun_alone() {
                 self.parts.contender.arrive(now);
             }
-            self.parts.contender.set_draining(now, false);
+            self.parts.contender.set_draining(now, self.is_draining);
             for claim in self.claims() {
                 self.parts.contender.hurry(now, &claim.lease, now);
             }
@@ -256,6 +259,12 @@ impl Task {
                 }
             }
             Ask::Nodes(lease, answer) => self.list_nodes(lease, answer),
+            Ask::Drain(is_draining) => {
+                self.is_draining = is_draining;
+                if self.is_member {
+                    self.parts.contender.set_draining(now, is_draining);
+                }
+            }
             Ask::Stop(answer) => {
                 self.stopping.push(answer);
                 self.parts.contender.stop(now);

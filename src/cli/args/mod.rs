@@ -84,6 +84,15 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// Waits until it is gone, for ten seconds at most: silence does not count as gone.
     #[command(after_help = CLIENT_EXITS)]
     Leave(TargetArgs),
+    /// Have an agent's node lead nothing and get no new work, as before maintenance
+    ///
+    /// The node stays up and votes, tells everybody that it drains ("draining": true), hands over what it leads when led work has
+    /// ended, and leads nothing until `headcount undrain` or a restart. Where all voters drain, nobody leads.
+    #[command(after_help = CLIENT_EXITS)]
+    Drain(TargetArgs),
+    /// Let a node that drains lead again, and get new work
+    #[command(after_help = CLIENT_EXITS)]
+    Undrain(TargetArgs),
     /// Take a member that is down out of the listing
     ///
     /// Also done when no other member has confirmed it yet ("confirmed": false); it spreads further by itself.

@@ -42,6 +42,13 @@ pub enum Command {
         /// The new tags.
         tags: Tags,
     },
+    /// Say to everybody that this node drains, and do not lead; or take that back.
+    Drain {
+        /// The ticket for the reply.
+        ticket: Ticket,
+        /// True to drain, false to take it back.
+        is_draining: bool,
+    },
     /// Change this node's own address: its driver has bound a socket there.
     SetAddress {
         /// The ticket for the reply.
@@ -179,6 +186,11 @@ pub enum Reply {
     },
     /// The reply to [`Command::SetTags`].
     TagsSet,
+    /// The reply to [`Command::Drain`]: everybody is told.
+    Draining {
+        /// The number of voters that are there, do not drain, and so may lead; `None` if this node knows no voters.
+        may_lead: Option<usize>,
+    },
     /// The reply to [`Command::SetAddress`].
     AddressSet,
     /// The reply to [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`], [`Command::Recover`]
@@ -293,6 +305,11 @@ pub enum CommandError {
     /// The node is leaving.
     #[error("this node is leaving")]
     Leaving,
+    /// The tags leave no room for the mark of a node that drains.
+    #[error(
+        "the tags of this node leave no room to say that it drains: take one away (23 bytes and one key are needed)"
+    )]
+    NoRoomToDrain,
     /// Others could not answer to this node's new address.
     #[error("{address} is no address that others can answer to: give one with an IP address and a port")]
     Unreachable {

@@ -282,6 +282,12 @@ pub enum ChangeError {
         /// The voter to be added.
         new: NodeId,
     },
+    /// Leadership was to go to a voter that drains.
+    #[error("{id:?} drains, and does not lead: take that back there first (undrain), or name another voter")]
+    Draining {
+        /// The voter that was named.
+        id: NodeId,
+    },
 }
 
 /// The reason why an electorate stays as it is. It is sent to other nodes: variants are only ever appended.

@@ -242,7 +242,8 @@ impl Election {
         if let Some(owed) = &mut self.pending_ack {
             owed.said = Some(newest);
         }
-        let priority = if self.is_aside || self.not_preferred_until.is_some() { 0 } else { self.policy.priority };
+        let would_not_stand = self.is_aside || self.is_draining() || self.not_preferred_until.is_some();
+        let priority = if would_not_stand { 0 } else { self.policy.priority };
         self.acked = Some((term, sequence));
         self.send(&name, Body::RenewalAck { term, sequence, newest, priority });
     }

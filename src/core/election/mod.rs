@@ -88,6 +88,7 @@ mod changing;
 mod confirming;
 mod disk;
 mod doors;
+mod draining;
 mod electorate;
 mod following;
 mod forming;
@@ -168,6 +169,8 @@ pub struct Election {
     stored: Ballot,
     /// The disk does not take the ballot.
     is_aside: bool,
+    /// The voters that drain, as far as this one knows, perhaps itself: they vote, and do not lead.
+    draining: BTreeSet<NodeId>,
     role: Role,
     /// The time until which this voter may not vote.
     promised_until: Time,
@@ -249,6 +252,7 @@ impl Election {
             stored: ballot.clone(),
             ballot,
             is_aside: false,
+            draining: BTreeSet::new(),
             role: Role::Outside,
             stored_promise: promise::StoredPromise::default(),
             leader: None,

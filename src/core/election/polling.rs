@@ -65,7 +65,8 @@ impl Election {
         let me = self.ballot.identity;
         let is_open = (self.ballot.term, self.ballot.vote) == (votes.term, Some(me));
         let is_own_stored = (self.stored.term, self.stored.vote) == (votes.term, Some(me));
-        let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up && !self.is_aside;
+        let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up;
+        let may_lead = may_lead && !self.is_aside && !self.is_draining();
         let has_voted = |identity| identity == me || votes.given_by.contains(&identity);
         if is_open && is_own_stored && may_lead && electorate.has_majority(has_voted) {
             self.begin_to_lead(context);

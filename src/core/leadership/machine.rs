@@ -3,6 +3,8 @@
 //!
 //! Must not know: who leads as other nodes see it.
 
+use std::collections::BTreeSet;
+
 use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
 
@@ -117,10 +119,33 @@ impl Core {
             }
         }
         if seen != changes {
-            self.with_election(Election::members_changed);
+            let draining = self.draining_voters();
+            self.with_election(|election, context| {
+                election.note_draining(context, draining);
+                election.members_changed(context);
+            });
             self.publish_leadership(LossReason::Expired);
         }
         self.leave_if_released();
+    }
+
+    /// Returns the names of the voters that drain, and this node's own if it does.
+    fn draining_voters(&self) -> BTreeSet<NodeId> {
+        let me = self.me().is_draining().then(|| self.me().id.clone());
+        let voters = self.election().and_then(Election::electorate).map_or(&[][..], |electorate| &electorate.voters);
+        let drains =
+            |id: &&NodeId| self.view.slot_of(id.as_str()).is_some_and(|slot| self.view.record(slot).is_draining());
+        voters.iter().map(|voter| &voter.id).filter(drains).cloned().chain(me).collect()
+    }
+
+    /// Returns the number of voters that are there and do not drain; `None` if no voters are known.
+    pub(in crate::core) fn voters_that_may_lead(&self) -> Option<usize> {
+        let electorate = self.election()?.electorate()?;
+        let may_lead = |id: &NodeId| {
+            let record = self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
+            record.is_some_and(|record| matches!(record.status, Status::Up | Status::Suspect) && !record.is_draining())
+        };
+        Some(electorate.voters.iter().filter(|voter| may_lead(&voter.id)).count())
     }
 
     /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left

@@ -214,6 +214,11 @@ impl Record {
         xxhash_rust::xxh3::xxh3_64(&self.encode())
     }
 
+    /// Returns true if it drains: it says that it is to get no new work, and does not lead.
+    pub fn is_draining(&self) -> bool {
+        self.tags.is_draining()
+    }
+
     /// Returns the same record with another status.
     #[must_use]
     pub fn with_status(&self, status: Status) -> Record {

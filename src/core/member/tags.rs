@@ -50,6 +50,35 @@ impl Tags {
         Ok(Self(text.into_boxed_str()))
     }
 
+    /// The key of the tag by which a node says that it drains. Reserved: no operator sets it by hand. A tag, so that nodes of earlier
+    /// versions pass it on and show it.
+    pub const DRAINING: &str = "headcount.draining";
+
+    /// Returns true if the node that bears these tags drains: it is to get no new work.
+    pub fn is_draining(&self) -> bool {
+        self.get(Self::DRAINING) == Some("true")
+    }
+
+    /// Returns the same tags with or without the mark of a node that drains. The error says that there is no room for it.
+    pub fn with_draining(&self, is_draining: bool) -> Result<Self, InvalidTags> {
+        let mut tags = self.to_map();
+        tags.remove(Self::DRAINING);
+        if is_draining {
+            tags.insert(Self::DRAINING.to_owned(), "true".to_owned());
+        }
+        Self::new(tags)
+    }
+
+    /// Returns the tags that an operator has set: without the reserved one.
+    #[must_use]
+    pub fn of_the_operator(&self) -> Self {
+        if self.get(Self::DRAINING).is_none() {
+            return self.clone();
+        }
+        // Fewer tags break no bound.
+        self.with_draining(false).unwrap_or_default()
+    }
+
     /// Returns the value of one key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(found, _)| *found == key).map(|(_, value)| value)

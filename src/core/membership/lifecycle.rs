@@ -1,4 +1,4 @@
-//! This node's own record: raising its incarnation, refuting, obeying a removal, changing its tags, leaving.
+//! This node's own record: raising its incarnation, refuting, obeying a removal, changing its tags, draining, leaving.
 //!
 //! Invariants:
 //! - Only this file (and `join`, which turns Joining into Up) rewrites this node's own record.
@@ -224,10 +224,29 @@ impl Core {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
+        // The mark of a node that drains is no tag of the operator's.
+        let Ok(tags) = tags.with_draining(self.me().is_draining()) else {
+            return self.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
+        };
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         self.reply(ticket, Reply::TagsSet);
+    }
+
+    /// Carries out the command to drain, or to take that back. The election is told of the change like of every other one.
+    pub(in crate::core) fn drain(&mut self, ticket: Ticket, is_draining: bool) {
+        if matches!(self.phase, Phase::Leaving) {
+            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        }
+        let Ok(tags) = self.me().tags.with_draining(is_draining) else {
+            return self.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
+        };
+        if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+        }
+        let may_lead = self.voters_that_may_lead();
+        self.reply(ticket, Reply::Draining { may_lead });
     }
 
     /// Carries out the command to change this node's address. Observers believe the change when this node returns their

@@ -121,6 +121,49 @@ fn new_tags_are_known_everywhere_and_reported_as_an_update() {
 }
 
 #[test]
+fn a_node_that_drains_says_so_everywhere_by_a_tag_that_is_no_operators() {
+    let mut net = Net::cluster(Profile::Default, 5);
+    let zone = Tags::new([("zone".to_owned(), "eu-1".to_owned())].into()).expect("good");
+    net.command(3, Command::SetTags { ticket: 1, tags: zone.clone() });
+    net.run_until(ms(100), "everybody agrees", Net::all_agree);
+    net.forget_reports();
+    net.command(3, Command::Drain { ticket: 2, is_draining: true });
+    // Tags that are set meanwhile take nothing back, whatever they say.
+    let impostor = Tags::new([(Tags::DRAINING.to_owned(), "false".to_owned())].into()).expect("good");
+    net.run_until(ms(100), "everybody agrees", Net::all_agree);
+    net.command(3, Command::SetTags { ticket: 3, tags: impostor });
+    net.command(3, Command::SetTags { ticket: 4, tags: zone.clone() });
+    net.run_until(ms(100), "everybody agrees", Net::all_agree);
+    assert!(net.nodes[3].replies.contains(&Reply::Draining { may_lead: None }), "{:?}", net.nodes[3].replies);
+    for observer in 0..5 {
+        assert_eq!(net.reported(observer, "n3")[0], ChangeKind::Updated);
+        let record = net.nodes[observer].core.record(&id("n3")).expect("listed");
+        assert!(record.is_draining() && record.status == Status::Up);
+        // A node of an earlier version shows this.
+        assert_eq!(record.tags.get("headcount.draining"), Some("true"));
+        assert_eq!(record.tags.of_the_operator(), zone);
+    }
+    net.command(3, Command::Drain { ticket: 5, is_draining: false });
+    net.run_until(ms(100), "everybody agrees", Net::all_agree);
+    assert!((0..5).all(|observer| net.nodes[observer].core.record(&id("n3")).expect("listed").tags == zone));
+}
+
+#[test]
+fn tags_without_room_for_the_mark_are_refused_and_so_is_draining() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let full = |bytes| Tags::new([("k".to_owned(), "v".repeat(bytes - 1))].into()).expect("within bounds");
+    let mark = Tags::DRAINING.len() + "true".len();
+    net.command(0, Command::SetTags { ticket: 1, tags: full(Tags::MAX_BYTES - mark + 1) });
+    net.command(0, Command::Drain { ticket: 2, is_draining: true });
+    net.command(0, Command::SetTags { ticket: 3, tags: full(Tags::MAX_BYTES - mark) });
+    net.command(0, Command::Drain { ticket: 4, is_draining: true });
+    net.command(0, Command::SetTags { ticket: 5, tags: full(Tags::MAX_BYTES - mark + 1) });
+    let refused = Reply::Refused(CommandError::NoRoomToDrain);
+    let drains = Reply::Draining { may_lead: None };
+    assert_eq!(net.nodes[0].replies, [Reply::TagsSet, refused.clone(), Reply::TagsSet, drains, refused]);
+}
+
+#[test]
 fn who_is_on_its_way_out_accuses_nobody_of_not_speaking_to_it() {
     let mut net = Net::cluster(Profile::Local, 4);
     net.run(Duration::from_secs(2));

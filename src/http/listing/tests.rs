@@ -32,6 +32,7 @@ fn member(index: usize, status: Status) -> Member {
         since: std::time::SystemTime::UNIX_EPOCH,
         last_heard: None,
         rtt: None,
+        draining: false,
         is_me: false,
         method: None,
     }

@@ -60,6 +60,9 @@ impl Election {
         let Some(voter) = self.electorate().and_then(|electorate| electorate.named(id)) else {
             return Err(ChangeError::NotVoter { id: id.clone() });
         };
+        if self.draining.contains(id) {
+            return Err(ChangeError::Draining { id: id.clone() });
+        }
         let lately = self.timing.lease_duration / 2;
         let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| context.now.since(heard.last) <= lately);
         if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
@@ -175,8 +178,8 @@ impl Election {
         self.stand_at = self.stand_at.max(context.now + self.timing.lease_duration);
     }
 
-    /// Returns the voter that is to stand first: one that has the newest view and was heard lately; of those the one of
-    /// the highest priority, then the one that was heard last.
+    /// Returns the voter that is to stand first: one that does not drain, has the newest view and was heard lately; of
+    /// those the one of the highest priority, then the one that was heard last.
     fn successor(&self) -> Option<Identity> {
         let Role::Leading(leading) = &self.role else { return None };
         let electorate = self.electorate()?;
@@ -185,7 +188,12 @@ impl Election {
         let lately = self.timing.lease_duration / 2;
         let rank = |(identity, heard): &(&Identity, &Heard)| {
             let is_there = newest.since(heard.last) <= lately;
+            let would_stand = electorate
+                .voters
+                .iter()
+                .any(|voter| voter.identity == **identity && !self.draining.contains(&voter.id));
             (
+                would_stand,
                 leading.accepted.get(identity).copied(),
                 is_there,
                 heard.priority,

@@ -8,6 +8,7 @@ mod confirming;
 mod corners;
 mod directed;
 mod disks;
+mod draining;
 mod forming;
 mod hostile;
 mod learners;

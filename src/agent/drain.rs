@@ -1,0 +1,50 @@
+//! Draining: a node that stays a member, and leads nothing.
+//!
+//! Must not know: how voters elect, how leases are given up.
+
+use super::driver::Request;
+use super::{Agent, AgentError};
+use crate::core::Reply;
+
+/// The outcome of [`Agent::drain`] and [`Agent::undrain`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// The number of voters that may lead: those that are there and do not drain. `None` where no voters elect leaders.
+    /// With 0 nobody leads until one of them is undrained.
+    pub may_lead: Option<usize>,
+}
+
+impl Agent {
+    /// Says to everybody that this node is to get no new work, and has it lead nothing: what it leads is handed over,
+    /// as when it leaves.
+    ///
+    /// It stays Up, observes and is observed, and votes. Members see it as [`draining`](crate::Member::draining), by a
+    /// [`NodeUpdated`](crate::EventKind::NodeUpdated) event. It lasts until [`Agent::undrain`] or the end of the
+    /// process: a node that was restarted does not drain. Where all voters drain, nobody leads.
+    pub async fn drain(&self) -> Result<Drained, AgentError> {
+        self.set_draining(true).await
+    }
+
+    /// Takes [`Agent::drain`] back.
+    pub async fn undrain(&self) -> Result<Drained, AgentError> {
+        self.set_draining(false).await
+    }
+
+    async fn set_draining(&self, is_draining: bool) -> Result<Drained, AgentError> {
+        let may_lead = match self.ask(|answer| Request::Drain { is_draining, answer }).await? {
+            Reply::Draining { may_lead } => may_lead,
+            Reply::Refused(error) => return Err(error.into()),
+            _ => return Err(AgentError::Stopped),
+        };
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if let Some(leases) = self.leases() {
+            leases.set_draining(is_draining).await;
+        }
+        if may_lead == Some(0) {
+            let text = "no voter is left that may lead: those that are there drain; nobody leads until one of them is undrained";
+            self.inner.shared.journal.say(tracing::Level::WARN, text);
+        }
+        Ok(Drained { may_lead })
+    }
+}
