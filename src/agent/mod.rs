@@ -41,6 +41,8 @@ mod subscription;
 mod telemetry;
 mod translate;
 #[cfg(feature = "agent")]
+mod watchdog;
+#[cfg(feature = "agent")]
 mod work;
 
 use std::net::SocketAddr;
@@ -84,6 +86,8 @@ pub use self::messages::{
 pub(crate) use self::messages::{Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use self::telemetry::{Peer, Telemetry};
+#[cfg(feature = "agent")]
+pub(crate) use self::watchdog::Watchdog;
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};
 pub use crate::core::LeadershipState;
@@ -358,6 +362,12 @@ impl Agent {
     #[cfg(feature = "agent")]
     pub(crate) fn link_budget(&self) -> usize {
         self.inner.link_budget
+    }
+
+    /// Has the driver feed a watchdog from now on; only the first one counts.
+    #[cfg(feature = "agent")]
+    pub(crate) fn feed(&self, watchdog: Watchdog) {
+        self.inner.shared.feed(watchdog);
     }
 
     /// Makes the end of a task known that serves the agent from outside, such as an interface: health says so from now on.

@@ -25,6 +25,8 @@ use super::lease::Leases;
 use super::messages::Mailroom;
 #[cfg(feature = "agent")]
 use super::messages::Outbox;
+#[cfg(feature = "agent")]
+use super::watchdog::Watchdog;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status, Time};
 use crate::event::{Event, EventKind};
@@ -94,6 +96,8 @@ pub(super) struct Shared {
     #[cfg(feature = "agent")]
     pub(super) outbox: Arc<Outbox>,
     pub(super) journal: Journal,
+    #[cfg(feature = "agent")]
+    watchdog: OnceLock<Watchdog>,
 }
 
 impl Shared {
@@ -128,6 +132,8 @@ impl Shared {
             #[cfg(feature = "agent")]
             outbox: Arc::default(),
             journal,
+            #[cfg(feature = "agent")]
+            watchdog: OnceLock::new(),
         }
     }
 
@@ -204,9 +210,19 @@ impl Shared {
         self.write_failures.load(Ordering::Relaxed)
     }
 
-    /// The driver moves.
+    /// Notes that the driver moves. Called by the driver alone.
     pub(super) fn moved(&self) {
-        self.moved_at.store(self.awake(), Ordering::Relaxed);
+        let awake = self.awake();
+        self.moved_at.store(awake, Ordering::Relaxed);
+        #[cfg(feature = "agent")]
+        if let Some(watchdog) = self.watchdog.get() {
+            watchdog.turned(awake);
+        }
+    }
+
+    #[cfg(feature = "agent")]
+    pub(super) fn feed(&self, watchdog: Watchdog) {
+        let _ = self.watchdog.set(watchdog);
     }
 
     fn awake(&self) -> u64 {

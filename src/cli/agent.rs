@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::level_filters::LevelFilter;
 
 use super::args::{AgentArgs, Format, LineFormat, NodeArgs, ShowArgs};
@@ -22,12 +23,16 @@ use super::failure::{Exit, Failure};
 use super::logs::{self, Logs};
 use super::output::{self, Output};
 use super::signals::{Request, Signals};
-use crate::agent::{self, Agent, StartError, Stop};
+use super::supervisor::Supervisor;
+use crate::agent::{self, Agent, StartError, Stop, Watchdog};
 use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
+use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
 use crate::handlers::{Board, Handlers};
 use crate::http::{self, HttpSettings};
 
+/// Interval at which the line for the supervisor is looked at.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for reading the configuration again.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -166,6 +171,13 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     // The announcement may have no reader: the node does not depend on one.
     let announcement = Announcement::new(&agent, address);
     let _ = announcement.print(out, running.args.format);
+    let supervisor = Supervisor::of_this_process();
+    if let Some(every) = supervisor.watchdog() {
+        let supervisor = supervisor.clone();
+        agent.feed(Watchdog::new(every, move || supervisor.feed_watchdog()));
+    }
+    supervisor.ready();
+    let _status = AbortOnDropHandle::new(tokio::spawn(show_status(supervisor.clone(), agent.clone())));
     let stopping = CancellationToken::new();
     // Also by a node that serves no HTTP itself.
     let token = match &door {
@@ -180,9 +192,14 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
             request = signals.recv() => match request {
                 Request::Stop => {
                     tracing::info!("leaving the cluster; a second signal quits at once");
+                    supervisor.stopping();
                     break agent.leave().await;
                 }
-                Request::Reload => running.reload(&agent, &mut handlers).await,
+                Request::Reload => {
+                    supervisor.reloading();
+                    running.reload(&agent, &mut handlers).await;
+                    supervisor.ready();
+                }
             },
             ended = ended(&mut serving) => {
                 tracing::error!("HTTP is no longer served: {ended}; the node goes on without it");
@@ -190,6 +207,8 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
             }
         }
     };
+    // Also if it ended by itself: nobody feeds the watchdog any more.
+    supervisor.stopping();
     // They have seen the goodbye; what waits for them is handled while answers under way are finished.
     let handled = tokio::spawn(handlers.finish());
     stopping.cancel();
@@ -202,6 +221,37 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     // It has a deadline of its own.
     let _ = handled.await;
     end(&stop)
+}
+
+/// Shows the supervisor one line about the node, whenever it has changed.
+async fn show_status(supervisor: Supervisor, agent: Agent) {
+    let mut shown = String::new();
+    while supervisor.is_there() {
+        let line = status_line(&agent);
+        if line != shown {
+            supervisor.status(&line);
+            shown = line;
+        }
+        tokio::time::sleep(STATUS_INTERVAL).await;
+    }
+}
+
+/// Returns the node in one line: its status, its members, and who leads.
+fn status_line(agent: &Agent) -> String {
+    let (me, members) = (agent.me(), agent.info().members);
+    let (up, live) = (
+        members[Status::Up.index()],
+        members.iter().sum::<usize>() - members[Status::Left(LeaveReason::Graceful).index()],
+    );
+    let drains = if me.draining { ", drains" } else { "" };
+    let leadership = agent.leadership().get();
+    let leader = match (&leadership.leader, leadership.state) {
+        (_, LeadershipState::Disabled) => String::new(),
+        (Some(_), _) if leadership.is_leader_now() => format!(", leads in term {}", leadership.term),
+        (Some(leader), _) => format!(", {leader} leads in term {}", leadership.term),
+        (None, _) => ", nobody leads".to_owned(),
+    };
+    format!("{} is {}{drains}; {up} of {live} members up{leader}", me.id, me.status)
 }
 
 /// The configuration, flags and logs of a running node.

@@ -28,6 +28,11 @@ mod progress;
 mod signals;
 mod simulate;
 mod sse;
+#[cfg(unix)]
+mod supervisor;
+#[cfg(not(unix))]
+#[path = "no_supervisor.rs"]
+mod supervisor;
 mod table;
 mod tune;
 mod watch;
