@@ -19,10 +19,10 @@ const LEAST_WATCHDOG: Duration = Duration::from_secs(4);
 
 /// The way to the supervisor; without one all words go nowhere.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Supervisor(Option<Arc<Socket>>);
+pub(super) struct Supervisor(Option<Arc<Way>>);
 
 #[derive(Debug)]
-struct Socket {
+struct Way {
     socket: UnixDatagram,
     to: SocketAddr,
     watchdog: Option<Duration>,
@@ -34,13 +34,13 @@ impl Supervisor {
         let variable = |name| std::env::var(name).ok();
         let watchdog = watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id());
         let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Self(None) };
-        let socket = address(name.as_bytes()).and_then(|to| {
+        let way = address(name.as_bytes()).and_then(|to| {
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
-            Ok(Socket { socket, to, watchdog })
+            Ok(Way { socket, to, watchdog })
         });
-        match socket {
-            Ok(socket) => Self(Some(Arc::new(socket))),
+        match way {
+            Ok(way) => Self(Some(Arc::new(way))),
             Err(error) => {
                 let name = name.to_string_lossy();
                 tracing::warn!("the supervisor is not told anything: NOTIFY_SOCKET={name} is not usable: {error}");
@@ -103,7 +103,7 @@ fn address(name: &[u8]) -> std::io::Result<SocketAddr> {
     match name {
         [b'/', ..] => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name)),
         #[cfg(target_os = "linux")]
-        [b'@', name @ ..] => std::os::linux::net::SocketAddrExt::from_abstract_name(name),
+        [b'@', name @ ..] => <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name),
         _ => Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "neither a path nor an abstract name")),
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         let to = address(path.as_os_str().as_bytes()).expect("a path");
         let socket = UnixDatagram::unbound().expect("a socket");
         socket.set_nonblocking(true).expect("set");
-        let supervisor = Supervisor(Some(Arc::new(Socket { socket, to, watchdog: None })));
+        let supervisor = Supervisor(Some(Arc::new(Way { socket, to, watchdog: None })));
         for _ in 0..10_000 {
             supervisor.feed_watchdog();
         }

@@ -107,7 +107,7 @@ impl Core {
             Command::Join { ticket, addresses } => self.contact(ticket, &addresses),
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
-            Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+            Command::SetTags { ticket, tags } => self.set_tags(ticket, &tags),
             Command::Drain { ticket, is_draining } => self.drain(ticket, is_draining),
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterRequest::Add(id)),

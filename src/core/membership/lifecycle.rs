@@ -220,7 +220,7 @@ impl Core {
     }
 
     /// Carries out the command to replace all tags.
-    pub(in crate::core) fn set_tags(&mut self, ticket: Ticket, tags: Tags) {
+    pub(in crate::core) fn set_tags(&mut self, ticket: Ticket, tags: &Tags) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
