@@ -84,6 +84,10 @@ pub mod glossary {}
 
 #[doc = include_str!("operations.md")]
 pub mod operations {}
+
+#[cfg(feature = "agent")]
+#[doc = include_str!("http_reference.md")]
+pub mod http_reference {}
 #[cfg(feature = "agent")]
 mod handlers;
 #[cfg(feature = "agent")]

@@ -238,7 +238,8 @@ impl Agent {
         }
     }
 
-    pub(in crate::agent) fn address_of(&self, id: NodeId) -> LeaderAddress {
+    /// Returns a member's name and addresses, as far as this node knows them.
+    pub(crate) fn address_of(&self, id: NodeId) -> LeaderAddress {
         let member = self.member(&id);
         let address = member.as_ref().map(|member| member.address);
         LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }

@@ -62,6 +62,16 @@ pub(super) async fn member(
     Ok(Json(json::Member::from(&member)))
 }
 
+/// Returns what members serve, for Prometheus to discover. Members that should get no work are left out by
+/// [`TargetGroup::new`](json::TargetGroup::new) alone.
+pub(super) async fn targets(State(app): State<App>, query: Pairs) -> Result<Json<Vec<json::TargetGroup>>, Refusal> {
+    query.only(&["tag"])?;
+    let tags = query.tags("tag")?;
+    let cluster = &app.agent.config().cluster;
+    let wanted = app.agent.live_members().into_iter().filter(|member| tags.iter().all(|tag| tag.admits(&member.tags)));
+    Ok(Json(wanted.filter_map(|member| json::TargetGroup::new(cluster.as_str(), &member)).collect()))
+}
+
 pub(super) async fn remove(State(app): State<App>, Named(id): Named, query: Pairs) -> Result<Response, Refusal> {
     query.only(&["force"])?;
     let force = query.flag("force")?;

@@ -11,8 +11,8 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::health;
 use super::problem::Refusal;
+use super::reference;
 
 /// The path of the page; those of its parts are below it.
 pub(super) const PATH: &str = "/dashboard";
@@ -91,7 +91,7 @@ pub(super) async fn part(Path(name): Path<String>) -> Result<Response, Refusal> 
 /// Shows browsers the page, and tells others the list of calls.
 pub(super) async fn index(headers: HeaderMap) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
-    let mut answer = if accepts.contains("text/html") { answer(PAGE) } else { health::index().into_response() };
+    let mut answer = if accepts.contains("text/html") { answer(PAGE) } else { reference::list().into_response() };
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     answer
 }

@@ -21,17 +21,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
 
 use super::body::{self, Whole};
-use super::dashboard;
 use super::host::Names;
 use super::problem::Refusal;
+use super::reference::{self, Access};
 use super::table::{ConnectionState, Kind};
 use super::{
     App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
     REQUEST_TIMEOUT, Token,
 };
-
-/// The paths that never ask for a token.
-const OPEN: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
 
 impl Token {
     /// Returns true if a caller presents this token; takes the same time wherever the two differ.
@@ -46,7 +43,7 @@ impl Token {
 
 /// Refuses requests that are not allowed, then answers the others within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let names = if OPEN.contains(&request.uri().path()) { &Names::Any } else { &app.names };
+    let names = if reference::HEALTH.contains(&request.uri().path()) { &Names::Any } else { &app.names };
     let checked = names.check(&request).and_then(|()| check_token(&app, &request));
     if let Err(refusal) = checked.and_then(|()| check_origin(request.headers())) {
         return refusal.into_response();
@@ -105,7 +102,7 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
 
 fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
     let Some(token) = &app.token else { return Ok(()) };
-    if OPEN.contains(&request.uri().path()) || dashboard::is_open(request.uri().path()) {
+    if Access::needed(request.method().as_str(), request.uri().path()) == Access::Open {
         return Ok(());
     }
     let refuse = |detail: &str| {

@@ -74,11 +74,12 @@ pub(super) async fn resign(
     let lease = lease_of(&app, &query)?;
     let BodyOrNone(json::Resign { to }) = body?;
     let to = to.map(|to| named(&to)).transpose()?;
-    match &lease {
+    let resigned = match &lease {
         Some(_) if to.is_some() => return Err(AgentError::NoSuccessor.into()),
-        Some(lease) => lease.resign().await?,
-        None => app.agent.resign(to).await?,
-    }
+        Some(lease) => lease.resign().await,
+        None => app.agent.resign(to).await,
+    };
+    resigned.map_err(|error| refused(&app, lease.as_ref(), error))?;
     Ok(Json(who_leads(&app, lease.as_ref())))
 }
 
@@ -126,6 +127,13 @@ fn told(app: &App, permit: Permit) -> json::LedWork {
     json::LedWork::new(id, app.agent.me().id.as_str(), permit.term, permit.until.map(|until| until.remaining()))
 }
 
+/// Returns a refusal that names the leader, if somebody leads: what an operator wants depends on who it is.
+fn refused(app: &App, lease: Option<&Lease>, error: AgentError) -> Refusal {
+    let leadership = lease.map_or_else(|| app.agent.leadership(), Lease::leadership).get();
+    let leader = leadership.now().leader.map(|leader| app.agent.address_of(leader));
+    Refusal::from(error).led_by(leader.as_ref())
+}
+
 fn who_leads(app: &App, lease: Option<&Lease>) -> json::Leader {
     let leadership = lease.map_or_else(|| app.agent.leadership(), Lease::leadership).get();
     json::Leader::new(&leadership, app.agent.config().leadership.mode).contending(contends(app, lease))
@@ -153,9 +161,10 @@ pub(super) async fn add(
     let Json(json::AddVoter { id, replaces }) = body?;
     let id = named(&id)?;
     let electorate = match replaces {
-        Some(old) => app.agent.replace_voter(named(&old)?, id).await?,
-        None => app.agent.add_voter(id).await?,
+        Some(old) => app.agent.replace_voter(named(&old)?, id).await,
+        None => app.agent.add_voter(id).await,
     };
+    let electorate = electorate.map_err(|error| refused(&app, None, error))?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 
@@ -164,7 +173,7 @@ pub(super) async fn remove(
     Named(id): Named,
     _: NoQuery,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let electorate = app.agent.remove_voter(id).await?;
+    let electorate = app.agent.remove_voter(id).await.map_err(|error| refused(&app, None, error))?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 
@@ -179,7 +188,8 @@ pub(super) async fn recover(
         return Err(Refusal::value(detail));
     }
     let voters = voters.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
-    let electorate = if anew { app.agent.found_anew(voters).await? } else { app.agent.recover(voters).await? };
+    let electorate = if anew { app.agent.found_anew(voters).await } else { app.agent.recover(voters).await };
+    let electorate = electorate.map_err(|error| refused(&app, None, error))?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 

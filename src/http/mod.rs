@@ -1,18 +1,7 @@
 //! The HTTP interface: the agent's handle, for any language.
 //!
-//! ```text
-//! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
-//! GET    /v1/events?after=&kind=&node=&lease=&snapshot=&topic=  (server-sent events)
-//! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
-//! POST   /v1/drain                    POST /v1/undrain
-//! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
-//! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}
-//! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
-//! POST   /v1/broadcast/{topic}        POST /v1/send/{node}/{topic}
-//! POST   /v1/request/{node}/{topic}?timeout_ms=              POST   /v1/reply/{id}
-//! POST   /v1/deliver                 (from other agents)
-//! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
-//! ```
+//! [`http_reference`](crate::http_reference) has every call, and so have `GET /` and `GET /openapi.json`; `reference` is
+//! the table that they come from.
 //!
 //! Invariants:
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
@@ -55,6 +44,7 @@ mod messages;
 mod metrics;
 mod problem;
 mod query;
+mod reference;
 mod server;
 mod table;
 
@@ -247,7 +237,9 @@ fn router(
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
+        .route(reference::PATH, get(reference::openapi))
         .route("/v1/info", get(calls::info))
+        .route("/v1/targets", get(calls::targets))
         .route("/v1/members", get(calls::members))
         .route("/v1/members/{id}", get(calls::member).delete(calls::remove))
         .route("/v1/events", get(events::events))

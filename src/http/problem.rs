@@ -41,6 +41,15 @@ impl Refusal {
         self
     }
 
+    /// Names the leader, if it matters (409, 504) and is not named already: programs go there, or see that it is another
+    /// one.
+    pub(super) fn led_by(mut self, leader: Option<&LeaderAddress>) -> Self {
+        if self.0.leader.is_none() && matches!(self.0.status, 409 | 504) {
+            self.0.leader = leader.map(Into::into);
+        }
+        self
+    }
+
     /// Refuses a query that this build does not understand.
     pub(super) fn query(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
 use crate::core::{NodeId, ProtocolRange, Settings};
 
 /// The state and the settings of one node, and a summary of its view.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Info {
     /// The node's name.
@@ -25,6 +26,7 @@ pub struct Info {
     /// The wire protocol versions that it speaks.
     pub protocol: Protocol,
     /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
+    #[schemars(extend("enum" = crate::core::Status::NAMES))]
     pub status: String,
     /// The incarnation of its record.
     pub incarnation: u64,
@@ -55,7 +57,7 @@ pub struct Info {
 }
 
 /// The views of a node and of the live members that it hears.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Agreement {
     /// The groups of the same fingerprint, the node's own first.
@@ -65,7 +67,7 @@ pub struct Agreement {
 }
 
 /// The members whose views have the same fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SameView {
     /// The fingerprint of the view.
@@ -88,7 +90,7 @@ impl From<&crate::agent::Agreement> for Agreement {
 }
 
 /// A range of wire protocol versions, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Protocol {
     /// The oldest version.
     pub min: u8,
@@ -97,7 +99,7 @@ pub struct Protocol {
 }
 
 /// The number of members by status.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // The statuses, by name.
 pub struct Counts {
     pub joining: usize,
@@ -116,7 +118,7 @@ impl From<[usize; 6]> for Counts {
 }
 
 /// A node's intervals and timeouts, as configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The keys of the configuration's `timing`.
 pub struct Pace {
@@ -187,14 +189,14 @@ impl Info {
 }
 
 /// The request that a node contact others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinRequest {
     /// The addresses, each `host:port`.
     pub addresses: Vec<String>,
 }
 
 /// The outcome for one address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct JoinResult {
     /// The address as requested.
@@ -206,6 +208,7 @@ pub struct JoinResult {
     /// The outcome in one word: `answered`, `not_up` (a node answered that is joining itself), `refused`, `silent` or
     /// `not_asked`.
     #[serde(default)]
+    #[schemars(extend("enum" = ["answered", "not_up", "refused", "silent", "not_asked"]))]
     pub outcome: String,
 }
 
@@ -220,14 +223,14 @@ impl From<crate::agent::JoinResult> for JoinResult {
 }
 
 /// The outcomes for all addresses, in the order requested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinResults {
     /// One outcome for each address.
     pub results: Vec<JoinResult>,
 }
 
 /// The outcome of a removal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Removed {
     /// The member's name.
@@ -250,7 +253,7 @@ impl Removed {
 }
 
 /// The answer to `POST /v1/drain` and `/v1/undrain`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Drained {
     /// The node that was asked.
@@ -269,14 +272,14 @@ impl Drained {
 }
 
 /// All tags of a node: request and answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetTags {
     /// The tags that replace all existing ones.
     pub tags: BTreeMap<String, String>,
 }
 
 /// The reason why a request was not carried out (RFC 9457).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// The kind of problem for programs: `urn:headcount:problem:` and a word.
     #[serde(rename = "type")]
@@ -292,13 +295,14 @@ pub struct Problem {
     /// For a join that no member answered: the outcome for each address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<Vec<JoinResult>>,
-    /// For a request that only the leader can carry out: the leader, if there is one.
+    /// For a refusal in which a leader matters, such as that of a request which only the leader can carry out: the
+    /// leader, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderAddress>,
 }
 
 /// The name and the addresses of the leader.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LeaderAddress {
     /// The leader's name.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: all keys are always present; unknown values are `null`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
@@ -11,7 +12,7 @@ use crate::core::Time;
 use crate::core::election::{Electorate, VoterStandings};
 
 /// The leader, as one node knows it at the time of the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Leader {
     /// The leader's name.
@@ -21,8 +22,10 @@ pub struct Leader {
     /// True if the node that was asked leads.
     pub is_me: bool,
     /// `none`, `quorum` or `lease`.
+    #[schemars(extend("enum" = ["none", "quorum", "lease"]))]
     pub mode: String,
     /// `disabled`, `vacant`, `led` or `unavailable`.
+    #[schemars(extend("enum" = ["disabled", "vacant", "led", "unavailable"]))]
     pub state: String,
     /// The time for which this stays true without news, in milliseconds, rounded down: counted from before the request
     /// was sent, it never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out):
@@ -74,7 +77,7 @@ impl Leader {
 }
 
 /// A piece of work that a caller does while the agent's node leads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LedWork {
     /// The name of the piece of work.
@@ -96,7 +99,7 @@ impl LedWork {
 }
 
 /// The request that the leader give leadership up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resign {
     /// The voter to hand over to; `null` for any.
@@ -105,7 +108,7 @@ pub struct Resign {
 }
 
 /// The electorate, as one node knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Voters {
     /// The voters, sorted by name; empty if there is no electorate yet.
@@ -125,7 +128,7 @@ pub struct Voters {
 }
 
 /// One voter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Voter {
     /// The voter's name.
@@ -215,7 +218,7 @@ impl Voters {
 }
 
 /// The request to add a voter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddVoter {
     /// The name of the node that is to vote.
@@ -226,7 +229,7 @@ pub struct AddVoter {
 }
 
 /// The request for a new generation of the electorate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recover {
     /// The names of the voters that are left; the node that is asked is always one of them.
@@ -237,7 +240,7 @@ pub struct Recover {
 }
 
 /// The view that the voters agreed on last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct View {
     /// The term in which it was put to the voters last.

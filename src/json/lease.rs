@@ -3,12 +3,13 @@
 //! Invariant: all keys are always present; unknown values are `null`. Ages and remaining times are by the database's
 //! clock.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
 
 /// The nodes in the table of a lease: the lease's holder first, then the others, most recently heard from first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LeaseNodes {
     /// The lease's name.
@@ -18,7 +19,7 @@ pub struct LeaseNodes {
 }
 
 /// One node as the table lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LeaseNode {
     /// The node's name.

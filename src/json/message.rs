@@ -6,19 +6,21 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::{instant, millis};
 use crate::core::{DeliveryKind, NodeId};
 
 /// One message, as the event stream shows it to a client that asks for the kind `message`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Message {
     /// The message's own id, the same at every node: `run-sequence` of its sender.
     pub id: String,
     /// Time of arrival at this node.
     #[serde(with = "instant")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: SystemTime,
     /// Always `message`.
     pub event: String,
@@ -63,7 +65,7 @@ impl Message {
 }
 
 /// The report of messages that a listener missed because it was too slow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Missed {
     /// The number of messages missed, of the topics listened to.
@@ -78,7 +80,7 @@ impl Missed {
 }
 
 /// The report of a message that was sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Sent {
     /// The message's id.
@@ -111,7 +113,7 @@ impl Answered {
 }
 
 /// A broadcast that the agent of its origin brings by a call: the body of `POST /v1/deliver`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Deliver {
     /// The message's id, as its listeners see it: `run-sequence` of its sender.
@@ -161,7 +163,7 @@ impl Deliver {
 }
 
 /// The answer to [`Deliver`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Delivered {
     /// The message's id.

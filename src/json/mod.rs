@@ -15,15 +15,17 @@ mod calls;
 mod leadership;
 mod lease;
 mod message;
+mod targets;
 mod time;
 mod view;
 
 pub use calls::{
-    Counts, Drained, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed,
-    SetTags,
+    Agreement, Counts, Drained, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol,
+    Removed, SameView, SetTags,
 };
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};
 pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};
+pub use targets::TargetGroup;
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};

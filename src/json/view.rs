@@ -8,14 +8,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::{fine_millis, instant, millis};
-use crate::core::{NodeId, Run};
+use crate::core::{NodeId, Run, Status};
 use crate::event::EventKind;
 
 /// One member.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Member {
     /// The member's name.
@@ -27,11 +28,13 @@ pub struct Member {
     /// The address at which its users reach it; `null` if it advertises none.
     pub api_address: Option<String>,
     /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
+    #[schemars(extend("enum" = Status::NAMES))]
     pub status: String,
     /// The incarnation of its record.
     pub incarnation: u64,
     /// Time at which the observer first saw it in this status.
     #[serde(with = "instant")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: SystemTime,
     /// The time since the observer last heard it, in milliseconds.
     pub last_heard_ms: Option<u64>,
@@ -75,7 +78,7 @@ impl From<&crate::Member> for Member {
 }
 
 /// One event. The last seven keys are present only for the kinds they belong to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Event {
     /// The event's id, `run-sequence`, see [`EventId`].
@@ -84,8 +87,10 @@ pub struct Event {
     pub sequence: u64,
     /// Time of observation.
     #[serde(with = "instant")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: SystemTime,
     /// The kind of event: one of [`EventKind::NAMES`].
+    #[schemars(extend("enum" = EventKind::NAMES))]
     pub event: String,
     /// The member's name; `null` for events that are about no single member.
     pub node: Option<String>,
@@ -176,7 +181,7 @@ fn names(ids: &[NodeId]) -> Vec<String> {
 }
 
 /// All members at one point of the event stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The [`EventId`] after which the stream goes on.
@@ -193,7 +198,7 @@ impl Snapshot {
 }
 
 /// The report of events that were lost on the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lagged {
     /// The number of events missed; `null` if it is not known.
     pub missed: Option<u64>,
@@ -241,7 +246,7 @@ mod tests {
 
     use super::*;
     use crate::core::election::LossReason;
-    use crate::core::{DetectionMethod, LeaveReason, Profile, Status, Tags};
+    use crate::core::{DetectionMethod, LeaveReason, Profile, Tags};
 
     fn start_of_2026() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)

@@ -6,6 +6,7 @@ mod deliver;
 mod events;
 mod hosts;
 mod limits;
+mod openapi;
 mod support;
 
 use headcount::StopReason;

@@ -41,10 +41,20 @@ pub(crate) async fn first_with(name: &str, settings: HttpSettings) -> Node {
 }
 
 async fn started(name: &str, seed: Option<&Node>, settings: HttpSettings) -> Node {
-    let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-    let mut config = Config::new(name).expect("a name").with_profile(Profile::Local).with_bind(loopback);
+    of(config(name, seed), settings).await
+}
+
+/// The configuration of a node on loopback.
+pub(crate) fn config(name: &str, seed: Option<&Node>) -> Config {
+    let mut config = Config::new(name).expect("a name").with_profile(Profile::Local);
     config.seeds = seed.iter().map(|seed| seed.agent.gossip_address().to_string()).collect();
-    let agent = Agent::start(config).await.expect("started");
+    config
+}
+
+/// A node of this configuration, on a free port.
+pub(crate) async fn of(config: Config, settings: HttpSettings) -> Node {
+    let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let agent = Agent::start(config.with_bind(loopback)).await.expect("started");
     agent.wait_until_up().await.expect("up");
     let listener = http::listen(loopback).await.expect("bound");
     let http = listener.local_addr().expect("an address");

@@ -1,0 +1,289 @@
+//! The table of all calls, in the order in which people look for them.
+
+use super::{Answer, Call, Content, Form, Parameter, Taken};
+
+const LEASE: Parameter = Parameter {
+    name: "lease",
+    form: Form::Lease,
+    meaning: "the lease in a database that the call is about; `default`, or none, is what the cluster is led by",
+};
+const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+const fn ok(content: Content, meaning: &'static str) -> Answer {
+    Answer { status: 200, content, meaning }
+}
+
+const fn accepted(content: Content, meaning: &'static str) -> Answer {
+    Answer { status: 202, content, meaning }
+}
+
+/// A call that takes and answers nothing yet.
+const fn call(method: &'static str, path: &'static str, brief: &'static str) -> Call {
+    Call { method, path, brief, more: "", query: &[], body: None, answers: &[], refusals: &[] }
+}
+
+pub(in crate::http) static CALLS: &[Call] = &[
+    Call {
+        more: "Sorted by name; this node is among them. Members that left are listed only if their status is asked for. In \
+            views of more than 32 members the answer may be a moment old.",
+        query: &[
+            Parameter { name: "status", form: Form::Statuses, meaning: "only members of one of these statuses" },
+            Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" },
+        ],
+        answers: &[ok(Content::List("Member"), "the members")],
+        ..call("GET", "/v1/members", "all members")
+    },
+    Call {
+        answers: &[ok(Content::Json("Member"), "the member")],
+        refusals: &[404],
+        ..call("GET", "/v1/members/{id}", "one member")
+    },
+    Call {
+        more: "Takes a member that is Down out of the listing, or any with `force`: its process stops. 404 if there is no such \
+            member, 409 if it is not Down, or is this node.",
+        query: &[Parameter { name: "force", form: Form::Flag, meaning: "also a member that is not Down" }],
+        answers: &[
+            ok(Content::Json("Removed"), "the removal is known to enough members"),
+            accepted(Content::Json("Removed"), "it is not known to enough members yet, and spreads"),
+        ],
+        refusals: &[404, 409, 503],
+        ..call("DELETE", "/v1/members/{id}", "take a member out")
+    },
+    Call {
+        more: "Server-sent events: `id:` is `run-sequence`, `event:` the kind, `data:` an `Event`. The stream begins now; \
+            after the event named by the header `Last-Event-ID` or by `after`; or with `event: snapshot`, a `Snapshot`. Where \
+            the events asked for are no longer kept, `event: lagged`, a `Lagged`, and a snapshot come instead. Messages \
+            between programs are `event: message`, a `Message`, without `id:`, and only if asked for by kind; missed ones are \
+            told by `lagged`, a `Missed`. A comment is sent every 15 s. The header `Last-Event-ID` of the answer names the \
+            event after which the stream begins. 429 if too many streams are open.",
+        query: &[
+            Parameter { name: "after", form: Form::EventId, meaning: "begin after the event of this id" },
+            Parameter { name: "kind", form: Form::Kinds, meaning: "only events of these kinds" },
+            Parameter { name: "node", form: Form::Names, meaning: "only events about these members" },
+            Parameter { name: "lease", form: Form::Leases, meaning: "only events about leaders by these leases" },
+            Parameter { name: "snapshot", form: Form::Flag, meaning: "begin with all members" },
+            Parameter {
+                name: "topic",
+                form: Form::Topics,
+                meaning: "only messages of these topics, with kind=message",
+            },
+        ],
+        answers: &[ok(Content::Text(&["text/event-stream"]), "the stream, which has no end")],
+        ..call("GET", "/v1/events", "server-sent events")
+    },
+    Call {
+        more: "Waits for 5 s at most. 502 if nobody answered: `results` says why, for each address.",
+        body: Some(Taken::Json("JoinRequest", r#"{"addresses":["host:port"]}"#)),
+        answers: &[ok(Content::Json("JoinResults"), "the outcome for each address; at least one answered")],
+        refusals: &[409, 415, 422, 502, 503],
+        ..call("POST", "/v1/join", "contact other nodes")
+    },
+    Call {
+        more: "The agent says goodbye, and its process ends. Asking twice is no mistake.",
+        answers: &[accepted(Content::Nothing, "it will")],
+        ..call("POST", "/v1/leave", "leave and stop")
+    },
+    Call {
+        more: "The node stays up, hands over what it leads, leads nothing, and is left out of `/v1/targets`. Asking twice is no \
+            mistake.",
+        answers: &[ok(Content::Json("Drained"), "it drains")],
+        refusals: &[409, 503],
+        ..call("POST", "/v1/drain", "lead nothing, and say so to everybody")
+    },
+    Call {
+        answers: &[ok(Content::Json("Drained"), "it does not drain any more")],
+        refusals: &[409, 503],
+        ..call("POST", "/v1/undrain", "take drain back")
+    },
+    Call {
+        body: Some(Taken::Json("SetTags", r#"{"tags":{"key":"value"}}"#)),
+        answers: &[ok(Content::Json("SetTags"), "the tags as they are now")],
+        refusals: &[409, 415, 422, 503],
+        ..call("PUT", "/v1/tags", "replace this node's tags")
+    },
+    Call {
+        more: "With `confirm` only the leader itself answers, once a majority, or the database, has confirmed that it leads: \
+            409 elsewhere, with the leader's addresses.",
+        query: &[Parameter { name: "confirm", form: Form::Flag, meaning: "have it confirmed now" }, LEASE],
+        answers: &[ok(Content::Json("Leader"), "the leader, or the reason why there is none")],
+        refusals: &[404, 409, 503],
+        ..call("GET", "/v1/leader", "who leads; confirmed now, if asked for")
+    },
+    Call {
+        more: "Forwarded to the leader. Without a body, or without `to`, the leader chooses who follows; a lease goes to whoever \
+            takes it.",
+        query: &[LEASE],
+        body: Some(Taken::Optional("Resign", r#"{"to":"node"}"#)),
+        answers: &[ok(Content::Json("Leader"), "the leader as this node knows it then")],
+        refusals: &[404, 409, 415, 422, 503, 504],
+        ..call("POST", "/v1/leader/resign", "have the leader give leadership up")
+    },
+    Call {
+        query: &[LEASE],
+        answers: &[ok(Content::Json("LeaseNodes"), "the nodes")],
+        refusals: &[404, 409, 503],
+        ..call("GET", "/v1/lease/nodes", "nodes in the table of a database, the leader first")
+    },
+    Call {
+        more: "A hand-over waits for the end of all work. 409 where this node does not lead, with the leader's addresses.",
+        query: &[LEASE],
+        answers: &[ok(Content::Json("LedWork"), "the work, and the time for which it may go on")],
+        refusals: &[404, 409, 503],
+        ..call("POST", "/v1/leader/work", "begin work that is done only while this node leads")
+    },
+    Call {
+        answers: &[ok(Content::Json("LedWork"), "the work, and the time for which it may go on")],
+        refusals: &[404],
+        ..call("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often")
+    },
+    Call {
+        answers: &[ok(Content::Json("LedWork"), "the work that has ended")],
+        refusals: &[404],
+        ..call("DELETE", "/v1/leader/work/{id}", "it has ended, so that leadership may be handed over")
+    },
+    Call {
+        answers: &[ok(Content::Json("View"), "the newest agreed view that this node knows")],
+        ..call("GET", "/v1/view", "the members that voters agreed on")
+    },
+    Call {
+        answers: &[ok(Content::Json("Voters"), "the electorate, as this node knows it")],
+        ..call("GET", "/v1/voters", "who elects")
+    },
+    Call {
+        more: "Forwarded to the leader. `replaces` names a voter that is removed as soon as the new one votes.",
+        body: Some(Taken::Json("AddVoter", r#"{"id":"node"}"#)),
+        answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
+        refusals: &[409, 415, 422, 503, 504],
+        ..call("POST", "/v1/voters", "add a voter")
+    },
+    Call {
+        more: "Forwarded to the leader.",
+        answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
+        refusals: &[404, 409, 503, 504],
+        ..call("DELETE", "/v1/voters/{id}", "remove a voter")
+    },
+    Call {
+        more: "Begins a new generation above every old term. Refused while a majority answers or any voter hears a leader. With \
+            `\"anew\": true` none of the voters has its data any more.",
+        body: Some(Taken::Json("Recover", r#"{"voters":["node"]}"#)),
+        answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
+        refusals: &[409, 415, 422, 503, 504],
+        ..call("POST", "/v1/recover", "a new electorate, when most of the old one is lost for good")
+    },
+    Call {
+        more: "413 beyond 64 KiB.",
+        body: Some(Taken::Bytes),
+        answers: &[accepted(Content::Json("Sent"), "it is on its way")],
+        refusals: &[409, 422, 503],
+        ..call("POST", "/v1/broadcast/{topic}", "say something to every live member; bodies are raw bytes")
+    },
+    Call {
+        more: "413 beyond 64 KiB, 404 if there is no such member, 503 if there is no link to it. 504 if it did not answer in \
+            time: it is then not known whether it has the message.",
+        body: Some(Taken::Bytes),
+        answers: &[ok(Content::Json("Sent"), "its agent has it")],
+        refusals: &[404, 409, 422, 503, 504],
+        ..call("POST", "/v1/send/{node}/{topic}", "say something to one member, and wait until its agent has it")
+    },
+    Call {
+        more: "As for `/v1/send`.",
+        query: &[Parameter {
+            name: "timeout_ms",
+            form: Form::Wait,
+            meaning: "the time to wait for the answer; 5000 by default",
+        }],
+        body: Some(Taken::Bytes),
+        answers: &[ok(Content::Bytes, "the answer of a program there, as it was given")],
+        refusals: &[404, 409, 422, 503, 504],
+        ..call("POST", "/v1/request/{node}/{topic}", "ask one member something, and wait for the answer")
+    },
+    Call {
+        more: "Requests come as `event: message` with a `reply_within_ms`, and their `id` is named here.",
+        body: Some(Taken::Bytes),
+        answers: &[ok(Content::Json("Sent"), "the answer is on its way")],
+        refusals: &[404, 409, 503, 504],
+        ..call("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic=")
+    },
+    Call {
+        more: "Agents whose view lacks this node bring their broadcasts so, where a table of leases lists it. The body has at most \
+            88 KiB.",
+        body: Some(Taken::Json("Deliver", r#"{"id":"","topic":"","payload":""}"#)),
+        answers: &[accepted(Content::Json("Delivered"), "it was given to the programs of this node, now or before")],
+        refusals: &[409, 415, 422, 503],
+        ..call("POST", "/v1/deliver", "a broadcast of another agent, past all gossip")
+    },
+    Call { answers: &[ok(Content::Json("Info"), "this node")], ..call("GET", "/v1/info", "this node") },
+    Call {
+        more: "Members that may be given work, do not drain, and advertise an `api_address` with a host and a port, in the form that Prometheus' \
+            `http_sd_configs` takes.",
+        query: &[Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" }],
+        answers: &[ok(Content::List("TargetGroup"), "one group for each member, sorted by name")],
+        ..call("GET", "/v1/targets", "addresses that members advertise, for Prometheus to discover")
+    },
+    Call {
+        more: "Prometheus' text form; OpenMetrics for whoever asks for it by `Accept`. The operations guide says what each metric \
+            means.",
+        answers: &[ok(
+            Content::Text(&[
+                "text/plain; version=0.0.4; charset=utf-8",
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ]),
+            "the metrics",
+        )],
+        refusals: &[500],
+        ..call("GET", "/metrics", "metrics for Prometheus")
+    },
+    Call {
+        answers: &[
+            ok(Content::Text(&[TEXT]), "all parts are alive"),
+            Answer { status: 503, content: Content::Text(&[TEXT]), meaning: "the part that died: restart the process" },
+        ],
+        ..call("GET", "/healthz", "are all parts alive?")
+    },
+    Call {
+        answers: &[
+            ok(Content::Text(&[TEXT]), "it may be given requests"),
+            Answer {
+                status: 503,
+                content: Content::Text(&[TEXT]),
+                meaning: "the reason why it should not be asked: its status, `unreachable`, `unavailable` or `stopped`",
+            },
+        ],
+        ..call("GET", "/readyz", "has it joined, is it reached, and can somebody lead?")
+    },
+    Call {
+        query: &[LEASE],
+        answers: &[
+            ok(Content::Text(&[TEXT]), "this node leads at this moment"),
+            Answer { status: 503, content: Content::Text(&[TEXT]), meaning: "it does not" },
+        ],
+        refusals: &[404],
+        ..call("GET", "/leaderz", "200 on the leader, 503 elsewhere: for load balancers")
+    },
+    Call {
+        answers: &[ok(Content::OpenApi, "the description")],
+        ..call("GET", "/openapi.json", "all of this in the form of OpenAPI 3.1")
+    },
+    Call {
+        more: "Browsers, which accept HTML, get the dashboard.",
+        answers: &[ok(Content::Text(&[TEXT, HTML]), "the list of calls, or the dashboard")],
+        ..call("GET", "/", "this list")
+    },
+    Call {
+        answers: &[ok(Content::Text(&[HTML]), "the page")],
+        ..call("GET", "/dashboard", "the same for people, in a browser")
+    },
+    Call {
+        answers: &[Answer { status: 308, content: Content::Nothing, meaning: "the page is at `/dashboard`" }],
+        ..call("GET", "/dashboard/", "leads to the dashboard")
+    },
+    Call {
+        answers: &[ok(
+            Content::Text(&["text/javascript; charset=utf-8", "text/css; charset=utf-8", "image/svg+xml"]),
+            "the part",
+        )],
+        refusals: &[404],
+        ..call("GET", "/dashboard/{part}", "a part of the dashboard")
+    },
+];

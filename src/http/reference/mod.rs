@@ -1,0 +1,201 @@
+//! The reference: every call, what it takes, and what it answers; as the list at `/`, as `/openapi.json`, and as the
+//! page [`http_reference`](crate::http_reference).
+//!
+//! The schemas are derived from the types in [`json`](crate::json) with their comments, by `schemars`: of the crates
+//! that do so, it is the one that tells keys that are always there from those that may be missing, by what serde writes.
+//! The calls are one table, [`CALLS`]. (Attributes at each handler, as `utoipa` has them, would be a second list of
+//! routes, apart from the handlers' code as well, and could not be printed.)
+//!
+//! Invariants:
+//! - Each route has its calls in the table, and each call its route: a test compares them. Tests ask a real agent for
+//!   all calls, and judge the answers by this.
+//! - It is the same for everybody: nothing of the node or the cluster is in it.
+//!
+//! Must not know: handlers.
+
+mod calls;
+mod openapi;
+#[cfg(test)]
+mod page;
+#[cfg(test)]
+mod tests;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+pub(super) use self::calls::CALLS;
+use super::dashboard;
+
+/// The path of the description.
+pub(super) const PATH: &str = "/openapi.json";
+/// The paths for supervisors and load balancers.
+pub(super) const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: &'static str,
+    path: &'static str,
+    /// The purpose in some words, for the list.
+    brief: &'static str,
+    /// More about it, for the reference.
+    more: &'static str,
+    query: &'static [Parameter],
+    body: Option<Taken>,
+    answers: &'static [Answer],
+    /// The statuses of refusals that are the call's own, beside those that any call may have.
+    refusals: &'static [u16],
+}
+
+/// One key of a query.
+#[derive(Debug)]
+struct Parameter {
+    name: &'static str,
+    form: Form,
+    meaning: &'static str,
+}
+
+/// The values that a part of a request may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Names of members, with commas between.
+    Names,
+    /// The name of a lease.
+    Lease,
+    /// Names of leases, with commas between.
+    Leases,
+    /// Topics of messages, with commas between.
+    Topics,
+    /// Conditions on tags: `key=value` or `key`, with commas between.
+    Tags,
+    /// Statuses of members, with commas between.
+    Statuses,
+    /// Kinds of events, with commas between.
+    Kinds,
+    /// `true` or `false`.
+    Flag,
+    /// The id of an event.
+    EventId,
+    /// A time in milliseconds, for which a request waits.
+    Wait,
+}
+
+/// The body that a call takes.
+#[derive(Debug)]
+enum Taken {
+    /// JSON of this schema; an example of it.
+    Json(&'static str, &'static str),
+    /// JSON of this schema, which may be left out; an example of it.
+    Optional(&'static str, &'static str),
+    /// Any bytes.
+    Bytes,
+}
+
+/// One answer that is no refusal.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    content: Content,
+    meaning: &'static str,
+}
+
+/// The contents of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Nothing,
+    /// JSON of this schema.
+    Json(&'static str),
+    /// A list of JSON of this schema.
+    List(&'static str),
+    /// Text of one of these media types.
+    Text(&'static [&'static str]),
+    /// Any bytes.
+    Bytes,
+    /// This description.
+    OpenApi,
+}
+
+/// The token that a call asks for, where tokens are configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Access {
+    /// None.
+    Open,
+    /// One that may look.
+    Read,
+    /// One that may do all.
+    Write,
+}
+
+impl Access {
+    /// Returns the access that a request asks for, whether there is such a call or not.
+    pub(super) fn needed(method: &str, path: &str) -> Self {
+        let is_read = matches!(method, "GET" | "HEAD" | "OPTIONS");
+        if HEALTH.contains(&path) || path == PATH || dashboard::is_open(path) {
+            Access::Open
+        } else if is_read {
+            Access::Read
+        } else {
+            Access::Write
+        }
+    }
+
+    /// Returns the access's name.
+    #[cfg(test)]
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Access::Open => "open",
+            Access::Read => "read",
+            Access::Write => "write",
+        }
+    }
+}
+
+impl Call {
+    fn access(&self) -> Access {
+        Access::needed(self.method, self.path)
+    }
+
+    /// Returns the statuses of all its refusals, sorted.
+    fn refused(&self) -> Vec<u16> {
+        let common: &[u16] = match self.access() {
+            Access::Open => &[400, 403, 408, 429],
+            Access::Read => &[400, 401, 403, 408, 429],
+            Access::Write => &[400, 401, 403, 408, 413, 429],
+        };
+        let mut all: Vec<u16> = common.iter().chain(self.refusals).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Returns the names in its path.
+    fn placeholders(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Returns the path with its query, and an example of a body.
+    fn shown(&self) -> String {
+        let query: Vec<String> = self.query.iter().map(|parameter| format!("{}=", parameter.name)).collect();
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        let body = match &self.body {
+            Some(Taken::Json(_, example) | Taken::Optional(_, example)) => format!(" {example}"),
+            Some(Taken::Bytes) | None => String::new(),
+        };
+        format!("{}{query}{body}", self.path)
+    }
+}
+
+/// Returns all calls, one a line, for people.
+pub(super) fn list() -> String {
+    let rows: Vec<_> = CALLS.iter().map(|call| (call.method, call.shown(), call.brief)).collect();
+    let method = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
+    let what = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
+    let rows: String =
+        rows.iter().map(|(name, shown, brief)| format!("{name:method$} {shown:what$}    {brief}\n")).collect();
+    format!("headcount: who is here, who is gone, and who leads\n\n{rows}")
+}
+
+/// Answers with the description in the form of OpenAPI 3.1.
+pub(super) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi::text()).into_response()
+}
