@@ -38,11 +38,14 @@ fn body(agent: &Agent) -> String {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).expect("a body")
 }
 
-/// An agent by itself that leads by its own vote, and one that leads by a lease.
+/// An agent by itself that leads by its own vote and has a handler, and one that leads by a lease.
 fn leaders(folder: &Path) -> [Agent; 2] {
     let data = folder.join("data").display().to_string();
     let url = format!("sqlite://{}", folder.join("leases.db").display());
-    let voter = Agent::start("a", &[], &["--voters", "a", "--data-dir", &data]);
+    let config = folder.join("config.toml");
+    std::fs::write(&config, "[[handlers]]\ncommand = [\"true\"]\n").expect("written");
+    let config = config.display().to_string();
+    let voter = Agent::start("a", &[], &["--voters", "a", "--data-dir", &data, "--config", &config]);
     let holder = Agent::start("b", &[], &["--lease-url", &url]);
     for agent in [&voter, &holder] {
         wait_for(&format!("{} to lead", agent.name), || (agent.metric("headcount_leader") > 0.5).then_some(()));

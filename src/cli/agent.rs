@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -29,7 +29,7 @@ use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
 use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
 use crate::handlers::{Board, Handlers};
-use crate::http::{self, HttpSettings};
+use crate::http::{self, HttpSettings, Tokens};
 
 /// Interval at which the line for the supervisor is looked at.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,7 +63,8 @@ pub(super) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
             Ok((logs, loaded))
         },
         async |process, loaded| {
-            live(Running { loaded, args, logs: &process.logs }, &mut process.signals, &mut process.out).await
+            let running = Running { loaded, args, logs: &process.logs, tokens: Tokens::default() };
+            live(running, &mut process.signals, &mut process.out).await
         },
     )
 }
@@ -180,11 +181,11 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     let _status = AbortOnDropHandle::new(tokio::spawn(show_status(supervisor.clone(), agent.clone())));
     let stopping = CancellationToken::new();
     // Also by a node that serves no HTTP itself.
-    let token = match &door {
-        Some(door) => door.settings.token.clone(),
-        None => running.loaded.agent.http.token_file.as_deref().map(read_token).transpose()?,
+    running.tokens = match &door {
+        Some(door) => door.settings.tokens.clone(),
+        None => tokens(&running.loaded.agent.http)?,
     };
-    tokio::spawn(http::deliver_directly(agent.clone(), token, stopping.clone()));
+    tokio::spawn(http::deliver_directly(agent.clone(), running.tokens.clone(), stopping.clone()));
     let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
     let stop = loop {
         tokio::select! {
@@ -259,6 +260,8 @@ struct Running<'a> {
     loaded: Loaded,
     args: &'a AgentArgs,
     logs: &'a Logs,
+    /// The tokens that the HTTP interface asks for.
+    tokens: Tokens,
 }
 
 impl Running<'_> {
@@ -281,7 +284,8 @@ impl Running<'_> {
         };
         warn(&newer);
         let changes = self.loaded.changes(&newer);
-        if changes.is_empty() {
+        let has_new_tokens = self.take_up_tokens(&newer);
+        if changes.is_empty() && !has_new_tokens {
             tracing::info!("reloaded: nothing has changed");
         }
         for change in changes {
@@ -297,6 +301,31 @@ impl Running<'_> {
                 ),
             }
         }
+    }
+
+    /// Takes up what the token files hold now; returns true if that has changed. Other files than before, and HTTP that is
+    /// turned on or off, need a restart.
+    fn take_up_tokens(&mut self, newer: &Loaded) -> bool {
+        let files = |loaded: &Loaded| {
+            let HttpConfig { bind, token_file, read_token_file, .. } = &loaded.agent.http;
+            bind.is_some().then(|| (token_file.clone(), read_token_file.clone()))
+        };
+        let held = |loaded: &Loaded| (loaded.token.clone(), loaded.read_token.clone());
+        if files(newer).is_none() || files(&self.loaded) != files(newer) || held(&self.loaded) == held(newer) {
+            return false;
+        }
+        let (token, read_token) = held(newer);
+        for (key, old, new) in [
+            ("http.token_file", &self.loaded.token, &token),
+            ("http.read_token_file", &self.loaded.read_token, &read_token),
+        ] {
+            if old != new {
+                tracing::info!("reloaded {key}: it holds another token, and the one before is refused from now on");
+            }
+        }
+        self.tokens.replace(token.clone(), read_token.clone());
+        (self.loaded.token, self.loaded.read_token) = (token, read_token);
+        true
     }
 
     /// Applies one key; returns `None` if that needs a restart.
@@ -403,6 +432,12 @@ impl Announcement {
     }
 }
 
+/// Reads the tokens in the files that the configuration names.
+fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
+    let read = |path: &Option<PathBuf>| path.as_deref().map(read_token).transpose();
+    Ok(Tokens::new(read(&config.token_file)?, read(&config.read_token_file)?))
+}
+
 /// An HTTP listener, with its access rules.
 #[derive(Debug)]
 pub(super) struct HttpListener {
@@ -415,13 +450,13 @@ impl HttpListener {
     /// Listens at the configured address; returns `None` if there is none.
     pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
-        let token = config.token_file.as_deref().map(read_token).transpose()?;
+        let tokens = tokens(config)?;
         let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
             Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
                 .hint("is another agent running? choose another address with --http, or none with --http off")
         })?;
-        let mut settings = HttpSettings::new(token);
+        let mut settings = HttpSettings { tokens, ..HttpSettings::default() };
         settings.allowed_hosts.clone_from(&config.allowed_hosts);
         settings.max_connections = config.max_connections;
         settings.max_streams = config.max_streams;

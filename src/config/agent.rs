@@ -33,6 +33,8 @@ pub struct HttpConfig {
     pub bind: Option<SocketAddr>,
     /// A file with the token that every request must bear. `None`: no token is asked for.
     pub token_file: Option<PathBuf>,
+    /// A file with a second token, for requests that change nothing. `None`: there is none.
+    pub read_token_file: Option<PathBuf>,
     /// True if an address that is not loopback may be bound without a token.
     pub insecure: bool,
     /// Host names under which HTTP may be called without a token, besides IP addresses and `localhost`; without ports.
@@ -98,6 +100,7 @@ impl Default for HttpConfig {
         Self {
             bind: Some(bind),
             token_file: None,
+            read_token_file: None,
             insecure: false,
             allowed_hosts: Vec::new(),
             max_connections: 1_024,

@@ -10,14 +10,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::agent::AgentConfig;
+use super::agent::{AgentConfig, HttpConfig};
 use super::file;
 use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
-use super::token::{TokenFile, TokenFileError};
+use super::token::{Token, TokenFile, TokenFileError};
 use super::{Config, ConfigError, LeadershipMode};
 use crate::core::NodeId;
 use crate::lease::LeaseName;
@@ -66,6 +66,10 @@ pub struct Loaded {
     /// Problems that do not keep the agent from starting, but that an operator should look at; in the order of the
     /// file.
     pub warnings: Vec<Problem>,
+    /// The token in `http.token_file`; `None` if there is no such file, or HTTP is off.
+    pub token: Option<Token>,
+    /// The token in `http.read_token_file`; `None` if there is no such file, or HTTP is off.
+    pub read_token: Option<Token>,
     sources: BTreeMap<&'static str, Source>,
 }
 
@@ -157,7 +161,7 @@ impl Loader {
         merge.apply(&others);
         merge.name(self.host_name.as_deref());
         merge.judge_together();
-        merge.judge_token_file();
+        merge.judge_token_files();
         merge.warn();
         merge.finish()
     }
@@ -225,6 +229,8 @@ struct Merge {
     written: BTreeMap<&'static str, String>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    /// The tokens in `http.token_file` and `http.read_token_file`.
+    tokens: [Option<Token>; 2],
     /// Keys with a refused value: nothing that depends on them is checked.
     failed: BTreeSet<&'static str>,
 }
@@ -239,6 +245,7 @@ impl Merge {
             written: BTreeMap::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
+            tokens: [None, None],
             failed: BTreeSet::new(),
         }
     }
@@ -351,19 +358,44 @@ impl Merge {
         Some(problem.hint(format!("{name} = {value} comes from {source}")))
     }
 
-    /// Reads the token file, so that a missing or invalid token is reported before the agent starts.
-    fn judge_token_file(&mut self) {
-        const KEY: &str = "http.token_file";
-        let http = &self.agent.http;
-        let Some(path) = http.token_file.as_deref().filter(|_| http.bind.is_some() && !self.any_failed(&[KEY])) else {
-            return;
+    /// Reads the token files, so that a missing or invalid token is reported before the agent starts.
+    fn judge_token_files(&mut self) {
+        const READ: &str = "http.read_token_file";
+        let HttpConfig { token_file, read_token_file, .. } = self.agent.http.clone();
+        self.tokens = [
+            self.judge_token_file("http.token_file", token_file.as_deref()),
+            self.judge_token_file(READ, read_token_file.as_deref()),
+        ];
+        let flaw = match &self.tokens {
+            _ if self.any_failed(&["http.token_file", READ]) || read_token_file.is_none() => None,
+            _ if token_file.is_none() => Some((
+                "is of no use alone: nobody could command the agent then",
+                "set http.token_file as well, to a file with another token",
+            )),
+            [Some(token), Some(read)] if token == read => Some((
+                "holds the token that may do all",
+                "make another one with `openssl rand -hex 32`; that of http.token_file may look as well",
+            )),
+            _ => None,
         };
-        let problem = |reason: String| Problem::new(self.source_of(KEY), reason).key(KEY).found(self.value_of(KEY));
+        if let Some((reason, hint)) = flaw {
+            let problem = Problem::new(self.source_of(READ), reason);
+            let problem = problem.key(READ).found(self.value_of(READ)).hint(hint);
+            self.failed.insert(READ);
+            self.problems.push(problem);
+        }
+    }
+
+    /// Reads the token file that a key names.
+    fn judge_token_file(&mut self, key: &'static str, path: Option<&Path>) -> Option<Token> {
+        let path = path.filter(|_| self.agent.http.bind.is_some() && !self.any_failed(&[key]))?;
+        let problem = |reason: String| Problem::new(self.source_of(key), reason).key(key).found(self.value_of(key));
         match TokenFile::read(path) {
-            Ok(TokenFile { open_to_others: None, .. }) => {}
-            Ok(TokenFile { open_to_others: Some(mode), .. }) => {
+            Ok(TokenFile { token, open_to_others: None }) => Some(token),
+            Ok(TokenFile { token, open_to_others: Some(mode) }) => {
                 let warning = problem(format!("is open to other users of this machine (mode {mode})"));
                 self.warnings.push(warning.hint("chmod 600 it, so that only the agent's user reads the token"));
+                Some(token)
             }
             Err(error) => {
                 let hint = match &error {
@@ -374,8 +406,9 @@ impl Merge {
                     TokenFileError::Invalid => "make one with `openssl rand -hex 32`",
                 };
                 let refused = problem(error.to_string()).hint(hint);
-                self.failed.insert(KEY);
+                self.failed.insert(key);
                 self.problems.push(refused);
+                None
             }
         }
     }
@@ -430,7 +463,9 @@ impl Merge {
         self.problems.sort_by_key(rank);
         self.warnings.sort_by_key(rank);
         if self.problems.is_empty() {
-            return Ok(Loaded { agent: self.agent, warnings: self.warnings, sources: self.sources });
+            let [token, read_token] = self.tokens;
+            let Self { agent, warnings, sources, .. } = self;
+            return Ok(Loaded { agent, warnings, token, read_token, sources });
         }
         Err(LoadError::Refused { problems: self.problems })
     }

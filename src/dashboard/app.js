@@ -174,7 +174,7 @@ async function readFacts() {
   // The answer's clock is in whole seconds; what is less than two is no difference.
   const offset = clock === null ? 0 : clock + 500 - Date.now();
   store.facts.clockOffset = Math.abs(offset) < 2_000 ? 0 : offset;
-  actions.allow(info.access === undefined || info.access === "all");
+  actions.allow(info.access !== "read");
   showToken(info.access === "read");
   if (store.facts.leader.mode === "quorum") {
     store.facts.voters = await api.ask("v1/voters");

@@ -18,16 +18,22 @@ use super::input::{Body, Named};
 use super::listing::{Listing, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
+use super::reference::Access;
 use super::table::{ConnectionState, Kind};
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{Status, Tags};
 use crate::json;
 
-pub(super) async fn info(State(app): State<App>, _: NoQuery) -> Result<Json<json::Info>, Refusal> {
+pub(super) async fn info(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    _: NoQuery,
+) -> Result<Json<json::Info>, Refusal> {
     let leases = app.agent.leases_contended_for();
     let leases = leases.map(|leases| leases.iter().map(ToString::to_string).collect());
     let info = json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent));
-    Ok(Json(info.contending_for(leases).with_agreement(&app.agent.agreement())))
+    let info = info.contending_for(leases).with_agreement(&app.agent.agreement());
+    Ok(Json(info.with_access(access.name())))
 }
 
 pub(super) async fn members(

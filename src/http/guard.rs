@@ -2,7 +2,7 @@
 //! time and the weight of answers.
 //!
 //! Invariants:
-//! - Comparing tokens takes the same time wherever they differ.
+//! - Tokens are compared by `access` alone.
 //! - Health checks stay open: a supervisor that restarts dead processes has no token, and may know the agent by any
 //!   name.
 //! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`) to
@@ -10,7 +10,6 @@
 //!   header `Origin`, and by `Host` if the page made its own name resolve to us.
 //! - A command counts as one when its whole body is there: half a body holds up its sender only.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use axum::body::{Body, HttpBody as _};
@@ -27,27 +26,18 @@ use super::reference::{self, Access};
 use super::table::{ConnectionState, Kind};
 use super::{
     App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
-    REQUEST_TIMEOUT, Token,
+    REQUEST_TIMEOUT,
 };
 
-impl Token {
-    /// Returns true if a caller presents this token; takes the same time wherever the two differ.
-    fn is(&self, presented: &str) -> bool {
-        let (ours, theirs) = (self.secret().as_bytes(), presented.as_bytes());
-        // An attacker may learn the length, but not the position of the first wrong byte.
-        let differences =
-            ours.iter().zip(theirs).fold(0_u8, |differences, (a, b)| black_box(differences | black_box(a ^ b)));
-        ours.len() == theirs.len() && differences == 0
-    }
-}
-
 /// Refuses requests that are not allowed, then answers the others within the bounds.
-pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let names = if reference::HEALTH.contains(&request.uri().path()) { &Names::Any } else { &app.names };
     let checked = names.check(&request).and_then(|()| check_token(&app, &request));
-    if let Err(refusal) = checked.and_then(|()| check_origin(request.headers())) {
-        return refusal.into_response();
-    }
+    let access = match checked.and_then(|access| check_origin(request.headers()).map(|()| access)) {
+        Ok(access) => access,
+        Err(refusal) => return refusal.into_response(),
+    };
+    request.extensions_mut().insert(access);
     let line = request.extensions().get::<Arc<ConnectionState>>().cloned();
     // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
@@ -100,10 +90,14 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
     Ok(Response::from_parts(parts, Body::from_stream(body)))
 }
 
-fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
-    let Some(token) = &app.token else { return Ok(()) };
-    if Access::needed(request.method().as_str(), request.uri().path()) == Access::Open {
-        return Ok(());
+/// Returns what the caller may do, if that is enough for the request.
+fn check_token(app: &App, request: &Request) -> Result<Access, Refusal> {
+    let needed = Access::needed(request.method().as_str(), request.uri().path());
+    if !app.tokens.are_asked_for() {
+        return Ok(Access::Write);
+    }
+    if needed == Access::Open {
+        return Ok(Access::Open);
     }
     let refuse = |detail: &str| {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, "token", "Token required", detail)
@@ -113,15 +107,17 @@ fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
         return refuse("this agent asks for a token, and none was presented");
     };
     let presented = value.to_str().ok().and_then(|text| text.split_once(' '));
-    match presented {
-        Some((scheme, presented)) if scheme.eq_ignore_ascii_case("bearer") => {
-            if token.is(presented.trim()) {
-                Ok(())
-            } else {
-                refuse("the token presented is not this agent's")
-            }
+    let Some((_, presented)) = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+        return refuse("the header `Authorization` is not of the form `Bearer TOKEN`");
+    };
+    match app.tokens.access_of(presented.trim()) {
+        None => refuse("the token presented is not this agent's"),
+        Some(Access::Read) if needed == Access::Write => {
+            let detail = "the token presented may look, and change nothing";
+            Err(Refusal::new(StatusCode::FORBIDDEN, "read-only", "Token for reading", detail)
+                .hint("present the token in the agent's http.token_file"))
         }
-        _ => refuse("the header `Authorization` is not of the form `Bearer TOKEN`"),
+        Some(access) => Ok(access),
     }
 }
 
@@ -138,18 +134,4 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     let detail = format!("the request comes from a web page of {}", origin.escape_debug());
     Err(Refusal::new(StatusCode::FORBIDDEN, "origin", "Foreign web page", detail)
         .hint("programs send no `Origin` header; pages are served by the agent itself, at its numeric address"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_equal_to_itself_only() {
-        let token = Token::new("0123456789abcdef\n").expect("a token");
-        assert!(token.is("0123456789abcdef"));
-        for other in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0", "x123456789abcdef"] {
-            assert!(!token.is(other), "{other}");
-        }
-    }
 }

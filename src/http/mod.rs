@@ -25,6 +25,7 @@
 //!
 //! This module must not know configuration files, terminals, or the inner workings of the agent.
 
+mod access;
 mod body;
 mod calls;
 mod connection;
@@ -60,6 +61,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use self::access::Tokens;
 pub use crate::config::{BadToken, Token};
 pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
@@ -115,8 +117,8 @@ pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpSettings {
-    /// The token that every request but health checks must bear. `None`: no token is asked for.
-    pub token: Option<Token>,
+    /// The tokens that every request but health checks must bear one of.
+    pub tokens: Tokens,
     /// Host names under which the agent may be called without a token, besides addresses and `localhost`; without
     /// ports.
     pub allowed_hosts: Vec<String>,
@@ -134,10 +136,10 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
-    /// Returns settings with this token, if there is one, and defaults for everything else.
+    /// Returns settings with this token, if there is one, which may do all; and defaults for everything else.
     pub fn new(token: Option<Token>) -> Self {
         Self {
-            token,
+            tokens: Tokens::new(token, None),
             allowed_hosts: Vec::new(),
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_streams: DEFAULT_MAX_STREAMS,
@@ -159,7 +161,7 @@ struct Shared {
     agent: Agent,
     /// The address that accepts requests.
     address: SocketAddr,
-    token: Option<Token>,
+    tokens: Tokens,
     names: Names,
     table: Arc<Table>,
     /// The pieces of led work that callers run.
@@ -212,10 +214,10 @@ fn router(
     table: Arc<Table>,
     shutdown: CancellationToken,
 ) -> Router {
-    let HttpSettings { token, allowed_hosts, log_lines_lost, handlers, .. } = settings;
+    let HttpSettings { tokens, allowed_hosts, log_lines_lost, handlers, .. } = settings;
     let app: App = Arc::new(Shared {
-        names: if token.is_some() { Names::Any } else { Names::Only(allowed_hosts) },
-        token,
+        names: if tokens.are_asked_for() { Names::Any } else { Names::Only(allowed_hosts) },
+        tokens,
         address,
         table,
         work: LedWork::new(&agent),

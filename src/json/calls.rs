@@ -54,6 +54,11 @@ pub struct Info {
     /// The leases in a database that it contends for, sorted; `null` where none leads.
     #[serde(default)]
     pub leases: Option<Vec<String>>,
+    /// The caller's access: `read` for one that may look, `write` for one that may do all; `null` in answers of older
+    /// agents.
+    #[serde(default)]
+    #[schemars(extend("enum" = [Some("read"), Some("write"), None::<&str>]))]
+    pub access: Option<String>,
 }
 
 /// The views of a node and of the live members that it hears.
@@ -100,13 +105,18 @@ pub struct Protocol {
 
 /// The number of members by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs)] // The statuses, by name.
 pub struct Counts {
+    /// Members that do not hold the whole view yet.
     pub joining: usize,
+    /// Members that are well.
     pub up: usize,
+    /// Members that have been silent for their suspect timeout, and may refute it.
     pub suspect: usize,
+    /// Members that are saying goodbye.
     pub leaving: usize,
+    /// Members that are held as dead.
     pub down: usize,
+    /// Members that left, or were removed.
     pub left: usize,
 }
 
@@ -120,15 +130,22 @@ impl From<[usize; 6]> for Counts {
 /// A node's intervals and timeouts, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-#[allow(missing_docs)] // The keys of the configuration's `timing`.
 pub struct Pace {
+    /// The longest time between two packets to a member that observes it, in milliseconds.
     pub heartbeat_interval_ms: u64,
+    /// The silence after which others suspect it, in milliseconds.
     pub suspect_timeout_ms: u64,
+    /// The silence after which others hold it as Down, in milliseconds.
     pub down_timeout_ms: u64,
+    /// The time between two rounds of gossip, in milliseconds.
     pub gossip_interval_ms: u64,
+    /// The number of members that each round goes to.
     pub gossip_fanout: usize,
+    /// The time within which a probe is to be answered, in milliseconds.
     pub probe_timeout_ms: u64,
+    /// The time between two tries to join or to find lost members again, in milliseconds.
     pub retry_interval_ms: u64,
+    /// The age at which members that are Down or left are forgotten, in milliseconds.
     pub reap_after_ms: u64,
 }
 
@@ -170,6 +187,7 @@ impl Info {
             tasks,
             agreement: None,
             leases: None,
+            access: None,
         }
     }
 
@@ -177,6 +195,13 @@ impl Info {
     #[must_use]
     pub fn contending_for(mut self, leases: Option<Vec<String>>) -> Self {
         self.leases = leases;
+        self
+    }
+
+    /// Adds the access of the caller.
+    #[must_use]
+    pub fn with_access(mut self, access: &str) -> Self {
+        self.access = Some(access.to_owned());
         self
     }
 

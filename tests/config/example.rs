@@ -9,15 +9,19 @@ fn example() -> PathBuf {
 
 /// Returns the example with every commented key in force: lines that begin with `#` and a letter, or name a handler.
 /// The file that it names as its example of a token is replaced by this one.
-fn example_in_full(token: &TokenFile) -> String {
+fn example_in_full(tokens: &[TokenFile; 2]) -> String {
     let text = std::fs::read_to_string(example()).expect("config.toml");
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains(" = ");
     let line = |line: &str| {
         line.strip_prefix('#').filter(|rest| is_key(rest) || *rest == "[[handlers]]").unwrap_or(line).to_owned() + "\n"
     };
     let text: String = text.lines().map(line).collect();
-    let named = text.replace("token_file = \"token\"", &format!("token_file = \"{}\"", token.path()));
-    assert_ne!(named, text, "the example names a token file");
+    let mut named = text;
+    for (example, file) in ["\"token\"", "\"read-token\""].into_iter().zip(tokens) {
+        let next = named.replace(&format!("token_file = {example}"), &format!("token_file = \"{}\"", file.path()));
+        assert_ne!(next, named, "the example names two token files");
+        named = next;
+    }
     // A database is refused where no lease is asked for.
     let led = named.replace("mode = \"none\"", "mode = \"lease\"");
     assert_ne!(led, named, "the example shows the mode");
@@ -36,8 +40,8 @@ fn the_example_runs_as_it_stands_on_loopback() {
 
 #[test]
 fn the_example_documents_every_key_and_no_other() {
-    let token = TokenFile::new("0123456789abcdef");
-    let file = Written::new(&example_in_full(&token));
+    let tokens = ["0123456789abcdef", "fedcba9876543210"].map(TokenFile::new);
+    let file = Written::new(&example_in_full(&tokens));
     let loaded = file.loader().load().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(loaded.warnings, []);
     for key in keys() {
@@ -47,8 +51,8 @@ fn the_example_documents_every_key_and_no_other() {
 
 #[test]
 fn the_example_shows_every_key_of_a_handler() {
-    let token = TokenFile::new("0123456789abcdef");
-    let shown = Written::new(&example_in_full(&token)).loader().load().expect("the example").json();
+    let tokens = ["0123456789abcdef", "fedcba9876543210"].map(TokenFile::new);
+    let shown = Written::new(&example_in_full(&tokens)).loader().load().expect("the example").json();
     let settings = shown["settings"].as_array().expect("a list");
     let handlers = settings.iter().find(|setting| setting["key"] == "handlers").expect("they are shown");
     let handlers = handlers["value"].as_array().expect("a list");
@@ -70,8 +74,8 @@ fn the_example_shows_every_key_of_a_handler() {
 
 #[test]
 fn the_example_shows_the_defaults() {
-    let token = TokenFile::new("0123456789abcdef");
-    let file = Written::new(&example_in_full(&token));
+    let tokens = ["0123456789abcdef", "fedcba9876543210"].map(TokenFile::new);
+    let file = Written::new(&example_in_full(&tokens));
     let (shown, defaults) = (file.loader().load().expect("the example"), Loader::new().host_name("a").load());
     let (shown, defaults) = (shown.json(), defaults.expect("defaults").json());
     let pairs =
@@ -86,5 +90,5 @@ fn the_example_shows_the_defaults() {
             compared += 1;
         }
     }
-    assert_eq!(compared, keys().count() - 10);
+    assert_eq!(compared, keys().count() - 11);
 }

@@ -76,6 +76,7 @@ fn lists_and_tags_replace_those_below_as_a_whole() {
 #[test]
 fn every_key_can_be_said_in_the_environment() {
     let token = TokenFile::new("0123456789abcdef");
+    let read_token = TokenFile::new("fedcba9876543210");
     let environment = [
         ("HEADCOUNT_NAME", "n"),
         ("HEADCOUNT_CLUSTER", "c"),
@@ -110,6 +111,7 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_LEADERSHIP__ON_RESIGN", "expire"),
         ("HEADCOUNT_HTTP__BIND", "0.0.0.0:2"),
         ("HEADCOUNT_HTTP__TOKEN_FILE", token.path()),
+        ("HEADCOUNT_HTTP__READ_TOKEN_FILE", read_token.path()),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
         ("HEADCOUNT_HTTP__ALLOWED_HOSTS", "a.example,b"),
         ("HEADCOUNT_HTTP__MAX_CONNECTIONS", "8"),

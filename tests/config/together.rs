@@ -119,6 +119,25 @@ fn a_token_that_others_may_read_is_a_warning() {
 }
 
 #[test]
+fn a_token_for_reading_needs_another_one_beside_it() {
+    let (token, same, read) =
+        (TokenFile::new("0123456789abcdef"), TokenFile::new("0123456789abcdef"), TokenFile::new("fedcba9876543210"));
+    let text = |all: &str, read: &TokenFile| format!("[http]\n{all}read_token_file = \"{}\"\n", read.path());
+    let all = format!("token_file = \"{}\"\n", token.path());
+    let loaded = load(&text(&all, &read));
+    assert!(loaded.token.is_some() && loaded.read_token.is_some() && loaded.token != loaded.read_token);
+    for (text, reason) in
+        [(text("", &read), "is of no use alone"), (text(&all, &same), "holds the token that may do all")]
+    {
+        let file = Written::new(&text);
+        let problems = refused(&file.loader());
+        let [problem] = problems.as_slice() else { panic!("{text}: {problems:#?}") };
+        let told = problem.to_string();
+        assert!(told.contains("http.read_token_file") && told.contains(reason) && !told.contains("012345"), "{told}");
+    }
+}
+
+#[test]
 fn http_on_the_port_of_gossip_names_both() {
     let file = Written::new("bind = \"127.0.0.1:7118\"\n");
     let told = file.loader().load().expect_err("one port").to_string();

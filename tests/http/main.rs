@@ -11,7 +11,8 @@ mod support;
 
 use headcount::StopReason;
 use headcount::agent::Stop;
-use support::{first, joined, node, until_up};
+use headcount::http::{HttpSettings, Token, Tokens};
+use support::{first, first_with, joined, node, until_up};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -277,6 +278,46 @@ async fn a_token_opens_all_doors_and_health_needs_none() {
         assert_eq!(a.get(open).await.status, 200, "{open}");
     }
     assert_eq!(a.get("/dashboard/no-such-part").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_token_for_reading_looks_at_everything_and_changes_nothing() {
+    let read = "read-read-read-read-read";
+    let token = |text: &str| Some(Token::new(text).expect("a token"));
+    let tokens = Tokens::new(token(TOKEN), token(read));
+    let mut settings = HttpSettings::default();
+    settings.tokens = tokens.clone();
+    let a = first_with("a", settings).await;
+    let ask = async |token: &str, method: &str, path: &str, body: &str| {
+        let headers = [format!("authorization: Bearer {token}"), "content-type: application/json".to_owned()];
+        a.ask(method, path, &[&headers[0], &headers[1]], body).await
+    };
+    for path in ["/v1/members", "/v1/leader", "/v1/voters", "/v1/targets", "/metrics"] {
+        assert_eq!(ask(read, "GET", path, "").await.status, 200, "{path}");
+    }
+    assert_eq!(ask(read, "GET", "/v1/info", "").await.json()["access"], "read");
+    assert_eq!(ask(TOKEN, "GET", "/v1/info", "").await.json()["access"], "write");
+    for (method, path) in [
+        ("PUT", "/v1/tags"),
+        ("POST", "/v1/leave"),
+        ("POST", "/v1/broadcast/t"),
+        ("POST", "/v1/deliver"),
+        ("DELETE", "/v1/members/a"),
+        ("POST", "/nothing"),
+    ] {
+        let answer = ask(read, method, path, r#"{"tags":{}}"#).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (403, "read-only"), "{method} {path}");
+        assert_eq!(ask("none-none-none-none-none", method, path, "").await.status, 401);
+    }
+    assert_eq!(ask(TOKEN, "PUT", "/v1/tags", r#"{"tags":{"x":"y"}}"#).await.status, 200);
+    assert!(a.agent.stop().is_none());
+
+    tokens.replace(token("new-new-new-new-new-new"), None);
+    for (token, status) in [(TOKEN, 401), (read, 401), ("new-new-new-new-new-new", 200)] {
+        assert_eq!(ask(token, "GET", "/v1/info", "").await.status, status, "{token}");
+    }
+    let open = first("b").await;
+    assert_eq!(open.get("/v1/info").await.json()["access"], "write", "nobody is asked for a token");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::agent::Inbox;
 use headcount::core::MessageId;
-use headcount::http::{self, HttpSettings, Token};
+use headcount::http::{self, HttpSettings, Token, Tokens};
 use headcount::{Agent, Config, Profile};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -74,7 +74,8 @@ impl Table {
             let settings = HttpSettings::new(token.clone());
             tokio::spawn(http::serve(listener, agent.clone(), settings, stop.clone()));
         }
-        tokio::spawn(http::deliver_directly(agent.clone(), token, stop.clone()));
+        let tokens = Tokens::new(token, None);
+        tokio::spawn(http::deliver_directly(agent.clone(), tokens, stop.clone()));
         let inbox = agent.listen([]).expect("a listener");
         Node { agent, inbox, _stop: stop.drop_guard() }
     }

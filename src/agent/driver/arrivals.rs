@@ -26,6 +26,9 @@ pub(super) const MAX_BATCH: usize = 256;
 /// arrived after we began to look.
 const MAX_BACKLOG: usize = 8_192;
 
+/// The time after which the operator is told again that the state is not stored.
+pub(super) const NOT_STORED_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// A driver that is called later than this lets its links catch up with the sockets before it judges time.
 pub(super) const LATE: Duration = Duration::from_millis(20);
 
@@ -143,14 +146,27 @@ impl Driver {
         }
     }
 
+    /// Says that the state is not stored, at most once in [`NOT_STORED_TOLD_AGAIN_AFTER`]: it is tried several times a
+    /// second.
+    pub(super) fn tell_not_stored(&mut self, why: &str) {
+        let now = Instant::now();
+        if self.told_not_stored.is_some_and(|told| now - told < NOT_STORED_TOLD_AGAIN_AFTER) {
+            return;
+        }
+        self.told_not_stored = Some(now);
+        let text = format!(
+            "state not stored, which is tried again and told at most once a minute; what is stored already counts on: {why}"
+        );
+        self.parts.shared.journal.say(Level::WARN, text);
+    }
+
     pub(super) fn written(&mut self, written: Result<Written, WriterDied>) {
         if let Ok(Written { stored, error }) = written {
             if let Some(Stored { incarnation_bound, ballot_version }) = stored {
                 self.feed(Input::Persisted { incarnation_bound, ballot_version });
             }
             if let Some(error) = error {
-                let text = format!("state not stored, which is tried again; what is stored already counts on: {error}");
-                self.parts.shared.journal.say(Level::WARN, text);
+                self.tell_not_stored(&error);
                 self.feed(Input::PersistFailed);
             }
             return;

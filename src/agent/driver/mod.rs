@@ -91,6 +91,8 @@ pub(super) struct Driver {
     leaders_elected: u64,
     /// The time at which this node became a member.
     up_since: Option<Time>,
+    /// The time at which the operator was told last that the state is not stored.
+    told_not_stored: Option<Instant>,
     /// The time at which the operator was told last of a leader by a lease.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     told_of_lease: Option<Instant>,
@@ -108,6 +110,7 @@ impl Driver {
             ending: None,
             leaders_elected: 0,
             up_since: None,
+            told_not_stored: None,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             told_of_lease: None,
             electorate: None,

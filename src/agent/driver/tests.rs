@@ -1,6 +1,6 @@
 //! The driver's bounds, and the order in which it hands things in.
 
-use super::arrivals::{LATE, MAX_BATCH, MAX_ERRORS_IN_A_ROW};
+use super::arrivals::{LATE, MAX_BATCH, MAX_ERRORS_IN_A_ROW, NOT_STORED_TOLD_AGAIN_AFTER};
 use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
@@ -8,6 +8,7 @@ use crate::agent::directory::tests::name;
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{CommandError, CoreInit, Profile, Run, Status, StopReason, Tags};
 use crate::journal::Journal;
+use crate::journal::tests::Kept;
 use crate::store::StateWriter;
 use crate::transport::links;
 
@@ -168,4 +169,22 @@ async fn after_its_end_the_core_gets_no_more_input() {
     driver.feed(Input::Tick);
     driver.fail(Failure::new("test", "too late"));
     assert_eq!(driver.run().await, Stop::Core(StopReason::Left), "the first reason stands");
+}
+
+#[tokio::test]
+async fn a_state_that_is_not_stored_is_told_once_a_minute() {
+    let kept = Kept::default();
+    let (mut driver, _requests, _silent) =
+        tracing::dispatcher::with_default(&tracing::Dispatch::new(kept.clone()), driver);
+    let told = async |driver: &Driver| {
+        driver.parts.shared.journal.flush(Duration::from_secs(30)).await;
+        kept.all().iter().filter(|line| line.contains("state not stored")).count()
+    };
+    for _ in 0..10 {
+        driver.tell_not_stored("the disk is full");
+    }
+    assert_eq!(told(&driver).await, 1);
+    driver.told_not_stored = driver.told_not_stored.map(|at| at - NOT_STORED_TOLD_AGAIN_AFTER);
+    driver.tell_not_stored("the disk is full");
+    assert_eq!(told(&driver).await, 2);
 }

@@ -7,7 +7,7 @@ use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
 use crate::config::set;
 
-pub(super) static KEYS: [Key; 9] = [
+pub(super) static KEYS: [Key; 10] = [
     Key {
         name: "http.bind",
         default: "127.0.0.1:7118",
@@ -28,6 +28,15 @@ pub(super) static KEYS: [Key; 9] = [
         reload: Reload::Restart,
         slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.token_file = Some(path))),
         get: |agent| optional(agent.http.token_file.as_ref().map(|path| path.display())),
+    },
+    Key {
+        name: "http.read_token_file",
+        default: "none",
+        range: "a path",
+        doc: "The file with a second token, for requests that change nothing.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.read_token_file = Some(path))),
+        get: |agent| optional(agent.http.read_token_file.as_ref().map(|path| path.display())),
     },
     Key {
         name: "http.insecure",

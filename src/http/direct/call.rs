@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{CALL_TIMEOUT, MAX_ANSWER_BYTES, Token};
+use super::{CALL_TIMEOUT, MAX_ANSWER_BYTES, Tokens};
 use crate::agent::{Agent, Said};
 use crate::core::NodeId;
 use crate::core::limits::BROADCAST_LIFE;
@@ -26,7 +26,7 @@ use crate::text::{MAX_SHOWN, visible};
 #[derive(Debug)]
 pub(super) struct Caller {
     agent: Agent,
-    authorization: Option<header::HeaderValue>,
+    tokens: Tokens,
 }
 
 /// The reason for which a call brought nothing.
@@ -80,13 +80,15 @@ pub(super) struct Connection {
 }
 
 impl Caller {
-    pub(super) fn new(agent: Agent, token: Option<&Token>) -> Self {
-        let authorization = token.and_then(|token| header::HeaderValue::try_from(token.header()).ok());
-        let authorization = authorization.map(|mut value| {
-            value.set_sensitive(true);
-            value
-        });
-        Self { agent, authorization }
+    pub(super) fn new(agent: Agent, tokens: Tokens) -> Self {
+        Self { agent, tokens }
+    }
+
+    /// Returns the value of the header `Authorization`, if there is a token.
+    fn authorization(&self) -> Option<header::HeaderValue> {
+        let mut value = header::HeaderValue::try_from(self.tokens.all()?.header()).ok()?;
+        value.set_sensitive(true);
+        Some(value)
     }
 
     /// Calls a node at an address; says whether it had the message first by this call. The connection is kept if it is good
@@ -110,7 +112,7 @@ impl Caller {
             .uri("/v1/deliver")
             .header(header::HOST, address.to_string())
             .header(header::CONTENT_TYPE, "application/json");
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = self.authorization() {
             request = request.header(header::AUTHORIZATION, authorization);
         }
         let request = request.body(Body::from(body)).map_err(|error| CallError::Broken(error.to_string()))?;

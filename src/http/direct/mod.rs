@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 use self::call::Caller;
 use self::node::Node;
 use self::roster::Roster;
-use super::Token;
+use super::Tokens;
 use crate::agent::{Agent, Outbox, Said};
 use crate::core::{NodeId, Status};
 use crate::trouble::Trouble;
@@ -63,25 +63,25 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024;
 const ROSTER_AGE: Duration = Duration::from_secs(1);
 
 /// Delivers this node's broadcasts to nodes that the table of leases lists and its view lacks, until `shutdown` or until the
-/// agent has stopped; presents `token` to them. Ends at once where leadership does not come from a database.
+/// agent has stopped; presents the token that may do all to them, as it is then. Ends at once where leadership does not come from a database.
 ///
 /// Agents of one cluster share a token, or have none. It goes to the addresses that the table lists, in clear text: whoever may
 /// write to the table can have it sent anywhere.
-pub async fn deliver_directly(agent: Agent, token: Option<Token>, shutdown: CancellationToken) {
+pub async fn deliver_directly(agent: Agent, tokens: Tokens, shutdown: CancellationToken) {
     let Some(said) = agent.own_broadcasts() else { return };
     // What is said here bears the agent's name, like all that it says.
     let span = tracing::error_span!(target: "headcount", "headcount", agent = %agent.config().name);
     tokio::select! {
         () = shutdown.cancelled() => {}
         _ = agent.stopped() => {}
-        () = dispatch(&agent, token.as_ref(), said).instrument(span) => {}
+        () = dispatch(&agent, tokens, said).instrument(span) => {}
     }
 }
 
-async fn dispatch(agent: &Agent, token: Option<&Token>, mut said: mpsc::Receiver<Said>) {
+async fn dispatch(agent: &Agent, tokens: Tokens, mut said: mpsc::Receiver<Said>) {
     let mut dispatcher = Dispatcher {
         me: agent.config().name.clone(),
-        caller: Arc::new(Caller::new(agent.clone(), token)),
+        caller: Arc::new(Caller::new(agent.clone(), tokens)),
         outbox: agent.outbox(),
         nodes: BTreeMap::new(),
         tasks: JoinSet::new(),
@@ -174,7 +174,7 @@ mod tests {
         let agent = Agent::start(config).await.expect("it starts");
         Dispatcher {
             me: agent.config().name.clone(),
-            caller: Arc::new(Caller::new(agent.clone(), None)),
+            caller: Arc::new(Caller::new(agent.clone(), Tokens::default())),
             outbox: agent.outbox(),
             nodes: BTreeMap::new(),
             tasks: JoinSet::new(),

@@ -51,7 +51,7 @@ pub(in crate::http) static CALLS: &[Call] = &[
         ..call("DELETE", "/v1/members/{id}", "take a member out")
     },
     Call {
-        more: "Server-sent events: `id:` is `run-sequence`, `event:` the kind, `data:` an `Event`. The stream begins now; \
+        more: "`id:` is `run-sequence`, `event:` the kind, `data:` an `Event`. The stream begins now; \
             after the event named by the header `Last-Event-ID` or by `after`; or with `event: snapshot`, a `Snapshot`. Where \
             the events asked for are no longer kept, `event: lagged`, a `Lagged`, and a snapshot come instead. Messages \
             between programs are `event: message`, a `Message`, without `id:`, and only if asked for by kind; missed ones are \

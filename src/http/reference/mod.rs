@@ -20,6 +20,8 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write as _;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
@@ -139,8 +141,7 @@ impl Access {
         }
     }
 
-    /// Returns the access's name.
-    #[cfg(test)]
+    /// Returns the access's name in JSON.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Access::Open => "open",
@@ -190,9 +191,11 @@ pub(super) fn list() -> String {
     let rows: Vec<_> = CALLS.iter().map(|call| (call.method, call.shown(), call.brief)).collect();
     let method = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
     let what = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
-    let rows: String =
-        rows.iter().map(|(name, shown, brief)| format!("{name:method$} {shown:what$}    {brief}\n")).collect();
-    format!("headcount: who is here, who is gone, and who leads\n\n{rows}")
+    let mut list = "headcount: who is here, who is gone, and who leads\n\n".to_owned();
+    for (name, shown, brief) in rows {
+        let _ = writeln!(list, "{name:method$} {shown:what$}    {brief}");
+    }
+    list
 }
 
 /// Answers with the description in the form of OpenAPI 3.1.

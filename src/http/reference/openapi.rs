@@ -106,9 +106,9 @@ fn responses(call: &Call) -> Value {
     for answer in call.answers {
         let content: Map<String, Value> = match answer.content {
             Content::Nothing => Map::new(),
-            Content::Json(schema) => Map::from_iter([json_of(reference(schema))]),
-            Content::List(schema) => Map::from_iter([json_of(json!({ "type": "array", "items": reference(schema) }))]),
-            Content::OpenApi => Map::from_iter([json_of(json!({ "type": "object" }))]),
+            Content::Json(schema) => Map::from_iter([json_of(&reference(schema))]),
+            Content::List(schema) => Map::from_iter([json_of(&json!({ "type": "array", "items": reference(schema) }))]),
+            Content::OpenApi => Map::from_iter([json_of(&json!({ "type": "object" }))]),
             Content::Text(kinds) => {
                 let text = json!({ "schema": { "type": "string" } });
                 kinds.iter().map(|kind| ((*kind).to_owned(), text.clone())).collect()
@@ -124,7 +124,7 @@ fn responses(call: &Call) -> Value {
     Value::Object(responses)
 }
 
-fn json_of(schema: Value) -> (String, Value) {
+fn json_of(schema: &Value) -> (String, Value) {
     ("application/json".to_owned(), json!({ "schema": schema }))
 }
 
@@ -261,7 +261,7 @@ mod tests {
         for (shape, schema) in document["components"]["schemas"].as_object().expect("schemas") {
             for (key, property) in schema["properties"].as_object().expect("properties") {
                 let is_told = property["description"].as_str().is_some_and(|text| !text.is_empty());
-                assert!(is_told || ["Counts", "Pace"].contains(&shape.as_str()), "{key} of {shape}");
+                assert!(is_told, "{key} of {shape}");
             }
         }
     }

@@ -32,8 +32,12 @@ types in [`json`](crate::json); `GET /` lists the calls.
 pub(super) fn text() -> String {
     let mut page = HEAD.to_owned();
     page.push_str("| call | access | |\n|---|---|---|\n");
+    let mut anchors: Vec<String> = Vec::new();
     for call in CALLS {
-        let anchor = anchor(call);
+        let base = anchor(call);
+        let same = anchors.iter().filter(|known| **known == base).count();
+        anchors.push(base.clone());
+        let anchor = if same == 0 { base } else { format!("{base}-{same}") };
         let _ = writeln!(
             page,
             "| [`{} {}`](#{anchor}) | {} | {} |",

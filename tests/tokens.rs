@@ -1,0 +1,48 @@
+//! Tokens of a running agent: replaced by SIGHUP, and asked for by what a client wants.
+#![cfg(all(feature = "agent", unix))]
+
+mod support;
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use support::{Agent, wait_for};
+
+fn write(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("set");
+}
+
+#[test]
+fn sighup_reads_both_token_files_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [all, read, config, old] = ["all", "read", "config.toml", "old"].map(|name| folder.path().join(name));
+    write(&all, "all-all-all-all-all");
+    write(&read, "read-read-read-read");
+    write(&old, "all-all-all-all-all");
+    write(&config, &format!("[http]\ntoken_file = {all:?}\nread_token_file = {read:?}\n"));
+    let agent = Agent::start("a", &[], &["--config", config.to_str().expect("text")]);
+    let may = |token: &Path, words: &[&str]| {
+        let token = ["--token-file", token.to_str().expect("text")];
+        agent.client(&[words, &token].concat()).0.success()
+    };
+    assert!(may(&all, &["tags", "x=1"]) && may(&read, &["info"]) && may(&old, &["info"]));
+    assert!(!may(&read, &["tags", "x=2"]), "it may only look");
+
+    // A file without a token changes nothing.
+    write(&all, "short");
+    agent.signal(Signal::SIGHUP);
+    wait_for("the refusal in the log", || agent.log().contains("not reloaded").then_some(()));
+    assert!(may(&old, &["info"]), "{}", agent.log());
+
+    write(&all, "new-new-new-new-new");
+    write(&read, "look-look-look-look");
+    agent.signal(Signal::SIGHUP);
+    wait_for("the new token", || may(&all, &["tags", "x=3"]).then_some(()));
+    assert!(may(&read, &["info"]) && !may(&old, &["info"]), "{}", agent.log());
+    for key in ["reloaded http.token_file", "reloaded http.read_token_file"] {
+        assert!(agent.log().contains(key), "{}", agent.log());
+    }
+    assert!(!agent.log().contains("new-new"), "{}", agent.log());
+}
