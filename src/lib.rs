@@ -51,8 +51,10 @@
 //! # Features
 //!
 //! `agent` (default) brings the command line, the HTTP interface and configuration files, and both databases that leases may be
-//! kept in, which are `sqlite` and `postgres` by themselves. `metrics` alone brings `Agent::collector`, for a registry of
-//! `prometheus-client`; `Agent::telemetry` needs no feature. A library user with `default-features = false` gets none of clap,
+//! kept in, which are `sqlite` and `postgres` by themselves. `client`, which it includes, brings [`client`] and [`json`]:
+//! programs that ask an agent over HTTP, without being members, need no more. `metrics` alone brings `Agent::collector`,
+//! for a registry of `prometheus-client`; `Agent::telemetry` needs no feature. A library user with
+//! `default-features = false` gets none of clap,
 //! axum, toml or a database.
 //!
 //! # What semantic versioning covers
@@ -75,6 +77,8 @@ pub mod agent;
 #[cfg(feature = "agent")]
 #[doc(hidden)]
 pub mod cli;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod config;
 pub mod core;
 mod descriptors;
@@ -93,7 +97,7 @@ mod handlers;
 #[cfg(feature = "agent")]
 pub mod http;
 mod journal;
-#[cfg(feature = "agent")]
+#[cfg(feature = "client")]
 pub mod json;
 pub mod lease;
 mod member;

@@ -11,11 +11,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::{Format, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TargetArgs, WaitArgs};
-use super::client::Client;
-use super::failure::{Exit, Failure, RetryOutlook};
+use super::client::connect;
+use super::failure::{Exit, Failure};
 use super::human::{self, plain};
+use super::paint::Paint;
 use super::table;
-use crate::json::{Drained, Info, JoinRequest, JoinResults, Member, Removed, SetTags};
+use crate::client::{Client, ClientError, DEFAULT_TIMEOUT, MemberQuery, RetryOutlook};
+use crate::json::{Info, JoinResults, SetTags};
 
 /// Interval between two polls of an agent.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -27,18 +29,17 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn members(args: &MembersArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
-    let path = with_query("/v1/members", &[("status", &args.status), ("tag", &args.tags)]);
-    let members: Vec<Member> = client.get(&path)?;
+    let query = MemberQuery::all().statuses(&args.status).tags(&args.tags);
+    let members = connect(&args.target.agent)?.members_where(&query)?;
     match args.target.format {
         Format::Json => json_line(out, &members)?,
-        Format::Table => table::members(out, &members, SystemTime::now())?,
+        Format::Table => table::members(out, &members, SystemTime::now(), Paint::of_stdout())?,
     }
     Ok(Exit::DONE)
 }
 
 pub(super) fn info(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let info: Info = Client::new(&args.agent)?.get("/v1/info")?;
+    let info = connect(&args.agent)?.info()?;
     match args.format {
         Format::Json => json_line(out, &info)?,
         Format::Table => table::info(out, &info)?,
@@ -47,20 +48,18 @@ pub(super) fn info(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fail
 }
 
 pub(super) fn join(args: &JoinArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
-    let request = JoinRequest { addresses: args.addresses.clone() };
-    let answer: JoinResults = client.send("POST", "/v1/join", &request)?;
+    let results = connect(&args.target.agent)?.join(&args.addresses)?;
     match args.target.format {
-        Format::Json => json_line(out, &answer)?,
-        Format::Table => table::join_results(out, &answer.results)?,
+        Format::Json => json_line(out, &JoinResults { results })?,
+        Format::Table => table::join_results(out, &results)?,
     }
     Ok(Exit::DONE)
 }
 
 pub(super) fn leave(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.agent)?;
-    let info: Info = client.get("/v1/info")?;
-    client.post_nothing("/v1/leave")?;
+    let client = connect(&args.agent)?;
+    let info = client.info()?;
+    client.leave()?;
     until_gone(&client, &info)?;
     match args.format {
         Format::Json => json_line(out, &json!({ "node": info.node, "status": "left" }))?,
@@ -72,11 +71,12 @@ pub(super) fn leave(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fai
 /// Waits for the end of a process that was asked to leave. Silence is no end: only a port without a listener is, or
 /// another process at the same address.
 fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
+    let client = client.clone().with_timeout(LOOK_TIMEOUT);
     let deadline = Instant::now() + LEAVE_TIMEOUT;
     let mut hung_up = false;
     loop {
-        let seen = client.get_within::<Info>("/v1/info", LOOK_TIMEOUT);
-        let retry_outlook = seen.as_ref().map_or_else(Failure::retry_outlook, |_| RetryOutlook::Fails);
+        let seen = client.info();
+        let retry_outlook = seen.as_ref().map_or_else(ClientError::retry_outlook, |_| RetryOutlook::Fails);
         match &seen {
             Ok(now) if now.run == info.run => {}
             Ok(_) => return Ok(()),
@@ -91,9 +91,8 @@ fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
             return Err(match seen {
                 Ok(_) => Failure::failed(format!("{node} was asked to leave and is still there after {seconds} s"))
                     .hint("look at its log, or send its process a second signal"),
-                Err(failure) => Failure::failed(format!(
-                    "{node} was asked to leave {seconds} s ago, and whether it has is not known; {}",
-                    failure.what()
+                Err(error) => Failure::failed(format!(
+                    "{node} was asked to leave {seconds} s ago, and whether it has is not known; {error}"
                 ))
                 .hint("`headcount members` at another node shows it"),
             });
@@ -103,9 +102,8 @@ fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
 }
 
 pub(super) fn drain(args: &TargetArgs, is_draining: bool, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.agent)?;
-    let path = if is_draining { "/v1/drain" } else { "/v1/undrain" };
-    let drained: Drained = client.send("POST", path, &())?;
+    let client = connect(&args.agent)?;
+    let drained = if is_draining { client.drain()? } else { client.undrain()? };
     match args.format {
         Format::Json => json_line(out, &drained)?,
         Format::Table => {
@@ -121,12 +119,7 @@ pub(super) fn drain(args: &TargetArgs, is_draining: bool, out: &mut impl Write) 
 }
 
 pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    const CONFIRMED: u16 = 200;
-    let client = Client::new(&args.target.agent)?;
-    let force = if args.force { "?force=true" } else { "" };
-    let (status, mut removed): (_, Removed) = client.delete(&format!("/v1/members/{}{force}", args.node))?;
-    // The status says the same, and did so before there was a key for it.
-    removed.confirmed = status == CONFIRMED;
+    let removed = connect(&args.target.agent)?.remove(args.node.as_str(), args.force)?;
     match args.target.format {
         Format::Json => json_line(out, &removed)?,
         Format::Table => {
@@ -139,9 +132,10 @@ pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Fa
 }
 
 pub(super) fn tags(args: &TagsArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
-    let info: Info = client.get("/v1/info")?;
-    let me: Member = client.get(&format!("/v1/members/{}", info.node))?;
+    let client = connect(&args.target.agent)?;
+    let info = client.info()?;
+    let me =
+        client.member(&info.node)?.ok_or_else(|| Failure::failed(format!("{} is not listed", plain(&info.node))))?;
     let mut tags = me.tags.clone();
     for key in &args.unset {
         if tags.remove(key).is_none() {
@@ -151,7 +145,7 @@ pub(super) fn tags(args: &TagsArgs, out: &mut impl Write) -> Result<Exit, Failur
     }
     tags.extend(args.set.iter().cloned());
     if tags != me.tags {
-        tags = client.send::<SetTags>("PUT", "/v1/tags", &SetTags { tags })?.tags;
+        tags = client.set_tags(tags)?;
     }
     match args.target.format {
         Format::Json => json_line(out, &SetTags { tags })?,
@@ -163,7 +157,7 @@ pub(super) fn tags(args: &TagsArgs, out: &mut impl Write) -> Result<Exit, Failur
 }
 
 pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
+    let client = connect(&args.target.agent)?;
     let wanted = args.wanted();
     // Without a deadline: longer than the clock counts.
     let deadline = Instant::now().checked_add(args.timeout);
@@ -171,7 +165,8 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
     loop {
         // An agent that does not answer must not outlast the caller's timeout.
         let patience = remaining().unwrap_or(Duration::MAX).max(LEAST_PATIENCE);
-        let seen = client.get_within::<Info>("/v1/info", patience).map(|info| info.members.up);
+        let patient = client.clone().with_timeout(patience.min(DEFAULT_TIMEOUT));
+        let seen = patient.info().map(|info| info.members.up);
         match &seen {
             Ok(up) if *up >= wanted => {
                 match args.target.format {
@@ -182,8 +177,8 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
             }
             // Scripts also wait for an agent that does not run yet.
             Ok(_) => {}
-            Err(failure) if failure.is_transient() => {}
-            Err(_) => return seen.map(|_| Exit::FAILED),
+            Err(error) if error.is_transient() => {}
+            Err(_) => return Ok(seen.map(|_| Exit::FAILED)?),
         }
         let left = remaining();
         if left == Some(Duration::ZERO) {
@@ -202,38 +197,4 @@ pub(super) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
     writeln!(out, "{text}")?;
     out.flush()?;
     Ok(())
-}
-
-/// Returns a path with lists in its query; empty ones are left out.
-pub(super) fn with_query(path: &str, lists: &[(&str, &[String])]) -> String {
-    let list = |(key, items): &(&str, &[String])| {
-        format!("{key}={}", items.iter().map(|item| percent(item)).collect::<Vec<_>>().join(","))
-    };
-    let query: Vec<_> = lists.iter().filter(|(_, items)| !items.is_empty()).map(list).collect();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
-}
-
-/// Escapes a text for a query (RFC 3986: all but unreserved characters in hex).
-fn percent(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_escaped_and_empty_lists_left_out() {
-        let status = ["up".to_owned(), "left".to_owned()];
-        let tags = ["zone=eu 1&x".to_owned()];
-        assert_eq!(with_query("/v1/members", &[("status", &[]), ("tag", &[])]), "/v1/members");
-        assert_eq!(
-            with_query("/v1/members", &[("status", &status), ("tag", &tags)]),
-            "/v1/members?status=up,left&tag=zone%3Deu%201%26x"
-        );
-    }
 }

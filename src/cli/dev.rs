@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::{HttpListener, not_started, run_nodes};
 use super::args::DevArgs;
 use super::failure::{Exit, Failure};
+use super::paint::Paint;
 use super::signals::{Request, Signals};
 use super::{logs, table, watch};
 use crate::agent::{Agent, RecvError, StartError, Stop, Subscription};
@@ -188,9 +189,10 @@ async fn follow(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
 }
 
 async fn print(node: &Node, mut events: Subscription, out: &mut impl Write) -> Result<Stop, Failure> {
+    let paint = Paint::of_stdout();
     loop {
         match events.recv().await {
-            Ok(event) => writeln!(out, "{}", watch::line(&json::Event::new(node.agent.run(), &event)))?,
+            Ok(event) => writeln!(out, "{}", watch::line(&json::Event::new(node.agent.run(), &event), paint))?,
             Err(RecvError::Lagged { missed }) => writeln!(out, "{missed} events were too many to print")?,
             Err(_) => return Ok(node.agent.stopped().await),
         }

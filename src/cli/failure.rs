@@ -62,26 +62,12 @@ pub(super) enum Failure {
         what: String,
         /// A thing to try.
         hint: Option<String>,
-        retry_outlook: RetryOutlook,
     },
-}
-
-/// The chance of the same request in a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RetryOutlook {
-    /// The request fails again.
-    Fails,
-    /// The request may well succeed.
-    MaySucceed,
-    /// The request may well succeed; this time no process listened at the address.
-    NobodyListens,
-    /// The request may well succeed; this time the connection was closed without an answer.
-    HungUp,
 }
 
 impl Failure {
     pub(super) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self::Told { exit, what: what.into(), hint: None, retry_outlook: RetryOutlook::Fails }
+        Self::Told { exit, what: what.into(), hint: None }
     }
 
     pub(super) fn failed(what: impl Into<String>) -> Self {
@@ -97,33 +83,6 @@ impl Failure {
             *hint = Some(text.into());
         }
         self
-    }
-
-    pub(super) fn with(mut self, expected: RetryOutlook) -> Self {
-        if let Self::Told { retry_outlook, .. } = &mut self {
-            *retry_outlook = expected;
-        }
-        self
-    }
-
-    pub(super) fn retry_outlook(&self) -> RetryOutlook {
-        match self {
-            Self::Output(_) => RetryOutlook::Fails,
-            Self::Told { retry_outlook, .. } => *retry_outlook,
-        }
-    }
-
-    /// Returns true if the same request may well succeed in a moment.
-    pub(super) fn is_transient(&self) -> bool {
-        self.retry_outlook() != RetryOutlook::Fails
-    }
-
-    /// Returns the text without the hint.
-    pub(super) fn what(&self) -> String {
-        match self {
-            Self::Output(_) => self.to_string(),
-            Self::Told { what, .. } => what.clone(),
-        }
     }
 
     pub(super) fn exit(&self) -> Exit {

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use super::args::{
     Format, LeaderArgs, LeaderCommand, RecoverArgs, ReplaceArgs, ResignArgs, TargetArgs, VoterArgs, VotersCommand,
 };
-use super::client::Client;
+use super::client::connect;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
 use crate::core::NodeId;
-use crate::json::{AddVoter, Info, Leader, Recover, Resign, View, Voters};
-use crate::lease::LeaseName;
+use crate::json::{Leader, Recover, Voters};
 
 /// Time for which a successor is awaited after a leader resigned: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
@@ -31,15 +30,9 @@ pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fa
     if args.nodes {
         return super::lease::nodes(args, out);
     }
-    let path = if args.confirm { "/v1/leader?confirm=true" } else { "/v1/leader" };
-    let leader: Leader = Client::new(&args.target.agent)?.get(&with_lease(path, args.lease.as_ref()))?;
+    let (client, lease) = (connect(&args.target.agent)?, args.lease.as_ref());
+    let leader = if args.confirm { client.confirm_leader(lease)? } else { client.leader(lease)? };
     show_leader(&leader, args.target.format, out)
-}
-
-/// Returns a path that asks about this lease, if one is given.
-pub(super) fn with_lease(path: &str, lease: Option<&LeaseName>) -> String {
-    let separator = if path.contains('?') { '&' } else { '?' };
-    lease.map_or_else(|| path.to_owned(), |lease| format!("{path}{separator}lease={lease}"))
 }
 
 fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -52,22 +45,21 @@ fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<
 
 /// Asks the leader to resign and shows the next leader; fails if there is none yet, or a different one than asked for.
 fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
-    let path = |path: &str| with_lease(path, args.lease.as_ref());
-    let before: Leader = client.get(&path("/v1/leader"))?;
-    let request = Resign { to: args.to.as_ref().map(ToString::to_string) };
-    let mut leader: Leader = client.send("POST", &path("/v1/leader/resign"), &request)?;
+    let (client, lease) = (connect(&args.target.agent)?, args.lease.as_ref());
+    let before = client.leader(lease)?;
+    let to = args.to.as_ref().map(NodeId::as_str);
+    let mut leader = client.resign(to, lease)?;
     let deadline = Instant::now() + SUCCESSION_PATIENCE;
     while (leader.leader.is_none() || leader.term <= before.term) && Instant::now() < deadline {
         std::thread::sleep(SUCCESSION_PAUSE);
-        leader = client.get(&path("/v1/leader"))?;
+        leader = client.leader(lease)?;
     }
     show_leader(&leader, args.target.format, out)?;
     let hint = if leader.mode == "lease" { "see `headcount leader --nodes`" } else { "see `headcount voters list`" };
-    match (leader.leader.as_deref(), request.to) {
+    match (leader.leader.as_deref(), to) {
         (None, _) => Err(Failure::failed(format!("{} resigned, and nobody leads yet", leader_of(&before))).hint(hint)),
         (Some(now), Some(to)) if now != to => {
-            let (now, to) = (plain(now), plain(&to));
+            let (now, to) = (plain(now), plain(to));
             Err(Failure::failed(format!("leadership was handed over, and {now} leads: {to} did not stand in time"))
                 .hint(hint))
         }
@@ -111,29 +103,27 @@ fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
 pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Exit, Failure> {
     match command {
         VotersCommand::List(target) => {
-            let client = Client::new(&target.agent)?;
-            let voters: Voters = client.get("/v1/voters")?;
+            let client = connect(&target.agent)?;
+            let voters = client.voters()?;
             let is_known = !voters.voters.is_empty();
             if is_known || target.format == Format::Json {
                 show(&voters, target.format, out)?;
             }
             if !is_known {
-                return Err(no_voters(&client.get("/v1/leader")?));
+                return Err(no_voters(&client.leader(None)?));
             }
         }
         VotersCommand::Add(VoterArgs { target, node }) => {
-            let request = AddVoter { id: node.to_string(), replaces: None };
-            let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
+            let voters = connect(&target.agent)?.add_voter(node.as_str())?;
             show(&voters, target.format, out)?;
         }
         VotersCommand::Replace(ReplaceArgs { target, old, new }) => {
             refuse_twins(&[old.clone(), new.clone()])?;
-            let request = AddVoter { id: new.to_string(), replaces: Some(old.to_string()) };
-            let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
+            let voters = connect(&target.agent)?.replace_voter(old.as_str(), new.as_str())?;
             show(&voters, target.format, out)?;
         }
         VotersCommand::Remove(VoterArgs { target, node }) => {
-            let (_, voters): (_, Voters) = Client::new(&target.agent)?.delete(&format!("/v1/voters/{node}"))?;
+            let voters = connect(&target.agent)?.remove_voter(node.as_str())?;
             show(&voters, target.format, out)?;
         }
     }
@@ -181,7 +171,7 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
 }
 
 pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let view: View = Client::new(&args.agent)?.get("/v1/view")?;
+    let view = connect(&args.agent)?.view()?;
     if args.format == Format::Json {
         json_line(out, &view)?;
     }
@@ -198,19 +188,17 @@ pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fail
 
 pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     refuse_twins(&args.voters)?;
-    let client = Client::new(&args.target.agent)?;
+    let client = connect(&args.target.agent)?;
     // Not asked about what would be refused.
-    let leader: Leader = client.get("/v1/leader")?;
+    let leader = client.leader(None)?;
     if leader.mode == "lease" {
         return Err(no_voters(&leader));
     }
     if !args.yes {
-        let info: Info = client.get("/v1/info")?;
-        let old: Voters = client.get("/v1/voters")?;
-        confirm(&info.node, &old, args)?;
+        confirm(&client.info()?.node, &client.voters()?, args)?;
     }
     let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect(), anew: args.anew };
-    let voters: Voters = client.send("POST", "/v1/recover", &request)?;
+    let voters = client.recover(&request)?;
     show(&voters, args.target.format, out)?;
     Ok(Exit::DONE)
 }

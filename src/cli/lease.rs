@@ -4,13 +4,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::args::{DatabaseKind, Format, LeaderArgs, SchemaArgs};
-use super::client::Client;
+use super::client::connect;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{NOTHING, plain};
-use super::leadership::with_lease;
 use super::table;
-use crate::json::LeaseNodes;
 use crate::lease::store::{StoreError, StoreKind, StoreOptions};
 
 /// Prints the statements that create the tables.
@@ -41,8 +39,7 @@ pub(super) fn schema(args: &SchemaArgs, out: &mut impl Write) -> Result<Exit, Fa
 
 /// Lists the nodes in the table.
 pub(super) fn nodes(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let path = with_lease("/v1/lease/nodes", args.lease.as_ref());
-    let listed: LeaseNodes = Client::new(&args.target.agent)?.get(&path)?;
+    let listed = connect(&args.target.agent)?.lease_nodes(args.lease.as_ref())?;
     if args.target.format == Format::Json {
         json_line(out, &listed)?;
         return Ok(Exit::DONE);

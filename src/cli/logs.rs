@@ -7,7 +7,6 @@
 //! - Panics are log lines like any other. The hook of the standard library writes to standard error itself, which would
 //!   block a task that panics, and with it every task that waits for its end.
 
-use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use super::failure::Failure;
+use super::paint::is_coloured;
 use crate::config::{LogConfig, LogFormat};
 use crate::journal::{Item, LossyQueue};
 use crate::text::visible;
@@ -85,11 +85,6 @@ pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
 fn filter(directives: &str) -> Result<EnvFilter, Failure> {
     EnvFilter::try_new(directives)
         .map_err(|error| Failure::usage(format!("log level \"{directives}\": {error}")).hint("try info"))
-}
-
-/// Returns true if lines are to be coloured: on terminals, unless the environment says otherwise (no-color.org).
-fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
-    is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Writes an error message to standard error at the end of a process, and gives up after a moment if there is no
@@ -224,13 +219,6 @@ mod tests {
         let text: Vec<&str> = text.lines().collect();
         assert_eq!(text[..3], ["one", "tw", "four"]);
         assert!(text[3].contains("2 log lines were lost"), "{text:?}");
-    }
-
-    #[test]
-    fn colours_are_for_terminals_whose_owner_wants_them() {
-        let said = |text: &'static str| Some(OsStr::new(text));
-        assert!(is_coloured(true, None) && is_coloured(true, said("")));
-        assert!(!is_coloured(true, said("1")) && !is_coloured(true, said("0")) && !is_coloured(false, None));
     }
 
     #[test]

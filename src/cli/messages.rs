@@ -3,27 +3,18 @@
 //! Invariant: payloads are bytes: input by `-` is sent unchanged, and an answer is written unchanged, unless JSON is
 //! asked for.
 
-use std::io::{self, Read as _, Write};
-use std::thread::sleep;
-use std::time::Duration;
-
-use serde::de::DeserializeOwned;
 use serde_json::json;
+use std::io::{self, Read as _, Write};
 
 use super::args::{Format, LineFormat, ListenArgs, ReplyArgs, RequestArgs, SayArgs, SendArgs};
-use super::client::{Client, Stream};
-use super::commands::{json_line, with_query};
+use super::client::connect;
+use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::plain;
-use super::sse::Frame;
 use super::watch::{end_with_the_reader, tell};
+use crate::client::MessageUpdate;
 use crate::core::limits::MAX_PAYLOAD_BYTES;
-use crate::json::{Answered, Message, Missed, Sent};
-
-/// Pause before the agent is tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Time for which the agent's answer is awaited beyond the timeout of the request itself.
-const GRACE: Duration = Duration::from_secs(5);
+use crate::json::Answered;
 
 /// Returns the bytes to send: the text itself, or for `-` those on standard input, up to one byte more than may be
 /// sent.
@@ -55,9 +46,9 @@ fn payload_of(text: Option<&str>, input: &mut impl io::Read) -> Result<Vec<u8>, 
 }
 
 pub(super) fn broadcast(args: &SayArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
+    let client = connect(&args.target.agent)?;
     let body = payload(args.payload.as_deref())?;
-    let sent: Sent = client.post_bytes(&format!("/v1/broadcast/{}", args.topic), &body)?;
+    let sent = client.broadcast(args.topic.as_str(), &body)?;
     match args.target.format {
         Format::Json => json_line(out, &sent)?,
         Format::Table => writeln!(out, "on its way to {}", members(sent.addressed))?,
@@ -70,9 +61,9 @@ fn members(addressed: Option<usize>) -> String {
 }
 
 pub(super) fn send(args: &SendArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
+    let client = connect(&args.target.agent)?;
     let body = payload(args.payload.as_deref())?;
-    let sent: Sent = client.post_bytes(&format!("/v1/send/{}/{}", args.node, args.topic), &body)?;
+    let sent = client.send(args.node.as_str(), args.topic.as_str(), &body)?;
     match args.target.format {
         Format::Json => json_line(out, &sent)?,
         Format::Table => writeln!(out, "{} has it", args.node)?,
@@ -81,11 +72,9 @@ pub(super) fn send(args: &SendArgs, out: &mut impl Write) -> Result<Exit, Failur
 }
 
 pub(super) fn request(args: &RequestArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.send.target.agent)?;
+    let client = connect(&args.send.target.agent)?;
     let body = payload(args.send.payload.as_deref())?;
-    let timeout = args.timeout.as_millis();
-    let path = format!("/v1/request/{}/{}?timeout_ms={timeout}", args.send.node, args.send.topic);
-    let answer = client.exchange_bytes(&path, &body, args.timeout.saturating_add(GRACE))?;
+    let answer = client.request(args.send.node.as_str(), args.send.topic.as_str(), &body, args.timeout)?;
     match args.send.target.format {
         Format::Json => json_line(out, &Answered::new(&answer))?,
         Format::Table => {
@@ -100,9 +89,9 @@ pub(super) fn request(args: &RequestArgs, out: &mut impl Write) -> Result<Exit, 
 }
 
 pub(super) fn reply(args: &ReplyArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.target.agent)?;
+    let client = connect(&args.target.agent)?;
     let body = payload(args.payload.as_deref())?;
-    let sent: Sent = client.post_bytes(&format!("/v1/reply/{}", args.id), &body)?;
+    let sent = client.reply(&args.id.to_string(), &body)?;
     match args.target.format {
         Format::Json => json_line(out, &sent)?,
         Format::Table => writeln!(out, "answered")?,
@@ -111,46 +100,30 @@ pub(super) fn reply(args: &ReplyArgs, out: &mut impl Write) -> Result<Exit, Fail
 }
 
 pub(super) fn listen(args: &ListenArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.agent)?;
-    let topics: Vec<String> = args.topics.iter().map(ToString::to_string).collect();
-    let path = with_query("/v1/events", &[("kind", &["message".to_owned()]), ("topic", &topics)]);
+    let client = connect(&args.agent)?;
     #[cfg(unix)]
     end_with_the_reader();
-    let mut stream = client.stream(&path, None)?;
+    let messages = client.listen(args.topics.iter().map(ToString::to_string))?;
     // Scripts wait for this before they send: earlier messages are not received.
     tell(&format!("listening at {}", client.address()));
-    loop {
-        let why = follow(&mut stream, args.format, out)?;
-        let lost = "what is said meanwhile is lost";
-        tell(&format!("the stream of {} {why}: trying again every second; {lost}", client.address()));
-        stream = loop {
-            sleep(TRY_AGAIN);
-            match client.stream(&path, None) {
-                Ok(stream) => break stream,
-                Err(failure) if failure.is_transient() => {}
-                Err(failure) => return Err(failure),
-            }
-        };
-        tell(&format!("the stream of {} goes on", client.address()));
-    }
-}
-
-/// Prints messages until the stream ends; returns the reason for the end.
-fn follow(stream: &mut Stream, format: LineFormat, out: &mut impl Write) -> Result<String, Failure> {
-    loop {
-        match stream.frames.next() {
-            Ok(Some(frame)) => print(&frame, format, out)?,
-            Ok(None) => return Ok("ended".to_owned()),
-            Err(error) => return Ok(format!("broke ({error})")),
+    for update in messages {
+        match update? {
+            MessageUpdate::Lost { reason } => tell(&format!(
+                "the stream of {} {reason}: trying again every second; what is said meanwhile is lost",
+                client.address()
+            )),
+            MessageUpdate::Resumed => tell(&format!("the stream of {} goes on", client.address())),
+            update => print(update, args.format, out)?,
         }
     }
+    // The iterator ends after an error alone.
+    Ok(Exit::FAILED)
 }
 
-fn print(frame: &Frame, format: LineFormat, out: &mut impl Write) -> Result<(), Failure> {
-    match (frame.event.as_str(), format) {
-        ("message", LineFormat::Json) => json_line(out, &read::<Message>(frame)?)?,
-        ("message", LineFormat::Text) => {
-            let message: Message = read(frame)?;
+fn print(update: MessageUpdate, format: LineFormat, out: &mut impl Write) -> Result<(), Failure> {
+    match (update, format) {
+        (MessageUpdate::Message(message), LineFormat::Json) => json_line(out, &message)?,
+        (MessageUpdate::Message(message), LineFormat::Text) => {
             let bytes = message.bytes().unwrap_or_default();
             let said = String::from_utf8_lossy(&bytes);
             // A request is shown with its id, which a reply needs.
@@ -159,22 +132,16 @@ fn print(frame: &Frame, format: LineFormat, out: &mut impl Write) -> Result<(), 
             writeln!(out, "{} {}{asked}: {}", plain(&message.topic), plain(&message.node), plain(&said))?;
             out.flush()?;
         }
-        ("lagged", LineFormat::Json) => {
-            let Missed { missed, .. } = read(frame)?;
-            json_line(out, &json!({ "event": "lagged", "missed": missed }))?;
+        (MessageUpdate::Missed(missed), LineFormat::Json) => {
+            json_line(out, &json!({ "event": "lagged", "missed": missed.missed }))?;
         }
-        ("lagged", LineFormat::Text) => {
-            writeln!(out, "{} messages were missed", read::<Missed>(frame)?.missed)?;
+        (MessageUpdate::Missed(missed), LineFormat::Text) => {
+            writeln!(out, "{} messages were missed", missed.missed)?;
             out.flush()?;
         }
         _ => {}
     }
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
-    serde_json::from_str(&frame.data)
-        .map_err(|error| Failure::failed(format!("cannot read what the agent sent: {error}")))
 }
 
 #[cfg(test)]

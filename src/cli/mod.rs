@@ -24,10 +24,10 @@ mod lease;
 mod logs;
 mod messages;
 mod output;
+mod paint;
 mod progress;
 mod signals;
 mod simulate;
-mod sse;
 #[cfg(unix)]
 mod supervisor;
 #[cfg(not(unix))]

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tabwriter::TabWriter;
 
 use super::human::{self, NOTHING};
+use super::paint::{Paint, Tone, worst_first};
 use crate::json::{Info, JoinResult, Member};
 
 /// Writes rows of cells, in aligned columns.
@@ -26,8 +27,13 @@ pub(super) fn write<const N: usize>(
     out.flush()
 }
 
-/// Writes members as `headcount members` shows them.
-pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime) -> io::Result<()> {
+/// Writes members as `headcount members` shows them: at a terminal in colour, the worst first, elsewhere in the order
+/// given.
+pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime, paint: Paint) -> io::Result<()> {
+    let mut members = members.to_vec();
+    if paint != Paint::OFF {
+        members.sort_by(worst_first);
+    }
     let row = |member: &Member| {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         let name = if member.is_me { format!("{} (me)", member.id) } else { member.id.clone() };
@@ -36,7 +42,7 @@ pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime)
         let status = why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status));
         [
             human::plain(&name),
-            human::plain(&status),
+            paint.tone(Tone::of_status(&member.status), &human::plain(&status)),
             human::plain(&member.address),
             human::ago(member.since, now),
             or_nothing(member.last_heard_ms.map(|ms| human::duration(Duration::from_millis(ms)))),
@@ -121,19 +127,27 @@ mod tests {
         let list: Vec<Member> = serde_json::from_str(json).expect("members");
         let mut out = Vec::new();
         let now = crate::json::parse_rfc3339("2026-01-01T00:03:12Z").expect("a time");
-        members(&mut out, &list, now).expect("written");
+        members(&mut out, &list, now, Paint::OFF).expect("written");
         let expected = "\
 NODE     STATUS                   ADDRESS         SINCE   HEARD   RTT     TAGS
 a (me)   up                       10.0.0.1:7117   3m12s   -       -       role=x,zone=eu-1
 b        down (connection_lost)   10.0.0.2:7117   1m12s   12s     0.4ms   -
 ";
         assert_eq!(String::from_utf8(out).expect("text"), expected);
+        let mut out = Vec::new();
+        members(&mut out, &list, now, Paint::ON).expect("written");
+        let expected = "\
+NODE     STATUS                   ADDRESS         SINCE   HEARD   RTT     TAGS
+b        \u{1b}[1;31mdown (connection_lost)\u{1b}[0m   10.0.0.2:7117   1m12s   12s     0.4ms   -
+a (me)   \u{1b}[32mup\u{1b}[0m                       10.0.0.1:7117   3m12s   -       -       role=x,zone=eu-1
+";
+        assert_eq!(String::from_utf8(out).expect("text"), expected, "at a terminal");
     }
 
     #[test]
     fn an_empty_list_still_names_the_columns() {
         let mut out = Vec::new();
-        members(&mut out, &[], SystemTime::UNIX_EPOCH).expect("written");
+        members(&mut out, &[], SystemTime::UNIX_EPOCH, Paint::OFF).expect("written");
         assert_eq!(String::from_utf8(out).expect("text").lines().count(), 1);
     }
 }

@@ -10,46 +10,48 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::args::{LineFormat, WatchArgs};
-use super::client::{Client, Stream};
-use super::commands::{json_line, with_query};
+use super::client::connect;
+use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, plain};
-use super::sse::Frame;
+use super::paint::{Paint, Tone};
 use super::table;
-use crate::json::{Event, Lagged, Snapshot};
+use crate::client::{EventQuery, EventUpdate};
+use crate::json::Event;
 use crate::lease::LeaseName;
 
-/// Pause before the agent is tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Pause before the reader of standard output is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let client = Client::new(&args.agent)?;
-    let nodes: Vec<_> = args.node.iter().map(ToString::to_string).collect();
-    let flag: &[String] = if args.snapshot { &["true".to_owned()] } else { &[] };
-    let leases: Vec<_> = args.lease.iter().map(ToString::to_string).collect();
-    let asked = [("kind", &*args.kind), ("node", &*nodes), ("lease", &*leases), ("snapshot", flag)];
-    let path = with_query("/v1/events", &asked);
-    let last = args.after.map(|id| id.to_string());
-    let mut printer = Printer { out, format: args.format, ids: args.ids, last };
+    let client = connect(&args.agent)?;
+    let names = |names: &[LeaseName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let nodes = args.node.iter().map(ToString::to_string);
+    let mut query = EventQuery::all().kinds(&args.kind).nodes(nodes).leases(names(&args.lease));
+    if args.snapshot {
+        query = query.from_snapshot();
+    }
+    if let Some(id) = args.after {
+        query = query.after(id.to_string());
+    }
+    let mut printer = Printer { out, format: args.format, ids: args.ids, paint: Paint::of_stdout() };
     #[cfg(unix)]
     end_with_the_reader();
 
     // An agent that cannot be reached at all is a failure; one that was reached before is worth waiting for.
-    let mut stream = client.stream(&path, printer.last.as_deref())?;
-    loop {
-        let why = printer.follow(&mut stream)?;
-        let place = printer.last.as_deref().map_or_else(String::new, |id| format!(" after event {}", plain(id)));
-        tell(&format!("the event stream of {} {why}: trying again every second{place}", client.address()));
-        stream = loop {
-            sleep(TRY_AGAIN);
-            match client.stream(&path, printer.last.as_deref()) {
-                Ok(stream) => break stream,
-                Err(failure) if failure.is_transient() => {}
-                Err(failure) => return Err(failure),
+    let mut events = client.events(&query)?;
+    while let Some(update) = events.next() {
+        match update? {
+            EventUpdate::Lost { reason } => {
+                let place = events.last_id().map_or_else(String::new, |id| format!(" after event {}", plain(id)));
+                tell(&format!("the event stream of {} {reason}: trying again every second{place}", client.address()));
             }
-        };
-        tell(&format!("the event stream of {} goes on", client.address()));
+            EventUpdate::Resumed => tell(&format!("the event stream of {} goes on", client.address())),
+            update => printer.print(update)?,
+        }
     }
+    // The iterator ends after an error alone.
+    Ok(Exit::FAILED)
 }
 
 /// Ends this process when the reader of its standard output is gone (`headcount watch | head -2`), as a write would:
@@ -71,7 +73,7 @@ pub(super) fn end_with_the_reader() {
                 Ok(_) if place[0].revents().is_some_and(|events| events.intersects(gone)) => {
                     std::process::exit(i32::from(Exit::DONE.code()));
                 }
-                Ok(_) => sleep(TRY_AGAIN),
+                Ok(_) => sleep(LOOK_AGAIN),
                 Err(Errno::EINTR) => {}
                 // The next write finds out.
                 Err(_) => return,
@@ -87,76 +89,58 @@ pub(super) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "headcount: {text}");
 }
 
-/// Prints frames and remembers the id of the last one.
+/// Prints events.
 struct Printer<'a, W> {
     out: &'a mut W,
     format: LineFormat,
     /// True if text output shows the events' ids.
     ids: bool,
-    last: Option<String>,
+    paint: Paint,
 }
 
 impl<W: Write> Printer<'_, W> {
-    /// Prints events until the stream ends; returns the reason for the end.
-    fn follow(&mut self, stream: &mut Stream) -> Result<String, Failure> {
-        if self.last.is_none() {
-            self.last.clone_from(&stream.start);
-        }
-        loop {
-            match stream.frames.next() {
-                Ok(Some(frame)) => self.print(frame)?,
-                Ok(None) => return Ok("ended".to_owned()),
-                Err(error) => return Ok(format!("broke ({error})")),
+    fn print(&mut self, update: EventUpdate) -> Result<(), Failure> {
+        match (update, self.format) {
+            (EventUpdate::Snapshot(snapshot), LineFormat::Json) => {
+                let object = json!({ "event": "snapshot", "id": snapshot.id, "members": snapshot.members });
+                json_line(self.out, &object)?;
             }
-        }
-    }
-
-    fn print(&mut self, frame: Frame) -> Result<(), Failure> {
-        match (frame.event.as_str(), self.format) {
-            ("snapshot", LineFormat::Json) => {
-                let Snapshot { id, members, .. } = read(&frame)?;
-                json_line(self.out, &json!({ "event": "snapshot", "id": id, "members": members }))?;
+            (EventUpdate::Snapshot(snapshot), LineFormat::Text) => {
+                table::members(self.out, &snapshot.members, SystemTime::now(), self.paint)?;
             }
-            ("snapshot", LineFormat::Text) => {
-                let snapshot: Snapshot = read(&frame)?;
-                table::members(self.out, &snapshot.members, SystemTime::now())?;
+            (EventUpdate::Lagged(lagged), LineFormat::Json) => {
+                json_line(self.out, &json!({ "event": "lagged", "missed": lagged.missed }))?;
             }
-            ("lagged", LineFormat::Json) => {
-                let Lagged { missed } = read(&frame)?;
-                json_line(self.out, &json!({ "event": "lagged", "missed": missed }))?;
-            }
-            ("lagged", LineFormat::Text) => {
-                let missed = read::<Lagged>(&frame)?.missed;
-                let missed = missed.map_or_else(|| "some".to_owned(), |missed| missed.to_string());
+            (EventUpdate::Lagged(lagged), LineFormat::Text) => {
+                let missed = lagged.missed.map_or_else(|| "some".to_owned(), |missed| missed.to_string());
                 writeln!(self.out, "{missed} events were missed; the members are now:")?;
             }
-            (_, LineFormat::Json) => json_line(self.out, &read::<Event>(&frame)?)?,
-            (_, LineFormat::Text) => {
-                let event: Event = read(&frame)?;
+            (EventUpdate::Event(event), LineFormat::Json) => json_line(self.out, &event)?,
+            (EventUpdate::Event(event), LineFormat::Text) => {
                 let id = if self.ids { format!("  {}", plain(&event.id)) } else { String::new() };
-                writeln!(self.out, "{}{id}", line(&event))?;
+                writeln!(self.out, "{}{}", line(&event, self.paint), self.paint.tone(Tone::Faint, &id))?;
             }
+            _ => {}
         }
         self.out.flush()?;
-        if frame.id.is_some() {
-            self.last = frame.id;
-        }
         Ok(())
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
-    serde_json::from_str(&frame.data).map_err(|error| {
-        Failure::failed(format!("cannot read event \"{}\": {error}", plain(&frame.event)))
-            .hint("is the agent much newer or older than this command?")
-    })
+/// Formats one event for people: date, kind, node and address, and what else there is to say.
+pub(super) fn line(event: &Event, paint: Paint) -> String {
+    let kind = format!("{:<18}", plain(&event.event));
+    let tone = Tone::of_event(&event.event);
+    let mut parts = vec![paint.tone(Tone::Faint, &human::date_and_time(event.at)), paint.tone(tone, &kind)];
+    parts.extend(event.node.as_deref().map(plain));
+    parts.extend(event.address.as_deref().map(|address| paint.tone(Tone::Faint, &plain(address))));
+    parts.extend(details(event));
+    parts.join("  ")
 }
 
-/// Formats one event for people.
-pub(super) fn line(event: &Event) -> String {
-    let kind = format!("{:<18}", plain(&event.event));
-    let mut parts = vec![human::date_and_time(event.at), kind];
-    parts.extend([&event.node, &event.address].into_iter().flatten().map(|text| plain(text)));
+/// Returns what an event says besides its kind and its node: causes, terms, sides of a cut, changes.
+pub(super) fn details(event: &Event) -> Vec<String> {
+    let mut parts = Vec::new();
     if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
         parts.push(format!("({})", plain(why)));
     }
@@ -185,7 +169,7 @@ pub(super) fn line(event: &Event) -> String {
             parts.push(format!("incarnation {}", now.incarnation));
         }
     }
-    parts.join("  ")
+    parts
 }
 
 /// Formats names for a line of text: all of them, if they are few.
@@ -203,7 +187,6 @@ fn some_of(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::sse::Frames;
 
     const JOINED: &str = concat!(
         r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"b","#,
@@ -212,34 +195,50 @@ mod tests {
         r#""rtt_ms":null,"tags":{},"version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":null}}"#
     );
 
-    fn printed(format: LineFormat, stream: &str) -> (String, Option<String>) {
+    fn event(data: &str) -> EventUpdate {
+        EventUpdate::Event(Box::new(serde_json::from_str(data).expect("an event")))
+    }
+
+    fn print(updates: impl IntoIterator<Item = EventUpdate>, format: LineFormat, ids: bool, paint: Paint) -> String {
         let mut out = Vec::new();
-        let mut printer = Printer { out: &mut out, format, ids: false, last: None };
-        let mut frames = Frames::new(stream.as_bytes());
-        while let Some(frame) = frames.next().expect("readable") {
-            printer.print(frame).expect("printed");
+        let mut printer = Printer { out: &mut out, format, ids, paint };
+        for update in updates {
+            printer.print(update).expect("printed");
         }
-        let last = printer.last;
-        (String::from_utf8(out).expect("text"), last)
+        String::from_utf8(out).expect("text")
+    }
+
+    fn text_of(data: &str) -> String {
+        print([event(data)], LineFormat::Text, false, Paint::OFF)
     }
 
     #[test]
     fn json_is_one_event_object_a_line() {
-        let stream = format!(
-            "event: lagged\ndata: {{\"missed\":null}}\n\nid: 0000000000000001-6\nevent: snapshot\ndata: {{\"id\":\"0000000000000001-6\",\"members\":[]}}\n\nid: 0000000000000001-7\nevent: node_joined\ndata: {JOINED}\n\n"
-        );
-        let (text, last) = printed(LineFormat::Json, &stream);
+        let snapshot = r#"{"id":"0000000000000001-6","members":[]}"#;
+        let updates = [
+            EventUpdate::Lagged(crate::json::Lagged { missed: None }),
+            EventUpdate::Snapshot(serde_json::from_str(snapshot).expect("a snapshot")),
+            event(JOINED),
+        ];
         let expected = format!(
             "{}\n{}\n{JOINED}\n",
             r#"{"event":"lagged","missed":null}"#, r#"{"event":"snapshot","id":"0000000000000001-6","members":[]}"#
         );
-        assert_eq!(text, expected);
-        assert_eq!(last.as_deref(), Some("0000000000000001-7"));
+        assert_eq!(print(updates, LineFormat::Json, false, Paint::ON), expected);
+    }
+
+    #[test]
+    fn colours_are_around_the_words_of_a_line_and_change_none_of_them() {
+        let plain = text_of(JOINED);
+        let coloured = print([event(JOINED)], LineFormat::Text, false, Paint::ON);
+        assert!(coloured.contains("\u{1b}[32mnode_joined       \u{1b}[0m  b  "), "{coloured:?}");
+        let bare = ["\u{1b}[32m", "\u{1b}[2m", "\u{1b}[0m"].iter().fold(coloured, |text, code| text.replace(code, ""));
+        assert_eq!(bare, plain);
     }
 
     #[test]
     fn text_names_kind_node_and_address() {
-        let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
+        let text = text_of(JOINED);
         assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
         // The local date may be a different one.
         assert!(text.starts_with("202") && text.get(4..5) == Some("-") && text.get(10..11) == Some(" "), "{text}");
@@ -247,11 +246,7 @@ mod tests {
 
     #[test]
     fn text_shows_the_id_after_which_to_go_on_if_it_is_asked_for() {
-        let mut out = Vec::new();
-        let mut printer = Printer { out: &mut out, format: LineFormat::Text, ids: true, last: None };
-        let frame = Frame { id: None, event: "node_joined".to_owned(), data: JOINED.to_owned() };
-        printer.print(frame).expect("printed");
-        let text = String::from_utf8(out).expect("text");
+        let text = print([event(JOINED)], LineFormat::Text, true, Paint::OFF);
         let id = text.split_whitespace().last().expect("an id");
         assert!(id.parse::<crate::json::EventId>().is_ok_and(|id| id.sequence == 7), "{text}");
     }
@@ -262,11 +257,11 @@ mod tests {
             r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","node":"b","#,
             r#""address":"10.0.0.2:7117","member":null,"reason":"expired","term":4}"#
         );
-        let (text, _) = printed(LineFormat::Text, &format!("event: leader_lost\ndata: {data}\n\n"));
+        let text = text_of(&data);
         assert!(text.ends_with("  leader_lost         b  10.0.0.2:7117  (expired)  term 4\n"), "{text}");
         for (lease, end) in [("billing", "  term 4  lease billing\n"), ("default", "  term 4\n")] {
             let data = data.replace(r#""term":4"#, &format!(r#""term":4,"lease":"{lease}""#));
-            let (text, _) = printed(LineFormat::Text, &format!("event: leader_lost\ndata: {data}\n\n"));
+            let text = text_of(&data);
             assert!(text.ends_with(end), "{text}");
         }
     }
@@ -278,18 +273,9 @@ mod tests {
             r#"{{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"partition_healed","node":null,"address":null,"member":null,"unreachable":[],"reachable":[{}]}}"#,
             names.join(",")
         );
-        let (text, _) = printed(LineFormat::Text, &format!("event: partition_healed\ndata: {data}\n\n"));
+        let text = text_of(&data);
         let line =
             "  partition_healed    0 unreachable  10 reachable (n10, n11, n12, n13, n14, n15, n16, n17 and 2 more)\n";
         assert!(text.ends_with(line), "{text}");
-    }
-
-    #[test]
-    fn an_event_that_cannot_be_read_is_a_failure_with_a_hint() {
-        let mut out = Vec::new();
-        let mut printer = Printer { out: &mut out, format: LineFormat::Text, ids: false, last: None };
-        let frame = Frame { id: None, event: "node_joined".to_owned(), data: "{}".to_owned() };
-        let failure = printer.print(frame).expect_err("no event");
-        assert!(failure.to_string().contains("newer or older"), "{failure}");
     }
 }

@@ -36,7 +36,7 @@ mod leadership;
 mod lease;
 #[cfg(feature = "agent")]
 mod problem;
-#[cfg(feature = "agent")]
+#[cfg(feature = "client")]
 mod read;
 #[cfg(feature = "agent")]
 mod reload;
@@ -44,7 +44,7 @@ mod reload;
 mod set;
 #[cfg(feature = "agent")]
 mod show;
-#[cfg(feature = "agent")]
+#[cfg(feature = "client")]
 mod token;
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ pub use lease::{DatabaseUrl, LeaseConfig};
 pub use problem::{LoadError, Problem, Source};
 #[cfg(feature = "agent")]
 pub use reload::SettingChange;
-#[cfg(feature = "agent")]
+#[cfg(feature = "client")]
 pub use token::{BadToken, Token, TokenFileError};
 
 /// The gossip port used if none is configured.

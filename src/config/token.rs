@@ -66,6 +66,7 @@ impl Token {
     }
 
     /// Returns the secret itself, to be compared with the one that a caller presents.
+    #[cfg(feature = "agent")]
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }

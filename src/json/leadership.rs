@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::time::millis;
 use crate::agent::AgreedView;
 use crate::config::LeadershipMode;
-use crate::core::Time;
-use crate::core::election::{Electorate, VoterStandings};
+use crate::core::election::Electorate;
+#[cfg(feature = "agent")]
+use crate::core::{Time, election::VoterStandings};
 
 /// The leader, as one node knows it at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -178,6 +179,7 @@ impl Voters {
 
     /// Adds the standing of each voter, as of this time.
     #[must_use]
+    #[cfg(feature = "agent")]
     pub(crate) fn standing(
         mut self,
         standings: &VoterStandings,

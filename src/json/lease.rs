@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::time::millis;
 
 /// The nodes in the table of a lease: the lease's holder first, then the others, most recently heard from first.
@@ -38,6 +39,7 @@ pub struct LeaseNode {
     pub expires_in_ms: Option<u64>,
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl From<crate::agent::LeaseNodes> for LeaseNodes {
     fn from(listed: crate::agent::LeaseNodes) -> Self {
         let node = |node: crate::agent::LeaseNode| LeaseNode {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::{instant, millis};
-use crate::core::{DeliveryKind, NodeId};
+use crate::core::DeliveryKind;
 
 /// One message, as the event stream shows it to a client that asks for the kind `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -137,13 +137,14 @@ pub struct Deliver {
 }
 
 impl Deliver {
+    #[cfg(feature = "agent")]
     /// A broadcast of one node of a cluster, said so long ago, for another.
     pub(crate) fn new(
         said: &crate::agent::Said,
         age: std::time::Duration,
-        cluster: &NodeId,
-        node: &NodeId,
-        to: &NodeId,
+        cluster: &crate::NodeId,
+        node: &crate::NodeId,
+        to: &crate::NodeId,
     ) -> Self {
         Self {
             id: said.id.to_string(),

@@ -27,11 +27,11 @@ use nix::sys::signal::{SigSet, Signal};
 use self::deadline::{Deadline, Step};
 use self::process::Running;
 use super::args::LeadArgs;
-use super::client::Client;
+use super::client::connect;
 use super::failure::{Exit, Failure};
 use super::human::plain;
-use super::leadership::with_lease;
 use crate::agent::Clock;
+use crate::client::{Client, ClientError};
 use crate::core::Time;
 use crate::core::election::MAX_LEASE;
 use crate::json::{Leader, LedWork};
@@ -74,7 +74,7 @@ enum End {
 }
 
 pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
-    let client = Client::new(&args.agent)?;
+    let client = connect(&args.agent)?;
     process::check(&args.command)?;
     let most = deadline::longest_grace(MAX_LEASE);
     if args.grace.is_some_and(|grace| grace > most) {
@@ -129,9 +129,8 @@ impl Lead<'_> {
                 said = what;
             }
         };
-        let path = with_lease("/v1/leader", self.args.lease.as_ref());
         loop {
-            match self.client.get_within::<Leader>(&path, LOOK_TIMEOUT) {
+            match self.look() {
                 Ok(leader) if leader.state == "disabled" => {
                     return Err(Failure::failed("leaders are not elected here, so that this command would never run")
                         .hint("start agents with --voters (mode = \"quorum\") or --lease-url (mode = \"lease\")"));
@@ -155,8 +154,8 @@ impl Lead<'_> {
                     }
                     None => format!("nobody leads; waiting until the node of {} does", self.client.address()),
                 }),
-                Err(failure) if failure.is_transient() => say(format!("{}; waiting for it", failure.what())),
-                Err(failure) => return Err(failure),
+                Err(error) if error.is_transient() => say(format!("{error}; waiting for it")),
+                Err(error) => return Err(error.into()),
             }
             if self.is_to_stop_within(LOOK_AGAIN) {
                 return Ok(None);
@@ -164,10 +163,14 @@ impl Lead<'_> {
         }
     }
 
+    /// Asks for the leader, within the time limit of one look.
+    fn look(&self) -> Result<Leader, ClientError> {
+        self.client.clone().with_timeout(LOOK_TIMEOUT).leader(self.args.lease.as_ref())
+    }
+
     fn begin(&self) -> Result<Option<WorkPermit>, Failure> {
         let asked = self.clock.now();
-        let path = with_lease("/v1/leader/work", self.args.lease.as_ref());
-        let work: LedWork = self.client.send("POST", &path, &())?;
+        let work = self.client.begin_work(self.args.lease.as_ref())?;
         let LedWork { id, node, term, lease_remaining_ms, .. } = work;
         Ok(lease_remaining_ms.map(|ms| WorkPermit { id, node, term, asked, claim: Duration::from_millis(ms) }))
     }
@@ -182,13 +185,12 @@ impl Lead<'_> {
 
     /// Waits until this term is over.
     fn wait_for_end_of(&mut self, term: u64) -> Result<(), Failure> {
-        let path = with_lease("/v1/leader", self.args.lease.as_ref());
         while !self.is_to_stop_within(LOOK_AGAIN) {
-            match self.client.get_within::<Leader>(&path, LOOK_TIMEOUT) {
+            match self.look() {
                 Ok(leader) if leader.is_me && leader.term == term => {}
                 Ok(_) => break,
-                Err(failure) if failure.is_transient() => {}
-                Err(failure) => return Err(failure),
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -198,8 +200,7 @@ impl Lead<'_> {
     fn run_once(&mut self, permit: &WorkPermit) -> Result<End, Failure> {
         let end = self.run_within_claim(permit);
         // If this gets lost, the agent waits until the end of the claim that it confirmed last.
-        let path = format!("/v1/leader/work/{}", permit.id);
-        let _ = self.client.delete_within::<LedWork>(&path, LOOK_TIMEOUT);
+        let _ = self.client.clone().with_timeout(LOOK_TIMEOUT).end_work(&permit.id);
         end
     }
 
@@ -267,17 +268,18 @@ struct Watcher {
 impl Watcher {
     fn new(lead: &Lead<'_>, permit: &WorkPermit) -> Result<Self, Failure> {
         let (goes_on, is_over) = mpsc::channel::<()>();
-        let (client, clock, told) = (Client::new(&lead.args.agent)?, lead.clock, lead.told.clone());
-        let (id, path) = (permit.id.clone(), format!("/v1/leader/work/{}", permit.id));
+        let (clock, told, id) = (lead.clock, lead.told.clone(), permit.id.clone());
         let (claim, term) = (permit.claim, permit.term);
+        // A client of its own: the watcher waits for no connection of others.
+        let client = connect(&lead.args.agent)?.with_timeout(claim / 4);
         let pause = (claim / RENEW_SHARE).clamp(LEAST_RENEW_PAUSE, MOST_RENEW_PAUSE);
         let watch = move || {
             while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let asked = clock.now();
-                let remaining = match client.send_within::<LedWork>("POST", &path, &(), claim / 4) {
+                let remaining = match client.renew_work(&id) {
                     Ok(work) if work.term == term => work.lease_remaining_ms.map(Duration::from_millis),
                     // The next request may be answered.
-                    Err(failure) if failure.is_transient() => continue,
+                    Err(error) if error.is_transient() => continue,
                     Ok(_) | Err(_) => None,
                 };
                 if told.send(WatchEvent::Claim { id: id.clone(), asked, remaining }).is_err() || remaining.is_none() {
