@@ -1,9 +1,9 @@
 //! Balances requests over live members with tower: members that come are used, those that are gone are not, without a
 //! restart.
 //!
-//! [`LiveMembers`] is all the glue there is: a stream of `tower::discover::Change`, which is a `Discover`. Behind it stands
-//! the balancer that picks the less busy of two members at random ("power of two choices"). Here a request is a message
-//! between members; in a web service it would be a call to `member.api_address`.
+//! [`LiveMembers`] is all the glue there is: a stream of `tower::discover::Change`, which is a `Discover`. Behind it
+//! stands the balancer that picks the less busy of two members at random ("power of two choices"). Here a request is a
+//! message between members; in a web service it would be a call to `member.api_address`.
 //!
 //! `cargo run --example balance` runs four nodes in one process, one of which leaves half-way.
 

@@ -1,4 +1,5 @@
-//! Asks an agent over HTTP, without being a member: lists the members, and follows who is there, across broken connections.
+//! Asks an agent over HTTP, without being a member: lists the members, and follows who is there, across broken
+//! connections.
 //!
 //! With an agent on this machine (`headcount dev` runs three):
 //!

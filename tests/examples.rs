@@ -16,8 +16,8 @@ const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Builds an example and returns its program.
 fn example(name: &str) -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    let built = build.current_dir(FOLDER).args(["build", "--quiet", "--locked", "--example", name]).status();
+    let mut cargo = Command::new(env!("CARGO"));
+    let built = cargo.current_dir(FOLDER).args(["build", "--quiet", "--locked", "--example", name]).status();
     assert!(built.expect("cargo runs").success(), "{name} is not built");
     let tests = std::env::current_exe().expect("a program");
     let target = tests.parent().and_then(std::path::Path::parent).expect("the target directory");
@@ -115,8 +115,8 @@ impl Drop for Client {
     }
 }
 
-/// Follows the same story with a client: a snapshot, a member that comes, a broken stream during which one leaves, and the
-/// events of that time.
+/// Follows the same story with a client: a snapshot, a member that comes, a broken stream during which one leaves, and
+/// the events of that time.
 fn follows_members(command: &mut Command, live: impl Fn(&str, &[&str]) -> bool, gone: impl Fn(&str) -> bool) {
     let first = Agent::start("first", &[], &[]);
     first.wait_for_up(&["first"]);

@@ -1,7 +1,7 @@
 //! The client of the client commands, and its errors in terms of the command line.
 //!
-//! Invariant: every error becomes one [`Failure`] that names the agent and says what to try, by the flags of the command
-//! line instead of HTTP.
+//! Invariant: every error becomes one [`Failure`] that names the agent and says what to try, by the flags of the
+//! command line instead of HTTP.
 
 use std::path::Path;
 

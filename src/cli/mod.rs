@@ -34,6 +34,7 @@ mod supervisor;
 #[path = "no_supervisor.rs"]
 mod supervisor;
 mod table;
+mod top;
 mod tune;
 mod watch;
 
@@ -110,6 +111,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),
         Command::Simulate(args) => simulate::run(&args, out),
+        Command::Top(args) => top::run(&args),
         Command::Tune(args) => tune::run(&args, out),
     }
 }

@@ -1,7 +1,7 @@
 //! Colours of a terminal, and the order in which people look at members.
 //!
-//! Invariants: a colour only repeats what a word beside it says; nothing is coloured unless standard output is a terminal
-//! whose owner wants it (no-color.org).
+//! Invariants: a colour only repeats what a word beside it says; nothing is coloured unless standard output is a
+//! terminal whose owner wants it (no-color.org).
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;

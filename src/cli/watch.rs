@@ -257,7 +257,7 @@ mod tests {
             r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","node":"b","#,
             r#""address":"10.0.0.2:7117","member":null,"reason":"expired","term":4}"#
         );
-        let text = text_of(&data);
+        let text = text_of(data);
         assert!(text.ends_with("  leader_lost         b  10.0.0.2:7117  (expired)  term 4\n"), "{text}");
         for (lease, end) in [("billing", "  term 4  lease billing\n"), ("default", "  term 4\n")] {
             let data = data.replace(r#""term":4"#, &format!(r#""term":4,"lease":"{lease}""#));

@@ -1,8 +1,8 @@
 //! Streams of events and messages, across broken connections.
 //!
-//! Invariant: nothing is lost silently. A stream of events that breaks is resumed after the last event that was taken from
-//! the iterator; events that the agent no longer keeps are reported ([`EventUpdate::Lagged`]), followed by all members.
-//! Messages that come while a stream is broken are lost, which [`MessageUpdate::Lost`] says.
+//! Invariant: nothing is lost silently. A stream of events that breaks is resumed after the last event that was taken
+//! from the iterator; events that the agent no longer keeps are reported ([`EventUpdate::Lagged`]), followed by all
+//! members. Messages that come while a stream is broken are lost, which [`MessageUpdate::Lost`] says.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -115,7 +115,8 @@ pub enum MessageUpdate {
 }
 
 impl Client {
-    /// Opens the stream of events. An agent that cannot be reached now is an error; one that is away later is waited for.
+    /// Opens the stream of events. An agent that cannot be reached now is an error; one that is away later is waited
+    /// for.
     pub fn events(&self, query: &EventQuery) -> Result<Events, ClientError> {
         Follower::open(self, query.path(), query.after.clone(), true).map(|follower| Events { follower })
     }
@@ -135,7 +136,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Returns the id after which the stream goes on: to be kept, and given to [`EventQuery::after`] by a later process.
+    /// Returns the id after which the stream goes on: to be kept, and given to [`EventQuery::after`] by a later
+    /// process.
     pub fn last_id(&self) -> Option<&str> {
         self.follower.last.as_deref()
     }

@@ -1,9 +1,9 @@
 //! A client of running agents, over HTTP: what the command line does, for programs.
 //!
-//! Purpose: one typed, blocking [`Client`] for all that an agent serves. Answers are the types of [`json`](crate::json),
-//! which the agent itself writes; errors are [`ClientError`]s, and a refusal carries the agent's own
-//! [`Problem`](crate::json::Problem). [`Client::events`] is the stream of events as an iterator: it resumes by itself
-//! after the last event seen, and nothing is lost silently.
+//! Purpose: one typed, blocking [`Client`] for all that an agent serves. Answers are the types of
+//! [`json`](crate::json), which the agent itself writes; errors are [`ClientError`]s, and a refusal carries the agent's
+//! own [`Problem`](crate::json::Problem). [`Client::events`] is the stream of events as an iterator: it resumes by
+//! itself after the last event seen, and nothing is lost silently.
 //!
 //! ```no_run
 //! use headcount::client::{Client, EventQuery, EventUpdate};

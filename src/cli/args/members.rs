@@ -53,6 +53,12 @@ pub(in crate::cli) struct WatchArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct TopArgs {
+    #[command(flatten)]
+    pub(in crate::cli) agent: AgentAddress,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct JoinArgs {
     #[command(flatten)]
     pub(in crate::cli) target: TargetArgs,

@@ -27,7 +27,7 @@ pub(super) use leadership::{
     DatabaseKind, LeadArgs, LeaderArgs, LeaderCommand, LeaseCommand, RecoverArgs, ReplaceArgs, ResignArgs, SchemaArgs,
     VoterArgs, VotersCommand,
 };
-pub(super) use members::{JoinArgs, MembersArgs, RemoveArgs, TagsArgs, WaitArgs, WatchArgs};
+pub(super) use members::{JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TopArgs, WaitArgs, WatchArgs};
 pub(super) use messages::{ListenArgs, ReplyArgs, RequestArgs, SayArgs, SendArgs};
 pub(super) use node::{AgentArgs, ConfigCommand, DevArgs, NodeArgs, ShowArgs};
 pub(super) use target::{AgentAddress, Format, LineFormat, TargetArgs};
@@ -73,6 +73,12 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// away.
     #[command(after_help = CLIENT_EXITS)]
     Watch(WatchArgs),
+    /// Show a cluster live on the whole terminal: verdict, members, what happens
+    ///
+    /// Keys: arrows choose a member, Enter shows all about it, / filters, s sorts, e shows the timeline, ? lists all keys, q
+    /// quits. Colours are left out if NO_COLOR is set.
+    #[command(after_help = CLIENT_EXITS)]
+    Top(TopArgs),
     /// Show an agent's own figures
     #[command(after_help = CLIENT_EXITS)]
     Info(TargetArgs),

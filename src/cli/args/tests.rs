@@ -30,6 +30,7 @@ fn every_documented_command_line_is_understood() {
         "headcount members --status up,suspect --tag zone=eu-1 --format json --http 10.0.0.1:7118",
         "headcount members --token-file t --format table",
         "headcount watch --after 8f00000000000000-7 --kind node_joined,node_left --snapshot --format json",
+        "headcount top --http :7128",
         "headcount info",
         "headcount join 10.0.0.1:7117 seeds.example.internal:7117",
         "headcount leave",

@@ -1,0 +1,343 @@
+//! The look of the screen: head, verdict, members, timeline, keys.
+//!
+//! Invariants: a colour only repeats a word or a sign, so that the screen reads the same without any; every size of
+//! terminal is drawn, the smallest with less on it; no text from the network reaches the terminal with control
+//! characters.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
+
+use super::look::{Look, cut};
+use super::pages;
+use super::screen::{Link, Mode, Screen};
+use crate::cli::human::{self, NOTHING, plain};
+use crate::cli::paint::Tone;
+use crate::cli::watch::details;
+use crate::json::{Event, Member};
+
+/// Below this height there is room for members alone.
+const HEIGHT_WITH_EVENTS: u16 = 17;
+/// Below this width columns are left out, and words are shorter.
+const NARROW: u16 = 64;
+/// From this width on there is room for causes beside statuses.
+const WIDE: u16 = 100;
+/// Below this height a page has the whole screen but the keys.
+const HEIGHT_WITH_HEAD: u16 = 20;
+
+/// Draws the whole screen.
+pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
+    let area = frame.area();
+    let is_lost = matches!(screen.link, Link::Lost { .. });
+    let events = if area.height >= HEIGHT_WITH_EVENTS { area.height / 3 } else { 0 };
+    let [head, verdict, facts, banner, body, timeline, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(u16::from(is_lost)),
+        Constraint::Min(0),
+        Constraint::Length(if screen.mode == Mode::Events { 0 } else { events }),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    if matches!(screen.mode, Mode::Help | Mode::Detail) && area.height < HEIGHT_WITH_HEAD {
+        let page = Rect { height: area.height.saturating_sub(1), ..area };
+        draw_page(frame, page, screen, look);
+        return draw_keys(frame, keys, screen, look);
+    }
+    draw_head(frame, head, screen, look);
+    frame.render_widget(Paragraph::new(verdict_line(screen, look, verdict.width)), verdict);
+    frame.render_widget(Paragraph::new(facts_line(screen, look)), facts);
+    if let Link::Lost { at, reason } = &screen.link {
+        let text =
+            format!(" THE AGENT IS SILENT for {}, what you see is old: {}", human::ago(*at, look.now), plain(reason));
+        let text = cut(&text, usize::from(banner.width));
+        frame.render_widget(Paragraph::new(text).style(look.loud(Tone::Bad)), banner);
+    }
+    match screen.mode {
+        Mode::Events => draw_events(frame, body, screen, look),
+        Mode::Help | Mode::Detail => draw_page(frame, body.union(timeline), screen, look),
+        Mode::List | Mode::Filter => {
+            draw_members(frame, body, screen, look);
+            draw_events(frame, timeline, screen, look);
+        }
+    }
+    draw_keys(frame, keys, screen, look);
+}
+
+fn draw_page(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
+    match screen.mode {
+        Mode::Detail => pages::detail(frame, area, screen, look),
+        _ => pages::help(frame, area, look),
+    }
+}
+
+/// The first line: the agent asked, its cluster and its address, and how long it has been running.
+fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
+    let info = &screen.info;
+    let faint = look.tone(Tone::Faint);
+    let line = Line::from(vec![
+        Span::styled(" headcount ", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(plain(&info.cluster)),
+        Span::styled(" seen by ", faint),
+        Span::raw(plain(&info.node)),
+        Span::styled(format!(" at {}", plain(&screen.agent)), faint),
+    ]);
+    frame.render_widget(Paragraph::new(line), area);
+    let up = format!("up {} ", human::duration(Duration::from_millis(info.uptime_ms)));
+    let used = 12 + info.cluster.len() + 9 + info.node.len() + 4 + screen.agent.len();
+    if usize::from(area.width) > used + up.len() {
+        frame.render_widget(Paragraph::new(Line::styled(up, faint)).right_aligned(), area);
+    }
+}
+
+/// Returns the tone of the cluster as a whole, a word for it, the number of members that are up of those there are, and
+/// the reasons why it is not as it should be.
+pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<String>) {
+    let count = |status| screen.count(status);
+    let up = count("up");
+    let all = screen.members.len() - count("left");
+    let of_all = format!("{up} of {all} up");
+    let mut reasons = Vec::new();
+    for status in ["down", "suspect", "leaving", "joining"] {
+        let those = screen.members.values().filter(|member| member.status == status);
+        let names: Vec<String> = those.map(|member| plain(&member.id)).collect();
+        match names.as_slice() {
+            [] => {}
+            [a] => reasons.push(format!("{a} {status}")),
+            [a, b] => reasons.push(format!("{a} and {b} {status}")),
+            [a, b, more @ ..] => reasons.push(format!("{a}, {b} and {} more {status}", more.len())),
+        }
+    }
+    let state = screen.leader.as_ref().map(|leader| leader.state.as_str());
+    match state {
+        Some("vacant") => reasons.push("nobody leads".to_owned()),
+        Some("unavailable") => reasons.push("nobody can lead".to_owned()),
+        _ => {}
+    }
+    if screen.info.agreement.as_ref().is_some_and(|agreement| agreement.fingerprints.len() > 1) {
+        reasons.push("views differ".to_owned());
+    }
+    if screen.info.tasks != "ok" {
+        reasons.push(format!("agent: {}", plain(&screen.info.tasks)));
+    }
+    let is_bad = count("down") > 0 || state == Some("unavailable") || screen.info.tasks != "ok";
+    let (tone, word) = match (&screen.link, reasons.is_empty()) {
+        _ if screen.members.is_empty() => (Tone::Plain, "LOOKING"),
+        (Link::Lost { .. }, _) => (Tone::Plain, "UNKNOWN"),
+        (Link::Live, _) if is_bad => (Tone::Bad, "BROKEN"),
+        (Link::Live, false) => (Tone::Doubtful, "UNSETTLED"),
+        (Link::Live, true) => (Tone::Good, "HEALTHY"),
+    };
+    (tone, word, of_all, reasons)
+}
+
+fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
+    let (tone, word, of_all, reasons) = verdict(screen);
+    let is_lost = matches!(screen.link, Link::Lost { .. });
+    let of_all = if is_lost { format!(" {of_all}, when last heard") } else { format!(" {of_all}") };
+    let why = if reasons.is_empty() { String::new() } else { format!("  {}", reasons.join("; ")) };
+    let used = word.len() + 3 + of_all.len();
+    let why = cut(&why, usize::from(width).saturating_sub(used + 1));
+    Line::from(vec![
+        Span::raw(" "),
+        Span::styled(format!(" {word} "), look.loud(tone)),
+        Span::styled(of_all, Style::new().add_modifier(Modifier::BOLD)),
+        Span::styled(why, look.tone(if tone == Tone::Plain { Tone::Faint } else { tone })),
+    ])
+}
+
+/// The line of facts: who leads, who agrees, how many there are of each kind.
+fn facts_line(screen: &Screen, look: &Look) -> Line<'static> {
+    let faint = look.tone(Tone::Faint);
+    let mut spans = vec![Span::raw(" ")];
+    let mut fact = |key: &str, value: String, tone: Tone| {
+        if spans.len() > 1 {
+            spans.push(Span::styled("  ·  ", faint));
+        }
+        if !key.is_empty() {
+            spans.push(Span::styled(format!("{key} "), faint));
+        }
+        spans.push(Span::styled(value, look.tone(tone)));
+    };
+    match &screen.leader {
+        Some(leader) if leader.state == "disabled" => fact("leader", "not elected here".to_owned(), Tone::Faint),
+        Some(leader) => {
+            let who = leader.leader.as_deref().map_or_else(|| format!("nobody ({})", plain(&leader.state)), plain);
+            let tone = if leader.leader.is_some() { Tone::Good } else { Tone::Bad };
+            fact("leader", who, tone);
+            fact("term", leader.term.to_string(), Tone::Plain);
+        }
+        None => {}
+    }
+    if let Some(agreement) = &screen.info.agreement {
+        let same = agreement.fingerprints.first().map_or(0, |group| group.count);
+        let heard: usize = agreement.fingerprints.iter().map(|group| group.count).sum();
+        match agreement.fingerprints.len() {
+            0 | 1 => fact("view", format!("shared by {same} of {heard}"), Tone::Good),
+            views => fact("view", format!("shared by {same} of {heard}, {views} views"), Tone::Doubtful),
+        }
+        if agreement.unheard > 0 {
+            fact("", format!("{} unheard", agreement.unheard), Tone::Doubtful);
+        }
+    }
+    for status in ["suspect", "down", "joining", "leaving", "left"] {
+        let number = screen.count(status);
+        if number > 0 {
+            fact("", format!("{number} {status}"), Tone::of_status(status));
+        }
+    }
+    Line::from(spans)
+}
+
+fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
+    let rows = screen.rows();
+    let total = screen.members.values().filter(|member| screen.shows_left || member.status != "left").count();
+    let counted = if rows.len() == total { total.to_string() } else { format!("{} of {total}", rows.len()) };
+    let mut title = format!(" Members {counted}, {} ", screen.order.name());
+    if !screen.filter.is_empty() {
+        title = format!("{title}· filter \"{}\" ", plain(&screen.filter));
+    }
+    let block = Block::new().borders(Borders::TOP).border_style(look.tone(Tone::Faint)).title(heading(title));
+    if rows.is_empty() {
+        let text =
+            if screen.filter.is_empty() { " No member is known yet." } else { " No member matches; Esc shows all." };
+        frame.render_widget(Paragraph::new(text).style(look.tone(Tone::Faint)).block(block), area);
+        return;
+    }
+    let is_narrow = area.width < NARROW;
+    let age = screen.read_at.and_then(|at| look.now.duration_since(at).ok()).unwrap_or_default();
+    let leader = screen.leader.as_ref().and_then(|leader| leader.leader.as_deref());
+    let name_of = |member: &Member| match (member.is_me, leader == Some(&*member.id)) {
+        (true, true) => format!("{} (me, leads)", plain(&member.id)),
+        (true, false) => format!("{} (me)", plain(&member.id)),
+        (false, true) => format!("{} (leads)", plain(&member.id)),
+        (false, false) => plain(&member.id),
+    };
+    let status = |member: &Member| {
+        plain(&if area.width < WIDE && !member.draining { member.status.clone() } else { status_of(member) })
+    };
+    let longest = |length: &dyn Fn(&Member) -> usize, least: usize, most: usize| {
+        let width = rows.iter().map(|member| length(member)).max().unwrap_or(0).clamp(least, most);
+        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
+    };
+    let mut widths = vec![
+        longest(&|member| name_of(member).chars().count(), 4, if is_narrow { 16 } else { 24 }),
+        longest(&|member| status(member).chars().count(), 6, 32),
+        Constraint::Length(6),
+        Constraint::Length(6),
+    ];
+    let mut head = vec!["NODE", "STATUS", "SINCE", "HEARD"];
+    if !is_narrow {
+        widths.extend([Constraint::Length(8), longest(&|member| member.address.len(), 7, 26), Constraint::Fill(1)]);
+        head.extend(["RTT", "ADDRESS", "TAGS"]);
+    }
+    let row = |member: &&Member| {
+        let silence = member.last_heard_ms.map(|ms| human::duration(Duration::from_millis(ms) + whole_seconds(age)));
+        let tone = Tone::of_status(&member.status);
+        let mut cells = vec![
+            Cell::from(name_of(member)),
+            Cell::from(status(member)).style(look.tone(tone)),
+            Cell::from(human::ago(member.since, look.now)),
+            Cell::from(silence.unwrap_or_else(|| NOTHING.to_owned())),
+        ];
+        if !is_narrow {
+            cells.push(Cell::from(member.rtt_ms.map_or_else(|| NOTHING.to_owned(), |ms| format!("{ms:.1}ms"))));
+            cells.push(Cell::from(plain(&member.address)).style(look.tone(Tone::Faint)));
+            cells.push(Cell::from(human::tags(&member.tags)));
+        }
+        let row = Row::new(cells);
+        if member.status == "left" { row.style(look.tone(Tone::Faint)) } else { row }
+    };
+    let table = Table::new(rows.iter().map(row), widths)
+        .header(Row::new(head).style(look.tone(Tone::Faint)))
+        .block(block)
+        .column_spacing(2)
+        .highlight_symbol("▸ ")
+        .highlight_spacing(ratatui::widgets::HighlightSpacing::Always)
+        .row_highlight_style(Style::new().add_modifier(Modifier::BOLD));
+    let mut state = TableState::new().with_selected(Some(screen.selected_row(&rows)));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// Returns the title of a part of the screen: bold, whatever the line that it stands on.
+fn heading(title: String) -> Line<'static> {
+    Line::styled(title, Style::new().add_modifier(Modifier::BOLD).remove_modifier(Modifier::DIM))
+}
+
+/// Ages that were read a moment ago grow by whole seconds, so that they do not flicker.
+fn whole_seconds(age: Duration) -> Duration {
+    if age < Duration::from_secs(2) { Duration::ZERO } else { Duration::from_secs(age.as_secs()) }
+}
+
+pub(super) fn status_of(member: &Member) -> String {
+    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("drains"));
+    why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status))
+}
+
+fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
+    if area.height == 0 {
+        return;
+    }
+    let shown = screen.timeline.iter().skip(screen.scrolled).take(usize::from(area.height.saturating_sub(1)));
+    let is_whole = screen.mode == Mode::Events;
+    let title = match screen.scrolled {
+        _ if !is_whole => " Events ".to_owned(),
+        0 => format!(" Events {}, latest first ", screen.timeline.len()),
+        scrolled => format!(" Events {}, {scrolled} later ones above ", screen.timeline.len()),
+    };
+    let block = Block::new().borders(Borders::TOP).border_style(look.tone(Tone::Faint)).title(heading(title));
+    let lines: Vec<Line<'_>> = shown.map(|event| event_line(event, look, is_whole)).collect();
+    let lines =
+        if lines.is_empty() { vec![Line::styled(" Nothing has happened yet.", look.tone(Tone::Faint))] } else { lines };
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+/// Formats one event: time, kind, node, and what else there is to say.
+pub(super) fn event_line(event: &Event, look: &Look, with_date: bool) -> Line<'static> {
+    let at = if with_date { look.date_and_time(event.at) } else { look.time_of_day(event.at) };
+    let mut spans = vec![
+        Span::styled(format!(" {at}  "), look.tone(Tone::Faint)),
+        Span::styled(format!("{:<19}", plain(&event.event)), look.tone(Tone::of_event(&event.event))),
+    ];
+    let mut rest: Vec<String> = event.node.as_deref().map(plain).into_iter().collect();
+    rest.extend(details(event));
+    spans.push(Span::raw(format!(" {}", rest.join("  "))));
+    Line::from(spans)
+}
+
+fn draw_keys(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
+    if screen.mode == Mode::Filter {
+        let line = Line::from(vec![
+            Span::styled(" / ", Style::new().add_modifier(Modifier::BOLD)),
+            Span::raw(plain(&screen.filter)),
+            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+            Span::styled("  Enter keeps it, Esc clears it", look.tone(Tone::Faint)),
+        ]);
+        return frame.render_widget(Paragraph::new(line), area);
+    }
+    let keys: &[(&str, &str)] = match screen.mode {
+        Mode::Events => &[("↑↓", "scroll"), ("e", "members"), ("?", "help")],
+        Mode::Detail => &[("↑↓", "next"), ("Esc", "back"), ("?", "help")],
+        Mode::Help => &[("Esc", "back")],
+        _ => &[
+            ("↵", "detail"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("e", "events"),
+            ("?", "help"),
+            ("q", "quit"),
+            ("l", "left"),
+        ],
+    };
+    let mut spans = vec![Span::raw(" ")];
+    for (key, what) in keys {
+        spans.push(Span::styled((*key).to_owned(), Style::new().add_modifier(Modifier::BOLD)));
+        spans.push(Span::styled(format!(" {what}  "), look.tone(Tone::Faint)));
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}

@@ -1,0 +1,289 @@
+//! What the screen knows, and what keys do to it.
+//!
+//! Invariants: the timeline holds at most [`MAX_TIMELINE`] events; the selection is a member's name, so that it stays
+//! on it while rows move. Must not know how anything looks.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::time::SystemTime;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::feed::{Figures, News};
+use crate::cli::paint::worst_first;
+use crate::client::EventUpdate;
+use crate::json::{Event, Info, Leader, Member};
+
+/// The largest number of events on the timeline.
+pub(super) const MAX_TIMELINE: usize = 500;
+/// The longest filter, in characters.
+const MAX_FILTER: usize = 64;
+/// The number of rows that a page key moves by.
+const PAGE: isize = 10;
+
+/// The order of members.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    #[default]
+    Worst,
+    Name,
+    Newest,
+    Silent,
+    Slowest,
+}
+
+impl Order {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Worst => "worst first",
+            Self::Name => "by name",
+            Self::Newest => "latest change",
+            Self::Silent => "longest unheard",
+            Self::Slowest => "slowest",
+        }
+    }
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Worst => Self::Name,
+            Self::Name => Self::Newest,
+            Self::Newest => Self::Silent,
+            Self::Silent => Self::Slowest,
+            Self::Slowest => Self::Worst,
+        }
+    }
+}
+
+/// The part of the screen that takes keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    #[default]
+    List,
+    /// A filter is typed.
+    Filter,
+    /// One member is shown in full.
+    Detail,
+    /// The timeline has the whole screen.
+    Events,
+    Help,
+}
+
+/// The link to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Link {
+    /// The stream is open.
+    Live,
+    /// The stream broke at that time, for that reason.
+    Lost { at: SystemTime, reason: String },
+}
+
+/// Everything that is known.
+#[derive(Debug)]
+pub(super) struct Screen {
+    /// The agent's HTTP address.
+    pub(super) agent: String,
+    pub(super) info: Info,
+    pub(super) leader: Option<Leader>,
+    pub(super) members: BTreeMap<String, Member>,
+    /// Time at which the members' ages were read.
+    pub(super) read_at: Option<SystemTime>,
+    /// The events, latest first.
+    pub(super) timeline: VecDeque<Event>,
+    pub(super) link: Link,
+    pub(super) mode: Mode,
+    pub(super) order: Order,
+    pub(super) filter: String,
+    pub(super) shows_left: bool,
+    /// The name of the chosen member.
+    pub(super) selected: Option<String>,
+    /// The number of events that the timeline is scrolled by.
+    pub(super) scrolled: usize,
+}
+
+impl Screen {
+    pub(super) fn new(agent: String, info: Info) -> Self {
+        Self {
+            agent,
+            info,
+            leader: None,
+            members: BTreeMap::new(),
+            read_at: None,
+            timeline: VecDeque::new(),
+            link: Link::Live,
+            mode: Mode::default(),
+            order: Order::default(),
+            filter: String::new(),
+            shows_left: false,
+            selected: None,
+            scrolled: 0,
+        }
+    }
+
+    /// Returns the id before the first event of the agent's run: the timeline begins with all that are still kept.
+    pub(super) fn first_event_id(&self) -> String {
+        format!("{}-0", self.info.run)
+    }
+
+    /// Takes in one item of news.
+    pub(super) fn learn(&mut self, news: News, now: SystemTime) {
+        match news {
+            News::Update(EventUpdate::Event(event)) => self.tell(*event),
+            News::Update(EventUpdate::Snapshot(snapshot)) => self.replace(snapshot.members, now),
+            News::Update(EventUpdate::Lost { reason }) | News::Silent(reason) => self.lose(&reason, now),
+            News::Update(EventUpdate::Resumed) => self.link = Link::Live,
+            News::Figures(figures) => {
+                let Figures { info, leader, members } = *figures;
+                (self.info, self.leader) = (info, Some(leader));
+                self.replace(members, now);
+            }
+            News::Update(_) | News::Failed(_) | News::Stop => {}
+        }
+    }
+
+    fn lose(&mut self, reason: &str, now: SystemTime) {
+        let at = match &self.link {
+            Link::Lost { at, .. } => *at,
+            Link::Live => now,
+        };
+        self.link = Link::Lost { at, reason: reason.to_owned() };
+    }
+
+    fn replace(&mut self, members: Vec<Member>, now: SystemTime) {
+        self.members = members.into_iter().map(|member| (member.id.clone(), member)).collect();
+        self.read_at = Some(now);
+    }
+
+    fn tell(&mut self, event: Event) {
+        match (&event.member, &event.node) {
+            (_, Some(node)) if event.event == "node_removed" => drop(self.members.remove(node)),
+            (Some(member), _) => {
+                // Ages and round trips come with figures alone.
+                let (heard, rtt) =
+                    self.members.get(&member.id).map_or((None, None), |old| (old.last_heard_ms, old.rtt_ms));
+                let mut member = member.clone();
+                member.last_heard_ms = member.last_heard_ms.or(heard);
+                member.rtt_ms = member.rtt_ms.or(rtt);
+                self.members.insert(member.id.clone(), member);
+            }
+            _ => {}
+        }
+        self.timeline.push_front(event);
+        self.timeline.truncate(MAX_TIMELINE);
+        // A reader of old events stays with them.
+        if self.scrolled > 0 {
+            self.scrolled = (self.scrolled + 1).min(self.timeline.len().saturating_sub(1));
+        }
+    }
+
+    /// Returns the members that are listed, in order.
+    pub(super) fn rows(&self) -> Vec<&Member> {
+        let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
+        let is_listed = |member: &&Member| {
+            let asked_for_left = self.shows_left || words.iter().any(|word| word == "left");
+            (member.status != "left" || asked_for_left)
+                && words.iter().all(|word| text_of(member).contains(word.as_str()))
+        };
+        let mut rows: Vec<&Member> = self.members.values().filter(is_listed).collect();
+        match self.order {
+            // The order of the map.
+            Order::Name => {}
+            Order::Worst => rows.sort_by(|a, b| worst_first(a, b)),
+            Order::Newest => rows.sort_by_key(|member| Reverse(member.since)),
+            Order::Silent => rows.sort_by_key(|member| Reverse(member.last_heard_ms)),
+            Order::Slowest => {
+                let rtt = |member: &Member| member.rtt_ms.unwrap_or(-1.0);
+                rows.sort_by(|a, b| rtt(b).total_cmp(&rtt(a)));
+            }
+        }
+        rows
+    }
+
+    /// Returns the place of the chosen member among the rows; the first one, if it is not listed.
+    pub(super) fn selected_row(&self, rows: &[&Member]) -> usize {
+        let chosen = self.selected.as_deref();
+        chosen.and_then(|id| rows.iter().position(|member| member.id == id)).unwrap_or(0)
+    }
+
+    /// Returns the number of members in this status.
+    pub(super) fn count(&self, status: &str) -> usize {
+        self.members.values().filter(|member| member.status == status).count()
+    }
+
+    /// Takes a key; breaks if the screen is to end.
+    pub(super) fn press(&mut self, key: KeyEvent) -> ControlFlow<()> {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && matches!(key.code, KeyCode::Char('c' | 'd')) {
+            return ControlFlow::Break(());
+        }
+        if self.mode == Mode::Filter {
+            self.type_filter(key);
+            return ControlFlow::Continue(());
+        }
+        match (key.code, self.mode) {
+            (KeyCode::Char('q'), Mode::List) => return ControlFlow::Break(()),
+            (KeyCode::Char('q') | KeyCode::Esc, Mode::Detail | Mode::Events | Mode::Help)
+            | (KeyCode::Enter, Mode::Detail | Mode::Help)
+            | (KeyCode::Char('?' | 'h') | KeyCode::F(1), Mode::Help)
+            | (KeyCode::Char('e') | KeyCode::Tab, Mode::Events) => self.mode = Mode::List,
+            (KeyCode::Esc, Mode::List) => self.filter.clear(),
+            (KeyCode::Char('?' | 'h') | KeyCode::F(1), _) => self.mode = Mode::Help,
+            (KeyCode::Char('/'), Mode::List | Mode::Events) => self.mode = Mode::Filter,
+            (KeyCode::Char('s'), Mode::List) => self.order = self.order.next(),
+            (KeyCode::Char('l'), Mode::List) => self.shows_left = !self.shows_left,
+            (KeyCode::Char('e') | KeyCode::Tab, _) => (self.mode, self.scrolled) = (Mode::Events, 0),
+            (KeyCode::Enter, Mode::List) if !self.rows().is_empty() => {
+                self.step(0);
+                self.mode = Mode::Detail;
+            }
+            (KeyCode::Up | KeyCode::Char('k'), _) => self.step(-1),
+            (KeyCode::Down | KeyCode::Char('j'), _) => self.step(1),
+            (KeyCode::PageUp, _) => self.step(-PAGE),
+            (KeyCode::PageDown | KeyCode::Char(' '), _) => self.step(PAGE),
+            (KeyCode::Home | KeyCode::Char('g'), _) => self.step(isize::MIN),
+            (KeyCode::End | KeyCode::Char('G'), _) => self.step(isize::MAX),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn type_filter(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Enter => self.mode = Mode::List,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.mode = Mode::List;
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => self.filter.clear(),
+            KeyCode::Char(letter) if self.filter.chars().count() < MAX_FILTER => self.filter.push(letter),
+            KeyCode::Up => self.step(-1),
+            KeyCode::Down => self.step(1),
+            _ => {}
+        }
+    }
+
+    /// Moves the selection, or the timeline if that has the screen.
+    fn step(&mut self, by: isize) {
+        let moved = |from: usize, rows: usize| from.saturating_add_signed(by).min(rows.saturating_sub(1));
+        if self.mode == Mode::Events {
+            self.scrolled = moved(self.scrolled, self.timeline.len());
+            return;
+        }
+        let rows = self.rows();
+        let to = moved(self.selected_row(&rows), rows.len());
+        self.selected = rows.get(to).map(|member| member.id.clone());
+    }
+}
+
+/// Returns the text in which a member is searched, in lower case.
+fn text_of(member: &Member) -> String {
+    let mut text = [&*member.id, &*member.address, &*member.status, &*member.version].join(" ");
+    for more in [&member.api_address, &member.method, &member.reason].into_iter().flatten() {
+        text = text + " " + more;
+    }
+    for (key, value) in &member.tags {
+        text = text + " " + key + "=" + value;
+    }
+    text.to_lowercase()
+}
