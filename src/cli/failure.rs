@@ -85,6 +85,14 @@ impl Failure {
         self
     }
 
+    /// Returns what failed, and a thing to try.
+    pub(super) fn parts(&self) -> (String, Option<String>) {
+        match self {
+            Self::Output(_) => (self.to_string(), None),
+            Self::Told { what, hint, .. } => (what.clone(), hint.clone()),
+        }
+    }
+
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Output(_) => Exit::FAILED,

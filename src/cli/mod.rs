@@ -15,6 +15,7 @@ mod args;
 mod client;
 mod commands;
 mod dev;
+mod doctor;
 mod failure;
 mod human;
 #[cfg(unix)]
@@ -26,6 +27,7 @@ mod messages;
 mod output;
 mod paint;
 mod progress;
+mod shell;
 mod signals;
 mod simulate;
 #[cfg(unix)]
@@ -111,6 +113,10 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),
         Command::Simulate(args) => simulate::run(&args, out),
+        Command::Doctor(args) => doctor::run(&args, out),
+        Command::Health(args) => shell::health(&args, out),
+        Command::Completions(args) => shell::completions(&args, out),
+        Command::Man(args) => shell::man(&args, out),
         Command::Top(args) => top::run(&args),
         Command::Tune(args) => tune::run(&args, out),
     }

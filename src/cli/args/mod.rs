@@ -13,6 +13,7 @@ mod leadership;
 mod members;
 mod messages;
 mod node;
+mod shell;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub(super) use leadership::{
 pub(super) use members::{JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TopArgs, WaitArgs, WatchArgs};
 pub(super) use messages::{ListenArgs, ReplyArgs, RequestArgs, SayArgs, SendArgs};
 pub(super) use node::{AgentArgs, ConfigCommand, DevArgs, NodeArgs, ShowArgs};
+pub(super) use shell::{CompletionsArgs, DoctorArgs, HealthArgs, ManArgs};
 pub(super) use target::{AgentAddress, Format, LineFormat, TargetArgs};
 pub(super) use trial::{SimulateArgs, TuneArgs};
 
@@ -198,6 +200,34 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     /// "expected" (by the model) and "simulated" (null with --no-simulation).
     #[command(after_help = "Example: headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s")]
     Tune(TuneArgs),
+    /// Look for what is wrong with a node, its network or its cluster, and say what to do about it
+    ///
+    /// With an agent running: its health, its figures, and every member as it is reached from this machine, by UDP and TCP.
+    /// With --config FILE or --seed, no agent is needed: seeds are asked what any stranger is answered, and the data
+    /// directory is looked at. Nothing is changed, and nothing joins.
+    #[command(after_help = "\
+Exit codes: 0 nothing failed, 1 something did, 2 usage. With --format json it prints one object: \"ok\", and \"checks\" with \
+\"check\", \"level\" (ok, warn, fail), \"found\" and \"advice\" (or null).
+
+Examples: headcount doctor
+          headcount doctor --config config.toml
+          headcount doctor --seed 10.0.0.1:7117 --cluster shop")]
+    Doctor(DoctorArgs),
+    /// Ask an agent for its health: exit code 0 if it is well, 1 if not; for container health checks
+    #[command(after_help = "\
+Exit codes: 0 well (with --ready: ready), 1 not, or no agent answers, 2 usage.
+
+Example: HEALTHCHECK CMD [\"headcount\", \"health\"]")]
+    Health(HealthArgs),
+    /// Print the completions of a shell
+    #[command(after_help = "\
+Examples: headcount completions bash > ~/.local/share/bash-completion/completions/headcount
+          headcount completions fish > ~/.config/fish/completions/headcount.fish
+          headcount completions zsh > \"${fpath[1]}/_headcount\"")]
+    Completions(CompletionsArgs),
+    /// Write manual pages to a directory, one for each command
+    #[command(after_help = "Example: headcount man ~/.local/share/man/man1")]
+    Man(ManArgs),
     /// Print the version, as --version does
     Version(AsFlag),
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// The HTTP address at which an agent is looked for when none is given.
-const DEFAULT_AGENT: &str = "127.0.0.1:7118";
+pub(super) const DEFAULT_AGENT: &str = "127.0.0.1:7118";
 
 /// The agent to talk to.
 #[derive(Debug, Args)]

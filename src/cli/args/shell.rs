@@ -1,0 +1,77 @@
+//! Arguments of the commands for those who look after a node: doctor, health, completions, manual pages.
+//!
+//! Must not know: what is looked at.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::Shell;
+
+use super::target::{AgentAddress, DEFAULT_AGENT, Format};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct HealthArgs {
+    #[command(flatten)]
+    pub(in crate::cli) agent: AgentAddress,
+    /// Ask whether the node should be given requests (/readyz), not whether its process is well (/healthz)
+    #[arg(long)]
+    pub(in crate::cli) ready: bool,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(in crate::cli) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ManArgs {
+    /// Where to write them; made if it is not there
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DoctorArgs {
+    /// The agent's HTTP address; a port alone is one of this machine, as in :7128 [default: 127.0.0.1:7118, unless --config
+    /// or --seed is given]
+    #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT")]
+    http: Option<String>,
+    /// A file with the agent's token
+    #[arg(long, value_name = "FILE", env = "HEADCOUNT_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Another agent to compare this one with; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(in crate::cli) also: Vec<String>,
+    /// The configuration file of a node that need not run: its seeds, its addresses, its data directory
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+    /// A node to be asked; may be repeated
+    #[arg(long = "seed", value_name = "HOST:PORT")]
+    pub(in crate::cli) seeds: Vec<String>,
+    /// The cluster's name, if no agent and no file says it [default: headcount]
+    #[arg(long)]
+    pub(in crate::cli) cluster: Option<String>,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: Format,
+}
+
+impl DoctorArgs {
+    /// Returns the agent to ask; `None` if there need not be one.
+    pub(in crate::cli) fn agent(&self) -> Option<AgentAddress> {
+        let needs_one = self.config.is_none() && self.seeds.is_empty();
+        let http = self.http.clone().or_else(|| needs_one.then(|| DEFAULT_AGENT.to_owned()))?;
+        Some(self.agent_at(http))
+    }
+
+    /// Returns an agent at this address, with the same token.
+    pub(in crate::cli) fn agent_at(&self, http: String) -> AgentAddress {
+        AgentAddress { http, token_file: self.token_file.clone() }
+    }
+}

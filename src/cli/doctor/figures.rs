@@ -1,0 +1,124 @@
+//! What an agent's metrics tell of its disk, its packets and its machine.
+//!
+//! Invariant: a metric that is missing is no failure: agents of other versions have others.
+
+use std::collections::BTreeMap;
+
+use super::report::Finding;
+
+/// The share of received packets that may be dropped before it is worth a word.
+const DROPPED_SHARE: f64 = 0.01;
+/// The least number of dropped packets that is worth a word.
+const DROPPED_COUNT: f64 = 100.0;
+/// The health score from which a node doubts itself.
+const DOUBTFUL_SCORE: f64 = 3.0;
+
+/// Figures by name, `_total` left out, each with its labels as they stand.
+pub(super) type Figures = BTreeMap<String, Vec<(String, f64)>>;
+
+/// Reads figures in the text format of OpenMetrics or Prometheus; lines of other forms are skipped.
+pub(super) fn parse(text: &str) -> Figures {
+    let mut figures = Figures::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((series, value)) = line.rsplit_once(' ') else { continue };
+        let Ok(value) = value.parse::<f64>() else { continue };
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        figures.entry(name.to_owned()).or_default().push((labels.trim_end_matches('}').to_owned(), value));
+    }
+    figures
+}
+
+fn sum(figures: &Figures, name: &str) -> f64 {
+    figures.get(name).map_or(0.0, |series| series.iter().map(|(_, value)| value).sum())
+}
+
+/// Judges the figures.
+pub(super) fn judge(figures: &Figures) -> Vec<Finding> {
+    let mut findings = vec![packets(figures), disk(figures)];
+    let troubles: [(&str, f64, &'static str, &str, &str); 5] = [
+        (
+            "headcount_health_score",
+            DOUBTFUL_SCORE,
+            "machine",
+            "the node doubts its own observation: its timers are late, or its links bad",
+            "headcount_tick_lateness_seconds tells a starved machine from a bad network",
+        ),
+        (
+            "headcount_links_degraded",
+            1.0,
+            "network",
+            "others hear a member that this node does not hear",
+            "the agent's log names both; look at the network between them",
+        ),
+        (
+            "headcount_partition_unreachable",
+            1.0,
+            "network",
+            "members of a suspected partition are missing",
+            "`headcount watch --kind partition_suspected,partition_healed --snapshot` names both sides",
+        ),
+        (
+            "headcount_log_lines_lost",
+            1.0,
+            "log",
+            "lines of the log were lost",
+            "whatever reads standard error is too slow, or its disk is full",
+        ),
+        ("headcount_http_panics", 1.0, "agent", "connections ended because of a bug", "please report it, with the log"),
+    ];
+    for (name, least, check, found, advice) in troubles {
+        let value = sum(figures, name);
+        if value >= least {
+            findings.push(Finding::warn(check, format!("{found} ({name} is {value})"), Some(advice)));
+        }
+    }
+    findings
+}
+
+fn packets(figures: &Figures) -> Finding {
+    let received = sum(figures, "headcount_packets_received");
+    let overflows = sum(figures, "headcount_receive_buffer_overflows");
+    if overflows > 0.0 {
+        let found =
+            format!("the kernel dropped {overflows} of {received} packets: they came faster than they were read");
+        return Finding::warn("packets", found, Some("raise net.core.rmem_max, give the agent more processor time"));
+    }
+    let empty = Vec::new();
+    let dropped = figures.get("headcount_dropped").unwrap_or(&empty);
+    let total: f64 = dropped.iter().map(|(_, value)| value).sum();
+    if total >= DROPPED_COUNT && total > received * DROPPED_SHARE {
+        let most = dropped.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |(labels, _)| labels);
+        let reason = most.split('"').nth(1).unwrap_or("unknown");
+        let found = format!("{total} of {received} packets were not used, most of them for the reason {reason}");
+        return Finding::warn("packets", found, Some(advice_on(reason)));
+    }
+    Finding::ok("packets", format!("{received} received, {total} of them not used"))
+}
+
+/// Returns what to do about packets that were dropped for this reason.
+fn advice_on(reason: &str) -> &'static str {
+    match reason {
+        "other_cluster" => "two clusters share a seed or an address: check the cluster names",
+        "unknown_version" => "upgrade one side",
+        "unknown_key" => "not all nodes have the same keys",
+        "rate_limited" => "somebody asks very often: the log names strangers",
+        _ => "the operations guide says what each reason of headcount_dropped means",
+    }
+}
+
+fn disk(figures: &Figures) -> Finding {
+    if sum(figures, "headcount_voter_aside") > 0.0 {
+        return Finding::fail(
+            "disk",
+            "the voter stands aside: its disk refuses its ballot",
+            "free space, check the disk; the log has the error",
+        );
+    }
+    let failures = sum(figures, "headcount_state_write_failures");
+    if failures > 0.0 {
+        let found = format!("{failures} writes of the state file failed since the agent's start");
+        return Finding::warn("disk", found, Some("check the disk of data_dir: space, permissions, mount options"));
+    }
+    Finding::ok("disk", "no write of the agent's state failed")
+}

@@ -1,0 +1,203 @@
+//! This machine: the data directory, its disk, and limits.
+//!
+//! Invariant: nothing stays behind in a data directory, and no file in it is opened.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::report::{Finding, Report};
+use crate::Config;
+use crate::cli::human;
+use crate::config::LeadershipMode;
+
+/// The number of times that the disk is timed.
+const WRITES: usize = 5;
+/// A write that takes longer is slow: every vote waits for one.
+const SLOW_WRITE: Duration = Duration::from_millis(100);
+/// Free space below which a disk is as good as full.
+#[cfg(unix)]
+const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
+/// The least number of descriptors with which an agent does not have to save any.
+const ENOUGH_DESCRIPTORS: usize = 1_536;
+
+/// Looks at the machine as this configuration uses it.
+pub(super) fn look_at(config: &Config, report: &mut Report) {
+    report.add(advertised(config));
+    match &config.data_dir {
+        Some(directory) => {
+            let is_voter = config.leadership.mode == LeadershipMode::Quorum;
+            report.extend(data_directory(directory, is_voter));
+        }
+        None => report.add(Finding::ok("data_dir", "there is none: nothing is kept across restarts")),
+    }
+}
+
+/// Judges the address that others are told.
+fn advertised(config: &Config) -> Finding {
+    let are_remote = config
+        .seeds
+        .iter()
+        .any(|seed| !seed.starts_with("127.") && !seed.starts_with("localhost") && !seed.starts_with("[::1]"));
+    let own = config.advertise.or(config.bind).filter(|address| !address.ip().is_unspecified());
+    match own {
+        Some(address) if address.ip().is_loopback() && are_remote => Finding::fail(
+            "advertised",
+            format!("others are told {address}, which is each machine's own, while seeds are elsewhere"),
+            "set bind to 0.0.0.0:7117 or to this machine's address, or advertise to the one that others reach",
+        ),
+        Some(address) => Finding::ok("advertised", format!("others are told {address}")),
+        None => match route(&config.seeds) {
+            Some(address) => {
+                Finding::ok("advertised", format!("others are told {}, the way to the first seed", address.ip()))
+            }
+            None => Finding::warn(
+                "advertised",
+                "it is not known which address others are told",
+                Some("set advertise, or a seed that can be reached"),
+            ),
+        },
+    }
+}
+
+/// Returns the address of this machine on the way to the first seed that has one. Nothing is sent.
+fn route(seeds: &[String]) -> Option<SocketAddr> {
+    use std::net::ToSocketAddrs as _;
+
+    let seed = seeds.iter().find_map(|seed| seed.to_socket_addrs().ok()?.next())?;
+    let any: SocketAddr = if seed.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(seed).ok()?;
+    socket.local_addr().ok()
+}
+
+/// Judges a data directory: its permissions, its disk's room and pace.
+pub(super) fn data_directory(directory: &Path, is_voter: bool) -> Vec<Finding> {
+    let shown = human::plain(&directory.to_string_lossy());
+    let metadata = match fs::metadata(directory) {
+        Ok(metadata) if metadata.is_dir() => metadata,
+        Ok(_) => {
+            return vec![Finding::fail(
+                "data_dir",
+                format!("{shown} is not a directory"),
+                "name a directory, or remove the file",
+            )];
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return vec![Finding::warn(
+                "data_dir",
+                format!("{shown} is not there yet"),
+                Some("the agent makes it at its first start; a voter whose directory is gone has lost its votes"),
+            )];
+        }
+        Err(error) => {
+            let found = format!("{shown} cannot be looked at: {error}");
+            return vec![Finding::fail("data_dir", found, "ask as the agent's user")];
+        }
+    };
+    let mut findings = vec![permissions(&shown, &metadata)];
+    findings.extend(room(directory, &shown));
+    findings.push(pace(directory, &shown, is_voter));
+    findings
+}
+
+#[cfg(unix)]
+fn permissions(shown: &str, metadata: &fs::Metadata) -> Finding {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        let found = format!("{shown} may be changed by others than its owner (mode {mode:03o})");
+        return Finding::fail(
+            "data_dir",
+            found,
+            &format!("chmod 700 {shown}: who writes there decides how this node votes"),
+        );
+    }
+    if mode & 0o055 != 0 {
+        let found = format!("{shown} may be read by others than its owner (mode {mode:03o})");
+        return Finding::warn("data_dir", found, Some(&format!("chmod 700 {shown}")));
+    }
+    let me = nix::unistd::Uid::effective().as_raw();
+    if metadata.uid() != me && me != 0 {
+        let found = format!("{shown} belongs to user {}, and this is user {me}", metadata.uid());
+        return Finding::warn("data_dir", found, Some("run the agent as its owner"));
+    }
+    Finding::ok("data_dir", format!("{shown} is its owner's alone (mode {mode:03o})"))
+}
+
+#[cfg(not(unix))]
+fn permissions(shown: &str, _: &fs::Metadata) -> Finding {
+    Finding::ok("data_dir", format!("{shown} is there; who may read it is not looked at on this system"))
+}
+
+#[cfg(unix)]
+#[allow(clippy::useless_conversion, reason = "the types are narrower on other systems")]
+fn room(directory: &Path, shown: &str) -> Option<Finding> {
+    let disk = nix::sys::statvfs::statvfs(directory).ok()?;
+    let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+    let megabytes = free / (1024 * 1024);
+    Some(if free < LEAST_FREE_BYTES {
+        let found = format!("the disk of {shown} has {megabytes} MiB left");
+        Finding::fail("disk", found, "free some: a voter whose disk is full stands aside")
+    } else {
+        Finding::ok("disk", format!("{megabytes} MiB are free for {shown}"))
+    })
+}
+
+#[cfg(not(unix))]
+fn room(_: &Path, _: &str) -> Option<Finding> {
+    None
+}
+
+/// Times writes that reach the disk, as votes do.
+fn pace(directory: &Path, shown: &str, is_voter: bool) -> Finding {
+    let time = || -> std::io::Result<Duration> {
+        let mut slowest = Duration::ZERO;
+        // It has no name, so that nothing stays behind whatever happens.
+        let mut file = tempfile::tempfile_in(directory)?;
+        for _ in 0..WRITES {
+            let began = Instant::now();
+            file.write_all(&[0; 512])?;
+            file.sync_all()?;
+            slowest = slowest.max(began.elapsed());
+        }
+        Ok(slowest)
+    };
+    match time() {
+        Ok(slowest) if slowest > SLOW_WRITE => {
+            let found = format!("the slowest of {WRITES} writes to {shown} took {}", human::duration(slowest));
+            let advice = if is_voter {
+                "a voter needs a disk of its own, or a longer leadership.lease_duration"
+            } else {
+                "only voters wait for it; see what else writes there"
+            };
+            Finding::warn("disk", found, Some(advice))
+        }
+        Ok(slowest) => Finding::ok("disk", format!("the slowest of {WRITES} writes took {}", human::duration(slowest))),
+        Err(error) => {
+            let found = format!("{shown} cannot be written to: {error}");
+            Finding::fail(
+                "disk",
+                found,
+                "check its owner, its mount options and its free space; ask as the agent's user",
+            )
+        }
+    }
+}
+
+/// Judges the limit of open files of whatever is started from here.
+pub(super) fn descriptors() -> Finding {
+    crate::descriptors::raise_limit();
+    match crate::descriptors::limit() {
+        Some(limit) if limit < ENOUGH_DESCRIPTORS => Finding::warn(
+            "files",
+            format!("a process started from here may open {limit} files"),
+            Some("raise the hard limit: `ulimit -Hn`, LimitNOFILE= of systemd; links and HTTP connections share it"),
+        ),
+        Some(limit) => Finding::ok("files", format!("a process started from here may open {limit} files")),
+        None => Finding::ok("files", "there is no limit of open files, or none that can be read"),
+    }
+}

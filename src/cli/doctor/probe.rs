@@ -1,0 +1,135 @@
+//! Asks an address what any stranger is answered there, by UDP and by TCP.
+//!
+//! ```text
+//!   doctor ── WhoAreYou(a) ──▶ agent        an anonymous question, as a node asks that met a stranger
+//!          ◀─ WhoAreYou(b, echo a) ──       the address is not proven yet: nothing is told
+//!          ── WhoAreYou(a, echo b) ──▶
+//!          ◀─ IAm(a, record) ──             it is: name, address, version, timing
+//! ```
+//!
+//! Invariants: the questions are those of the protocol, so that agents need no door for this; each is padded, since no
+//! answer is larger than its question; nothing that comes is believed unless it answers this question. Nothing joins.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::core::limits::MIN_QUESTION_BYTES;
+use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, PacketError, Refusal};
+use crate::core::{ProtocolRange, Record};
+
+/// The number of times that a question is sent: datagrams get lost, and agents answer strangers at a limited rate.
+const TRIES: u32 = 4;
+/// Time for which each try waits.
+const TRY_TIMEOUT: Duration = Duration::from_millis(600);
+/// Time limit for a TCP connection.
+const TCP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest datagram that is read.
+const MAX_DATAGRAM: usize = 2_048;
+
+/// What an address answered.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) udp: Udp,
+    /// The reason why no TCP connection was made.
+    pub(super) tcp: Result<(), String>,
+}
+
+/// What an address answered by UDP.
+#[derive(Debug)]
+pub(super) enum Udp {
+    /// A member, and its record.
+    Member(Box<Record>),
+    /// A node of the cluster that did not introduce itself: it joins.
+    Somebody,
+    /// A node of another cluster.
+    OtherCluster,
+    /// A node that speaks other versions of the protocol.
+    OtherVersion(ProtocolRange),
+    /// A node whose packets are sealed with a key.
+    Sealed,
+    /// Nobody.
+    Silent,
+    /// The question could not be sent, or the system says that nobody listens.
+    Failed(String),
+}
+
+/// Asks one address.
+pub(super) fn probe(address: SocketAddr, cluster: &str) -> Probe {
+    let tcp = TcpStream::connect_timeout(&address, TCP_TIMEOUT).map(drop).map_err(|error| error.to_string());
+    Probe { udp: ask(address, cluster).unwrap_or_else(|error| Udp::Failed(error.to_string())), tcp }
+}
+
+fn ask(address: SocketAddr, cluster: &str) -> std::io::Result<Udp> {
+    let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    // Only what comes from there is received.
+    socket.connect(address)?;
+    let nonce = Nonce(RandomState::new().build_hasher().finish());
+    let mut echo = None;
+    let mut seen = Udp::Silent;
+    for _ in 0..TRIES {
+        socket.send(&question(cluster, nonce, echo))?;
+        let deadline = Instant::now() + TRY_TIMEOUT;
+        while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            socket.set_read_timeout(Some(left))?;
+            let mut bytes = [0; MAX_DATAGRAM];
+            let length = match socket.recv(&mut bytes) {
+                Ok(length) => length,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+                // The port is closed: the system said so.
+                Err(error) => return Ok(Udp::Failed(error.to_string())),
+            };
+            match read(&bytes[..length], nonce) {
+                Some(Said::Asks(back)) => {
+                    seen = Udp::Somebody;
+                    if echo.replace(back).is_none() {
+                        // Answered at once: it is a step of the same handshake.
+                        socket.send(&question(cluster, nonce, echo))?;
+                    }
+                }
+                Some(Said::Is(udp)) => return Ok(udp),
+                None => {}
+            }
+        }
+    }
+    Ok(seen)
+}
+
+fn question(cluster: &str, nonce: Nonce, echo: Option<Nonce>) -> Vec<u8> {
+    let mut packet = PacketBuilder::new(&Header::anonymous(Header::cluster_hash(cluster)), MIN_QUESTION_BYTES);
+    packet.push(&Message::WhoAreYou { nonce, echo });
+    packet.pad_to(MIN_QUESTION_BYTES);
+    packet.finish()
+}
+
+/// What one datagram says.
+enum Said {
+    /// It asks back, with a nonce that is to be echoed.
+    Asks(Nonce),
+    /// It says who, or what, is there.
+    Is(Udp),
+}
+
+/// Reads an answer to the question with this nonce.
+fn read(bytes: &[u8], asked: Nonce) -> Option<Said> {
+    let packet = match Packet::decode(bytes) {
+        Ok(packet) => packet,
+        Err(PacketError::Refused { speaks }) => return Some(Said::Is(Udp::OtherVersion(speaks))),
+        Err(PacketError::UnknownKey { .. }) => return Some(Said::Is(Udp::Sealed)),
+        Err(_) => return None,
+    };
+    let mut asks = None;
+    for message in packet.messages {
+        match message {
+            Message::IAm { nonce, record } if nonce == asked => return Some(Said::Is(Udp::Member(Box::new(record)))),
+            Message::Refused { nonce, refusal: Refusal::OtherCluster } if nonce == asked => {
+                return Some(Said::Is(Udp::OtherCluster));
+            }
+            Message::WhoAreYou { nonce, echo } if echo == Some(asked) => asks = Some(Said::Asks(nonce)),
+            _ => {}
+        }
+    }
+    asks
+}

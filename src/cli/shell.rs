@@ -1,0 +1,88 @@
+//! What shells and supervisors need of the command line: completions, manual pages, health checks.
+//!
+//! Invariant: completions and manual pages are made of the definition that parses and helps, so that they cannot differ from it.
+
+use std::fs;
+use std::io::Write;
+
+use clap::CommandFactory as _;
+
+use super::args::{Cli, CompletionsArgs, HealthArgs, ManArgs};
+use super::client::connect;
+use super::failure::{Exit, Failure};
+use super::human::plain;
+
+/// The name that the program is installed under.
+const NAME: &str = "headcount";
+
+/// Prints the completions of a shell.
+pub(super) fn completions(args: &CompletionsArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    // Written to memory first: the generator panics if its writer fails, as one does whose reader is gone.
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut text);
+    out.write_all(&text)?;
+    out.flush()?;
+    Ok(Exit::DONE)
+}
+
+/// Writes a manual page for the program and for each command.
+pub(super) fn man(args: &ManArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let folder = &args.directory;
+    let failed = |error| {
+        Failure::failed(format!("cannot write manual pages to {}: {error}", plain(&folder.to_string_lossy())))
+            .hint("name a directory that you may write to")
+    };
+    fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
+    writeln!(out, "manual pages are in {}: try `man -l {}`", folder.display(), folder.join("headcount.1").display())?;
+    Ok(Exit::DONE)
+}
+
+/// Asks an agent for its health, and fails unless it is well.
+pub(super) fn health(args: &HealthArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = connect(&args.agent)?.with_timeout(args.timeout);
+    let health = if args.ready { client.readiness()? } else { client.health()? };
+    let reason = plain(&health.reason);
+    if health.is_ok {
+        writeln!(out, "{reason}")?;
+        return Ok(Exit::DONE);
+    }
+    let what = if args.ready { "not ready" } else { "not healthy" };
+    let failure = Failure::failed(format!("the agent at {} is {what}: {reason}", plain(client.address())));
+    Err(failure.hint("`headcount doctor` looks for the cause"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn completions_know_every_command_that_is_not_hidden() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell, Shell::Elvish] {
+            let mut out = Vec::new();
+            completions(&CompletionsArgs { shell }, &mut out).expect("written");
+            let text = String::from_utf8(out).expect("text");
+            for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+                assert!(text.contains(command.get_name()), "{} in {shell}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let directory = folder.path().join("new").join("man1");
+        man(&ManArgs { directory: directory.clone() }, &mut Vec::new()).expect("written");
+        for page in ["headcount.1", "headcount-agent.1", "headcount-voters-add.1", "headcount-doctor.1"] {
+            let text = fs::read_to_string(directory.join(page)).expect(page);
+            assert!(text.contains(".TH headcount") && text.len() > 200, "{page}: {text}");
+        }
+        let pages = fs::read_dir(&directory).expect("pages").map(|page| page.expect("a page").file_name());
+        assert!(
+            pages.into_iter().all(|page| !page.to_string_lossy().contains("lead-exec")),
+            "hidden commands have none"
+        );
+    }
+}
