@@ -238,3 +238,34 @@ fn watching_goes_on_when_the_agent_comes_back() {
     let (_, errors) = watch.exit_code();
     assert!(errors.contains("trying again") && errors.contains("goes on"), "{errors}");
 }
+
+#[test]
+fn health_is_an_exit_code_and_doctor_fails_for_what_is_wrong() {
+    let a = node("a", &[]);
+    assert_eq!(run(&["wait", "1", "--http", &a.http]).0, 0);
+    assert_eq!(run(&["health", "--http", &a.http]), (0, "ok\n".to_owned(), String::new()));
+    assert_eq!(run(&["health", "--ready", "--http", &a.http]).0, 0);
+    let joining = fake(|_, _| Answer::Reply(503, "joining".to_owned()));
+    let (code, output, errors) = run(&["health", "--ready", "--http", &joining]);
+    assert!(code == 1 && output.is_empty() && errors.contains("not ready: joining"), "{errors}");
+
+    let (code, output, errors) = run(&["doctor", "--http", &a.http, "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!((code, &report["ok"]), (0, &true.into()), "{output}{errors}");
+    let checks: Vec<&str> =
+        report["checks"].as_array().expect("checks").iter().filter_map(|c| c["check"].as_str()).collect();
+    for check in ["agent", "ready", "leader", "packets", "members", "timing", "protocol", "clocks", "files"] {
+        assert!(checks.contains(&check), "{check}: {output}");
+    }
+    // Nobody listens on the discard port here.
+    let (code, output, _) = run(&["doctor", "--seed", "127.0.0.1:9"]);
+    assert!(code == 1 && output.contains("FAIL  seeds") && output.contains("→ "), "{output}");
+}
+
+#[test]
+fn top_draws_on_terminals_alone() {
+    let a = node("a", &[]);
+    let (code, output, errors) = run(&["top", "--http", &a.http]);
+    assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+    assert!(errors.contains("not a terminal") && errors.contains("headcount members"), "{errors}");
+}
