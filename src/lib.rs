@@ -92,6 +92,9 @@ pub mod operations {}
 #[cfg(feature = "agent")]
 #[doc = include_str!("http_reference.md")]
 pub mod http_reference {}
+
+#[doc = include_str!("security.md")]
+pub mod security {}
 #[cfg(feature = "agent")]
 mod handlers;
 #[cfg(feature = "agent")]
@@ -105,6 +108,7 @@ mod member;
 pub mod metrics;
 #[cfg(all(unix, feature = "agent"))]
 mod process;
+pub mod seal;
 pub mod sim;
 mod store;
 mod text;

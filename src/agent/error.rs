@@ -29,6 +29,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The keys cannot be used as they are configured.
+    #[error("the packets' seal: {0}")]
+    Keys(#[from] super::keys::KeysError),
     /// The data directory was refused.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,7 +72,7 @@ impl StartError {
     /// The command line's exit code: 2 configuration, 3 cannot bind, 4 state refused or in use, 1 anything else.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            StartError::Config(_) => 2,
+            StartError::Config(_) | StartError::Keys(_) => 2,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             StartError::Lease(_) => 2,
             StartError::Bind { .. } => 3,

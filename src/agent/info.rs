@@ -59,6 +59,9 @@ pub struct Info {
     pub oversized_datagrams: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
+    /// Datagrams and frames refused because of their seals, in the order of
+    /// [`SealError::NAMES`](crate::seal::SealError::NAMES).
+    pub refused_seals: [u64; crate::seal::SealError::COUNT],
     /// TCP links to other nodes that stand.
     pub open_links: usize,
     /// Frames not sent because their link was congested.
@@ -119,6 +122,7 @@ impl Agent {
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),
             socket_errors: shared.socket.errors(),
+            refused_seals: self.inner.keeper.refused(),
             open_links: figures.open_links,
             congested_frames: shared.links.dropped_frames(),
             links_turned_away: shared.links.turned_away(),

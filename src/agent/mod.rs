@@ -30,6 +30,7 @@ mod error;
 mod host;
 mod info;
 mod join;
+mod keys;
 mod leader;
 mod leadership;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -56,6 +57,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use self::driver::Request;
+use self::keys::Keeper;
 use self::shared::Shared;
 use crate::config::Config;
 use crate::core::{NodeId, Reply, Run, Status, Tags};
@@ -70,6 +72,7 @@ pub use self::drain::Drained;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
+pub use self::keys::{HeldKeys, KeyHolder, KeysError};
 pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -170,6 +173,7 @@ struct Inner {
     /// Descriptors that links may take.
     #[cfg(feature = "agent")]
     link_budget: usize,
+    keeper: Arc<Keeper>,
     config: Config,
     /// This node at its start, for the moments in which it is in nobody's view, its own included.
     born: Member,

@@ -25,17 +25,21 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError};
+use super::keys::{Desk, Keeper};
 use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
+use crate::core::wire::Header;
 use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
 use crate::member::Member;
+use crate::seal::DatagramSealer;
 use crate::store::{Opened, StateWriter, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
+use crate::transport::sealing::Sealing;
 use crate::transport::{self, udp::BindError};
 
 /// The bound of a node that stores none: no incarnation is ever above it.
@@ -58,15 +62,21 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
         .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, source })?;
     let bound = socket.local_address();
-    if !bound.ip().is_loopback() {
-        journal.say(
-            Level::WARN,
-            format!(
-                "gossip is received on {bound}, which others can reach, and packets are neither sealed nor authenticated: \
-                 whoever can send to it can change the membership; use it on trusted networks only"
-            ),
+    let seal = config.seal.clone();
+    let policy = tokio::task::spawn_blocking(move || Keeper::load(&seal)).await;
+    let policy = policy.map_err(|ended| StartError::Internal(Failure::of("reading the key file", ended)))??;
+    if policy.mode().accepts_clear() && !bound.ip().is_loopback() {
+        let text = format!(
+            "gossip is received on {bound}, which others can reach, and clear packets are taken (seal.mode = {}): whoever can \
+             send to it can change the membership; make a key (`headcount keys generate`) and give it to all nodes \
+             (--key-file)",
+            policy.mode()
         );
+        journal.say(Level::WARN, text);
     }
+    let cluster = Header::cluster_hash(config.cluster.as_str());
+    let sealing = Sealing::new(run, cluster, policy, journal.clone());
+    let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone()));
     let resolver = Resolver::new(journal.clone());
     let seeds: Arc<[String]> = config.seeds.clone().into();
     let advertised = resolve::advertised(config.advertise, bound, &seeds, &resolver).await;
@@ -99,11 +109,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         );
         journal.say(Level::WARN, text);
     }
-    let links = Links::start(listener, &tasks, budget, journal.clone()).map_err(|source| StartError::Bind {
-        protocol: "TCP",
-        address: bound,
-        source,
-    })?;
+    let links = Links::start(listener, &tasks, budget, sealing.clone(), journal.clone());
+    let links = links.map_err(|source| StartError::Bind { protocol: "TCP", address: bound, source })?;
 
     // Where the mode was changed, terms of the one way of leading bound those of the other from below.
     let floor = led_by_lease(&config).await?;
@@ -135,6 +142,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let shared =
         Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.failures(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    let desk = Desk::open(Arc::clone(&keeper), requests.downgrade(), shared.journal.clone());
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));
     }
@@ -152,6 +160,9 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         clock,
         socket,
         links,
+        sealing,
+        sealer: DatagramSealer::new(run, cluster),
+        desk,
         resolver: resolver.clone(),
         seeds,
         state_writer,
@@ -168,6 +179,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         gossip_address: bound,
         #[cfg(feature = "agent")]
         link_budget: budget,
+        keeper,
         config,
         born,
     };

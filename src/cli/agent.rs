@@ -124,6 +124,7 @@ fn loader(args: &NodeArgs) -> Loader {
         ("profile", "--profile", &args.profile),
         ("http.bind", "--http", &args.http),
         ("data_dir", "--data-dir", &args.data_dir),
+        ("seal.key_file", "--key-file", &args.key_file),
         ("leadership.lease.url", "--lease-url", &args.lease_url),
         ("log.level", "--log-level", &args.log_level),
         ("log.format", "--log-format", &args.log_format),
@@ -283,9 +284,11 @@ impl Running<'_> {
             }
         };
         warn(&newer);
-        let changes = self.loaded.changes(&newer);
+        let keys = self.reload_keys(agent, &newer).await;
+        let changes: Vec<_> =
+            self.loaded.changes(&newer).into_iter().filter(|change| !change.key.starts_with("seal.")).collect();
         let has_new_tokens = self.take_up_tokens(&newer);
-        if changes.is_empty() && !has_new_tokens {
+        if changes.is_empty() && !has_new_tokens && !keys {
             tracing::info!("reloaded: nothing has changed");
         }
         for change in changes {
@@ -326,6 +329,29 @@ impl Running<'_> {
         self.tokens.replace(token.clone(), read_token.clone());
         (self.loaded.token, self.loaded.read_token) = (token, read_token);
         true
+    }
+
+    /// Reads the keys again, whose file may have changed although its name has not; returns true if something is told.
+    async fn reload_keys(&mut self, agent: &Agent, newer: &Loaded) -> bool {
+        let seal = &newer.agent.config.seal;
+        match agent.reload_keys(seal.clone()).await {
+            Ok((before, after)) => {
+                self.loaded.agent.config.seal = seal.clone();
+                let told = before != after;
+                if told {
+                    let shown = |held: &agent::HeldKeys| {
+                        let ids: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
+                        format!("{} [{}]", held.mode, ids.join(", "))
+                    };
+                    tracing::info!("reloaded keys: {} -> {}", shown(&before), shown(&after));
+                }
+                told
+            }
+            Err(error) => {
+                tracing::error!("the keys were not reloaded and stay as they are: {error}");
+                true
+            }
+        }
     }
 
     /// Applies one key; returns `None` if that needs a restart.
@@ -496,6 +522,7 @@ mod tests {
             profile: text("lan"),
             http: text("off"),
             data_dir: text("d"),
+            key_file: None,
             voters: vec!["a".to_owned(), "b".to_owned()],
             lease_url: None,
             tags: vec!["zone=eu-1".to_owned(), "role=x".to_owned()],

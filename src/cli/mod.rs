@@ -18,6 +18,7 @@ mod dev;
 mod doctor;
 mod failure;
 mod human;
+mod keys;
 #[cfg(unix)]
 mod lead;
 mod leadership;
@@ -109,6 +110,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Request(args) => messages::request(&args, out),
         Command::Reply(args) => messages::reply(&args, out),
         Command::Listen(args) => messages::listen(&args, out),
+        Command::Keys(command) => keys::run(&command, out),
         Command::Wait(args) => commands::wait(&args, out),
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),

@@ -9,10 +9,11 @@ use super::Client;
 use super::address::{percent, with_query};
 use super::error::ClientError;
 use crate::json::{
-    AddVoter, Drained, Info, JoinRequest, JoinResult, JoinResults, Leader, LeaseNodes, LedWork, Member, Problem,
-    Recover, Removed, Resign, Sent, SetTags, View, Voters,
+    AddKey, AddVoter, Drained, Info, JoinRequest, JoinResult, JoinResults, Keys, Leader, LeaseNodes, LedWork, Member,
+    Problem, Recover, Removed, Resign, Sent, SetTags, View, Voters,
 };
 use crate::lease::LeaseName;
+use crate::seal::{Key, KeyId};
 
 /// The status of a removal that enough peers have confirmed.
 const CONFIRMED: u16 = 200;
@@ -185,6 +186,26 @@ impl Client {
     /// Begins a new electorate, when the majority of the old one is lost for good.
     pub fn recover(&self, request: &Recover) -> Result<Voters, ClientError> {
         self.send_json("POST", "/v1/recover", request)
+    }
+
+    /// Returns the keys that packets are sealed with, by their ids, and who holds them.
+    pub fn keys(&self) -> Result<Keys, ClientError> {
+        self.get("/v1/keys")?.json()
+    }
+
+    /// Has all members accept one more key; returns who holds what then.
+    pub fn add_key(&self, key: &Key) -> Result<Keys, ClientError> {
+        self.send_json("POST", "/v1/keys", &AddKey { key: key.to_base64().as_str().to_owned() })
+    }
+
+    /// Has all members seal with a key; returns who holds what then.
+    pub fn use_key(&self, id: KeyId, force: bool) -> Result<Keys, ClientError> {
+        self.post(&format!("/v1/keys/{id}/use?force={force}"))?.json()
+    }
+
+    /// Has all members accept a key no more; returns who holds what then.
+    pub fn remove_key(&self, id: KeyId, force: bool) -> Result<Keys, ClientError> {
+        self.delete(&format!("/v1/keys/{id}?force={force}"))?.json()
     }
 
     /// Returns the members that the voters agreed on last.

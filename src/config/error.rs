@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, OutOfRange};
 use crate::lease::{LeaseName, MAX_LEASES};
+use crate::seal::{RingError, SealMode};
 use crate::text::{MAX_SHOWN, visible};
 
 /// A value, or a combination of values, that an agent cannot work with. Nothing was started or changed.
@@ -121,6 +122,23 @@ pub enum ConfigError {
     /// The mode is `quorum` without a data directory; a voter's promises must outlive its process.
     #[error("{}", self.text())]
     QuorumWithoutDataDir,
+    /// `seal.mode` is not `off`, and there are no keys.
+    #[error("{}", self.text())]
+    SealWithoutKeys {
+        /// The mode.
+        mode: SealMode,
+    },
+    /// `seal.keys` and `seal.key_file` are both given.
+    #[error("{}", self.text())]
+    KeysTwice,
+    /// `seal.keys` make no ring.
+    #[error("{}", self.text())]
+    Keys {
+        /// The reason.
+        error: RingError,
+        /// The number of keys.
+        count: usize,
+    },
 }
 
 /// The fault of a seed that is not a valid `host:port`.
@@ -160,6 +178,8 @@ impl ConfigError {
             ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => "leadership.lease.url",
             ConfigError::LeaseTables { key, .. } => key,
             ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => "leadership.lease.leases",
+            ConfigError::SealWithoutKeys { .. } => "seal.mode",
+            ConfigError::KeysTwice | ConfigError::Keys { .. } => "seal.keys",
         }
     }
 
@@ -168,6 +188,7 @@ impl ConfigError {
         match self {
             ConfigError::BindUnreachable { .. } => Some("seeds"),
             ConfigError::VotersWithoutQuorum { .. } | ConfigError::UrlWithoutLease { .. } => Some("leadership.mode"),
+            ConfigError::KeysTwice => Some("seal.key_file"),
             _ => None,
         }
     }
@@ -183,6 +204,7 @@ impl ConfigError {
             ConfigError::TooManySeeds { count }
             | ConfigError::TooManyVoters { count }
             | ConfigError::LeaseCount { count }
+            | ConfigError::Keys { count, .. }
             | ConfigError::VotersWithoutQuorum { count, .. } => format!("a list of {count}"),
             ConfigError::VoterTwice { id } => format!("{id:?}"),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
@@ -191,6 +213,9 @@ impl ConfigError {
             ConfigError::LeaseTables { found, .. } => found.clone(),
             ConfigError::LeaseTwice { lease } => format!("{lease:?}"),
             ConfigError::Seed { seed, .. } => quoted(seed),
+            ConfigError::SealWithoutKeys { mode } => format!("\"{mode}\""),
+            // Never the keys themselves.
+            ConfigError::KeysTwice => "…".to_owned(),
         }
     }
 
@@ -225,6 +250,9 @@ impl ConfigError {
                 format!("is refused: {reason}")
             }
             ConfigError::LeaseCount { .. } => "is no number of leases to contend for".to_owned(),
+            ConfigError::SealWithoutKeys { .. } => "needs keys, and there are none".to_owned(),
+            ConfigError::KeysTwice => "stands beside a key file, and only one of the two can count".to_owned(),
+            ConfigError::Keys { error, .. } => format!("is refused: {error}"),
             ConfigError::QuorumWithoutDataDir => "needs a data directory: a voter that forgets in a restart what it \
                 promised can vote twice, and that makes two leaders"
                 .to_owned(),
@@ -249,6 +277,9 @@ impl ConfigError {
             }
             ConfigError::VotersWithoutQuorum { .. } => "leadership.mode = \"quorum\" beside them, or no voters",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
+            ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set (--key-file), or off",
+            ConfigError::KeysTwice => "seal.keys or seal.key_file",
+            ConfigError::Keys { .. } => "at most 8 different keys, each 32 random bytes in base64",
             ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
             ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
             ConfigError::UrlWithoutLease { .. } => "leadership.mode = \"lease\" beside it, or no url",

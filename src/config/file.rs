@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_value_of_an_unknown_key_is_not_repeated() {
-        let (_, problems) = lines("[http]\ntoken = \"hunter2\"\n[seal]\nkeys = [\"hunter2\"]\n");
+        let (_, problems) = lines("[http]\ntoken = \"hunter2\"\n[seal]\nsecret = [\"hunter2\"]\n");
         assert_eq!(problems.len(), 2);
         assert!(problems.iter().all(|problem| !problem.contains("hunter2")), "{problems:?}");
     }

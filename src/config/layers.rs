@@ -18,9 +18,10 @@ use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
 use super::token::{Token, TokenFile, TokenFileError};
-use super::{Config, ConfigError, LeadershipMode};
+use super::{Config, ConfigError, KeyFileError, LeadershipMode, ReadKeys, read_key_file};
 use crate::core::NodeId;
 use crate::lease::LeaseName;
+use crate::seal::SealMode;
 
 /// Variables with our prefix that are not part of the configuration: the agent that client commands talk to, the file
 /// with its token, and what `headcount lead` passes to its command.
@@ -162,6 +163,7 @@ impl Loader {
         merge.name(self.host_name.as_deref());
         merge.judge_together();
         merge.judge_token_files();
+        merge.judge_key_file();
         merge.warn();
         merge.finish()
     }
@@ -409,6 +411,36 @@ impl Merge {
                 self.failed.insert(key);
                 self.problems.push(refused);
                 None
+            }
+        }
+    }
+
+    /// Reads the key file, so that a missing or invalid one is reported before the agent starts.
+    fn judge_key_file(&mut self) {
+        const KEY: &str = "seal.key_file";
+        let seal = &self.agent.config.seal;
+        let is_read = seal.mode() != SealMode::Off && !self.any_failed(&[KEY, "seal.mode"]);
+        let Some(path) = seal.key_file.as_deref().filter(|_| is_read) else { return };
+        let problem = |reason: String| Problem::new(self.source_of(KEY), reason).key(KEY).found(self.value_of(KEY));
+        match read_key_file(path) {
+            Ok(ReadKeys { open_to_others: None, .. }) => {}
+            Ok(ReadKeys { open_to_others: Some(mode), .. }) => {
+                let warning = problem(format!("is open to other users of this machine (mode {mode})"));
+                self.warnings.push(warning.hint("chmod 600 it: whoever reads a key can change the membership"));
+            }
+            Err(error) => {
+                let hint = match &error {
+                    KeyFileError::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => {
+                        "make one with `headcount keys generate`, or copy it from a member"
+                    }
+                    KeyFileError::Unreadable(_) => "name a file that the agent's user may read",
+                    KeyFileError::Invalid(_) => {
+                        "one key a line, as `headcount keys generate` prints it; # begins a comment"
+                    }
+                };
+                let refused = problem(error.to_string()).hint(hint);
+                self.failed.insert(KEY);
+                self.problems.push(refused);
             }
         }
     }

@@ -36,10 +36,10 @@ mod leadership;
 mod lease;
 #[cfg(feature = "agent")]
 mod problem;
-#[cfg(feature = "client")]
 mod read;
 #[cfg(feature = "agent")]
 mod reload;
+mod seal;
 #[cfg(feature = "agent")]
 mod set;
 #[cfg(feature = "agent")]
@@ -53,6 +53,7 @@ use std::path::PathBuf;
 
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Record, Settings, Tags, is_reachable};
+use crate::seal::Key as SealKey;
 
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
@@ -71,6 +72,8 @@ pub use lease::{DatabaseUrl, LeaseConfig};
 pub use problem::{LoadError, Problem, Source};
 #[cfg(feature = "agent")]
 pub use reload::SettingChange;
+pub use seal::{KeyFileError, SealConfig};
+pub(crate) use seal::{ReadKeys, read_key_file};
 #[cfg(feature = "client")]
 pub use token::{BadToken, Token, TokenFileError};
 
@@ -115,6 +118,8 @@ pub struct Config {
     pub tags: Tags,
     /// The source, the voters and the timing of leadership.
     pub leadership: LeadershipConfig,
+    /// The keys that packets are sealed with.
+    pub seal: SealConfig,
 }
 
 impl Config {
@@ -132,6 +137,7 @@ impl Config {
             data_dir: None,
             tags: Tags::default(),
             leadership: LeadershipConfig::of(Profile::Default),
+            seal: SealConfig::default(),
         })
     }
 
@@ -164,6 +170,20 @@ impl Config {
     pub fn with_lease(mut self, url: &str) -> Self {
         self.leadership.mode = LeadershipMode::Lease;
         self.leadership.lease.url = Some(DatabaseUrl::new(url));
+        self
+    }
+
+    /// Seals every packet with the first of these keys, and takes only packets that are sealed with one of them.
+    #[must_use]
+    pub fn with_keys(mut self, keys: impl IntoIterator<Item = SealKey>) -> Self {
+        self.seal = SealConfig { keys: keys.into_iter().collect(), ..SealConfig::default() };
+        self
+    }
+
+    /// Takes the keys from a file, one a line: seals with the first, and takes only packets that are sealed with one of them.
+    #[must_use]
+    pub fn with_key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.seal = SealConfig { key_file: Some(path.into()), ..SealConfig::default() };
         self
     }
 
@@ -212,6 +232,7 @@ impl Config {
         problems.extend(self.seeds.iter().filter_map(|seed| check_seed(seed).err()));
         problems.extend(check_bind_reaches(self.bind, &self.seeds).err());
         problems.extend(self.leadership.problems());
+        problems.extend(self.seal.problems(self.settings.mtu));
         if self.leadership.mode == LeadershipMode::Quorum && self.data_dir.is_none() {
             problems.push(ConfigError::QuorumWithoutDataDir);
         }

@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
 use crate::core::{NodeId, Tags};
 use crate::lease::LeaseName;
+use crate::seal::{Key as SealKey, MAX_KEYS};
 use crate::text::{MAX_SHOWN, visible};
 
 /// The greatest number of names in `http.allowed_hosts`.
@@ -75,6 +76,10 @@ impl Key {
             }
             (Slot::Handlers, Value::List(items)) => {
                 agent.handlers = super::handlers::read(self, item, items)?;
+                Ok(())
+            }
+            (Slot::SealKeys, Value::List(items)) => {
+                agent.config.seal.keys = self.seal_keys(item, items)?;
                 Ok(())
             }
             (Slot::Tags, Value::Table(entries)) => {
@@ -167,6 +172,15 @@ impl Key {
             problems.extend(self.refuse(whole, "has too many names"));
         }
         if problems.is_empty() { Ok(hosts) } else { Err(problems) }
+    }
+
+    fn seal_keys(&self, whole: &Item, items: &[Item]) -> Result<Vec<SealKey>, Vec<Problem>> {
+        let keys = items.iter().map(|item| match &item.value {
+            Value::Text(text) => SealKey::parse(text).map_err(|error| self.refuse(item, format!("is no key: {error}"))),
+            value => Err(self.wrong_type(item, value)),
+        });
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        if keys.len() > MAX_KEYS { Err(self.refuse(whole, "has too many keys")) } else { Ok(keys) }
     }
 
     fn tags(&self, whole: &Item, entries: &[(String, Item)]) -> Result<Tags, Vec<Problem>> {

@@ -67,7 +67,7 @@ mod sizes;
 mod time;
 mod timers;
 mod view;
-mod window;
+pub(crate) mod window;
 pub mod wire;
 
 #[cfg(test)]
@@ -139,6 +139,8 @@ pub struct Core {
     run: Run,
     cluster: u32,
     settings: Settings,
+    /// Bytes of each datagram that are left to the driver, which seals it.
+    seal_bytes: usize,
     rng: ChaCha8Rng,
     prover: Prover,
     phase: Phase,
@@ -308,6 +310,7 @@ impl Core {
             messaging: Messaging::new(now),
             tracker: None,
             settings: init.settings,
+            seal_bytes: 0,
             rng,
         };
         let record = Arc::new(record);
@@ -324,6 +327,17 @@ impl Core {
     /// Takes the next output: the way out, to be drained until `None` after every [`Core::handle`] (and after [`Core::new`]).
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// Leaves so many bytes of each datagram to the driver from now on, which seals them. `mtu` is at least 1,000 more.
+    pub fn leave_room(&mut self, bytes: usize) {
+        debug_assert!(self.settings.mtu >= 1_000 + bytes, "the configuration was checked");
+        self.seal_bytes = bytes;
+    }
+
+    /// Returns the greatest size of a packet in a datagram.
+    fn datagram_bytes(&self) -> usize {
+        self.settings.mtu - self.seal_bytes
     }
 
     /// Ends the core.

@@ -7,7 +7,7 @@
 
 /// The meaning of a number to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Sight {
+pub(crate) enum Sight {
     /// The number was not seen before.
     New,
     /// The number was not seen before, and is so far ahead that all that is known would be forgotten.
@@ -20,14 +20,14 @@ pub(in crate::core) enum Sight {
 
 impl Sight {
     /// Returns true if the number is accepted.
-    pub(in crate::core) fn is_new(self) -> bool {
+    pub(crate) fn is_new(self) -> bool {
         matches!(self, Sight::New | Sight::Far)
     }
 }
 
 /// The last `64 * WORDS` numbers of one sender.
 #[derive(Debug)]
-pub(in crate::core) struct Window<const WORDS: usize> {
+pub(crate) struct Window<const WORDS: usize> {
     highest: u64,
     seen: [u64; WORDS],
 }
@@ -36,27 +36,27 @@ impl<const WORDS: usize> Window<WORDS> {
     const LENGTH: u64 = 64 * WORDS as u64;
 
     /// Returns a window around the first number that came, in which nothing was seen.
-    pub(in crate::core) fn around(number: u64) -> Self {
+    pub(crate) fn around(number: u64) -> Self {
         Self { highest: number, seen: [0; WORDS] }
     }
 
     /// Returns a window that ends with this number, in which everything was seen.
-    pub(in crate::core) fn seen_up_to(number: u64) -> Self {
+    pub(crate) fn seen_up_to(number: u64) -> Self {
         Self { highest: number, seen: [u64::MAX; WORDS] }
     }
 
     /// Returns the highest number that was accepted, or that the window began with.
-    pub(in crate::core) fn highest(&self) -> u64 {
+    pub(crate) fn highest(&self) -> u64 {
         self.highest
     }
 
     /// Reads one word of each cache line (see `ahead`).
-    pub(in crate::core) fn touch(&self) -> u64 {
+    pub(crate) fn touch(&self) -> u64 {
         self.seen.iter().step_by(8).fold(0, |sum, word| sum ^ word)
     }
 
     /// Judges a number, and marks nothing.
-    pub(in crate::core) fn judge(&self, number: u64) -> Sight {
+    pub(crate) fn judge(&self, number: u64) -> Sight {
         if number > self.highest {
             if number - self.highest >= Self::LENGTH { Sight::Far } else { Sight::New }
         } else if self.highest - number >= Self::LENGTH {
@@ -69,7 +69,7 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// Marks a number that is new, or far ahead; returns false if it was seen or is behind.
-    pub(in crate::core) fn accept(&mut self, number: u64) -> bool {
+    pub(crate) fn accept(&mut self, number: u64) -> bool {
         if !self.judge(number).is_new() {
             return false;
         }

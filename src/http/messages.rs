@@ -101,7 +101,7 @@ pub(super) async fn deliver(
         id,
         from: from.map_err(|error| Refusal::value(format!("node: {error}")))?,
         age: Duration::from_millis(deliver.age_ms),
-        topic: Topic::new(&deliver.topic).map_err(MessageError::from)?,
+        topic: Topic::of_program(&deliver.topic).map_err(MessageError::from)?,
         payload: Payload::new(&bytes).map_err(MessageError::from)?,
     };
     let is_new = app.agent.deliver(direct).await?;

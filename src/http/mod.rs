@@ -39,6 +39,7 @@ mod handler_metrics;
 mod health;
 mod host;
 mod input;
+mod keys;
 mod leadership;
 mod listing;
 mod messages;
@@ -260,6 +261,9 @@ fn router(
         .route("/v1/voters", get(leadership::voters).post(leadership::add))
         .route("/v1/voters/{id}", delete(leadership::remove))
         .route("/v1/recover", post(leadership::recover))
+        .route("/v1/keys", get(keys::list).post(keys::add))
+        .route("/v1/keys/{id}", delete(keys::remove))
+        .route("/v1/keys/{id}/use", post(keys::use_key))
         .route("/v1/broadcast/{topic}", post(messages::broadcast))
         .route("/v1/send/{node}/{topic}", post(messages::send))
         .route("/v1/request/{node}/{topic}", post(messages::request))

@@ -12,6 +12,7 @@
 //! This module must not know sockets, routes or terminals.
 
 mod calls;
+mod keys;
 mod leadership;
 mod lease;
 mod message;
@@ -23,6 +24,7 @@ pub use calls::{
     Agreement, Counts, Drained, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol,
     Removed, SameView, SetTags,
 };
+pub use keys::{AddKey, KeyHolder, KeyUse, Keys};
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};
 pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};

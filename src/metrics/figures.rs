@@ -11,6 +11,7 @@ use crate::agent::{Agent, Info, Reader};
 use crate::config::LeadershipMode;
 use crate::core::{DropReason, LeadershipState, ProtocolRange, Status};
 use crate::event::EventKind;
+use crate::seal::SealError;
 
 /// The bits of a fingerprint that are left out, so that a floating-point number holds the rest exactly.
 const LOST_BITS: u32 = 12;
@@ -224,5 +225,6 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
         bytes(encoder, (name, help), value)?;
     }
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
+    let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
     family(encoder, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped)
 }

@@ -166,6 +166,9 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         voter_clock_error_ppm: WORST_CLOCK_PPM,
         hanging_work: 0.1,
         leases: leases::options(seed, schedule),
+        sealed: variation.sealed,
+        // What comes out of a seal is what went in, so nothing is spared.
+        forging: variation.sealed,
         ..WorldOptions::new(seed, schedule.nodes, settings)
     };
     let mut run = Run::default();
@@ -173,6 +176,9 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         run.operations
             .push(format!("{} nodes, {} of them vote{}", schedule.nodes, schedule.voters, schedule.variation));
         run.world = Some(World::with_tamper(options, tamper));
+        if let Some(world) = run.world.as_mut().filter(|_| variation.sealed) {
+            world.start_recorder(None);
+        }
         run.attack = schedule.attack(seed);
         run.through(schedule);
     }))
@@ -249,6 +255,7 @@ impl Run {
             if is_large && self.attack.is_some() {
                 world.run_for(STAYS_AFTER);
                 world.stop_adversary();
+                world.stop_recorder();
             }
         }
         world.run_until(schedule.heal_at);

@@ -182,6 +182,8 @@ pub struct ScenarioOptions {
     pub jitter: Duration,
     /// True if nodes have IPv6 addresses, with larger headers.
     pub ipv6: bool,
+    /// True if everything is sealed.
+    pub sealed: bool,
     /// True to begin with a formed cluster, for scales at which joining takes longer than the scenario itself.
     pub formed: bool,
     /// Time for which the cluster is watched before the event; by default six heartbeat intervals, at least 10 s.
@@ -205,6 +207,7 @@ impl ScenarioOptions {
             latency: base,
             jitter,
             ipv6: false,
+            sealed: false,
             formed: false,
             idle: None,
             seed: 1,
@@ -254,6 +257,7 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
     let of_world = WorldOptions {
         conditions: Conditions { latency, loss: options.loss, ..Conditions::default() },
         ipv6: options.ipv6,
+        sealed: options.sealed,
         voters: options.voters,
         lease: options.profile.lease_timing(),
         leases: (options.scenario == Scenario::Contenders).then(|| {

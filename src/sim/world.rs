@@ -43,6 +43,7 @@ mod life;
 mod links;
 mod look;
 mod options;
+mod seals;
 mod sizes;
 mod voting;
 
@@ -53,6 +54,7 @@ pub(crate) use expect::UpheavalContext;
 pub(crate) use leases::Happening;
 pub use leases::{LeaseOptions, WayFault};
 pub use options::WorldOptions;
+pub use seals::{SealCounts, SealFlaw, key_of};
 pub use voting::{ElectionSighting, LeaderNews};
 
 /// One change as one node reported it.
@@ -114,6 +116,8 @@ pub struct World {
     moved: BTreeMap<SocketAddr, usize>,
     expectations: Expectations,
     adversary_state: adversary::AdversaryState,
+    /// In sealed worlds.
+    seals: Option<Box<seals::Seals>>,
     leases: Option<Box<leases::Leases>>,
     has_failed: bool,
 }
@@ -156,6 +160,10 @@ enum Event {
     Hasten {
         node: usize,
         process: u64,
+    },
+    /// It is the recorder's turn.
+    Recorder {
+        visit: u64,
     },
     Heal {
         cut: CutId,
@@ -234,6 +242,7 @@ impl World {
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
             adversary_state: adversary::AdversaryState::default(),
+            seals: options.sealed.then(|| Box::new(seals::Seals::new())),
             leases: None,
             has_failed: false,
             options,

@@ -6,8 +6,9 @@
 //! Links::open ─connect─▶ ┘                                   └─◀ frames ◀── Links::send ◀── driver
 //! ```
 //!
-//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`]. Idle connections are silent: the
-//! kernel's keepalive checks them, rarely.
+//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`] before it is sealed. Idle connections are
+//! silent: the kernel's keepalive checks them, rarely. Where packets are sealed, both ends greet first (see
+//! [`seal`](crate::seal)), before the driver hears of an accepted connection.
 //!
 //! Invariants:
 //! - Nothing here waits for a peer: a full queue drops the frame, and a peer that does not read is given up.
@@ -15,6 +16,8 @@
 //!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
 //!   ([`MAX_SILENT`]) and have little time; the driver learns of an accepted connection by its first frame.
 //! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
+//! - A connection whose first frame is not sealed, where that is required, is closed at once and without a word; so is one
+//!   that is clear when sealing becomes required, and one with a frame that does not fit its place.
 //! - All tasks end when this is dropped, after they have sent the queued frames. None waits for a peer then.
 //!
 //! Must not know: the content of a frame, or the member that a link belongs to.
@@ -38,10 +41,12 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Level;
 
+use super::sealing::Sealing;
 use super::udp::canonical;
 use crate::core::LinkId;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 use crate::journal::Journal;
+use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep};
 use crate::trouble::Trouble;
 
 /// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
@@ -59,6 +64,8 @@ const BACKLOG: i32 = 256;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 /// … and the interval at which it then repeats that.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// The longest first frame where packets are sealed: a greeting.
+const MAX_GREETING_BYTES: usize = 96;
 /// The pause after an error of our own system: too many open files do not go away by trying again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -133,6 +140,7 @@ pub(crate) struct Links {
     counters: Arc<LinkCounters>,
     /// Permits for further connections.
     budget: Arc<Semaphore>,
+    sealing: Sealing,
     /// The task that accepts connections; taken once its end was reported.
     accepting: Option<AbortOnDropHandle<Infallible>>,
 }
@@ -142,7 +150,13 @@ type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
 
 impl Links {
     /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time. Inside a tokio runtime.
-    pub(crate) fn start(listener: Listener, tasks: &TaskTracker, budget: usize, journal: Journal) -> io::Result<Self> {
+    pub(crate) fn start(
+        listener: Listener,
+        tasks: &TaskTracker,
+        budget: usize,
+        sealing: Sealing,
+        journal: Journal,
+    ) -> io::Result<Self> {
         let listener = TcpListener::from_std(listener.0)?;
         let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let counters = Arc::<LinkCounters>::default();
@@ -154,6 +168,7 @@ impl Links {
             counters: Arc::clone(&counters),
             budget: Arc::clone(&budget),
             silent,
+            sealing: sealing.clone(),
             journal,
         };
         Ok(Self {
@@ -163,6 +178,7 @@ impl Links {
             tasks: tasks.clone(),
             counters,
             budget,
+            sealing,
             accepting: Some(AbortOnDropHandle::new(tasks.spawn(acceptor.run(listener)))),
         })
     }
@@ -177,7 +193,7 @@ impl Links {
         let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
         self.queues.insert(link, queue);
         let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
-        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone()));
+        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), self.sealing.clone()));
     }
 
     /// Queues a frame, or drops it if too many wait already.
@@ -241,6 +257,7 @@ struct Acceptor {
     counters: Arc<LinkCounters>,
     budget: Arc<Semaphore>,
     silent: Arc<Semaphore>,
+    sealing: Sealing,
     journal: Journal,
 }
 
@@ -279,7 +296,8 @@ impl Acceptor {
         let silent = Arc::clone(&self.silent).try_acquire_owned();
         let permit = Arc::clone(&self.budget).try_acquire_owned();
         if let (Ok(silent), Ok(permit)) = (silent, permit) {
-            self.tasks.spawn(greet(link, stream, from, (silent, permit), self.announce.clone()));
+            let greeting = greet(link, stream, from, (silent, permit), self.announce.clone(), self.sealing.clone());
+            self.tasks.spawn(greeting);
         } else {
             self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
         }
@@ -293,20 +311,21 @@ async fn greet(
     from: SocketAddr,
     (silent, _permit): (OwnedSemaphorePermit, OwnedSemaphorePermit),
     announce: Announcer,
+    sealing: Sealing,
 ) {
     tune(&stream);
-    let mut connection = framed(stream);
+    let Some(mut connection) = Connection::new(stream, from, sealing, false) else { return };
     let first = tokio::select! {
         first = timeout(LINK_TIMEOUT, connection.next()) => first,
         () = announce.closed() => return,
     };
-    let Ok(Some(Ok(first))) = first else { return };
+    let Ok(Some(first)) = first else { return };
     let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
     let announced = announce.send((link, Event::Frame(from, first), Some(queue))).await;
     // Only now: so the frames that wait for the driver are as few as silent connections may be.
     drop(silent);
     if announced.is_ok() {
-        carry(link, connection, from, frames, announce).await;
+        carry(link, connection, frames, announce).await;
     }
 }
 
@@ -317,6 +336,7 @@ async fn connect(
     permit: Option<OwnedSemaphorePermit>,
     mut frames: mpsc::Receiver<Bytes>,
     announce: Announcer,
+    sealing: Sealing,
 ) {
     if permit.is_none() {
         let _ = announce.send((link, Event::Unreachable, None)).await;
@@ -335,48 +355,135 @@ async fn connect(
     if announce.send((link, event, None)).await.is_err() {
         return;
     }
-    if let Ok(Ok(stream)) = attempt {
-        tune(&stream);
-        carry(link, framed(stream), to, frames, announce).await;
+    let Ok(Ok(stream)) = attempt else { return };
+    tune(&stream);
+    let greeted = async {
+        let mut connection = Connection::new(stream, to, sealing, true)?;
+        connection.greet().await.then_some(connection)
+    };
+    let greeted = tokio::select! {
+        greeted = timeout(LINK_TIMEOUT, greeted) => greeted,
+        () = announce.closed() => return,
+    };
+    match greeted {
+        Ok(Some(connection)) => carry(link, connection, frames, announce).await,
+        Ok(None) | Err(_) => {
+            let _ = announce.send((link, Event::Closed, None)).await;
+        }
+    }
+}
+
+/// A connection, and the seal of its frames.
+struct Connection {
+    framed: Framed<TcpStream, LengthDelimitedCodec>,
+    from: SocketAddr,
+    sealer: LinkSealer,
+    sealing: Sealing,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, from: SocketAddr, sealing: Sealing, is_opener: bool) -> Option<Self> {
+        let sealer = sealing.link(is_opener)?;
+        let most = if sealing.policy().mode().accepts_clear() { MAX_FRAME_BYTES } else { MAX_GREETING_BYTES };
+        let framed = LengthDelimitedCodec::builder().max_frame_length(most).new_framed(stream);
+        Some(Self { framed, from, sealer, sealing })
+    }
+
+    /// Greets the acceptor and waits for its answer, if frames are sealed; returns false if the connection is of no use.
+    async fn greet(&mut self) -> bool {
+        let policy = self.sealing.policy();
+        let Some(ring) = policy.ring().filter(|_| policy.mode().seals()) else {
+            self.sealer.stay_clear();
+            self.allow_frames();
+            return true;
+        };
+        let greeting = self.sealer.greeting(ring.sealing());
+        if self.framed.send(Bytes::from(greeting)).await.is_err() {
+            return false;
+        }
+        let Some(Ok(answer)) = self.framed.next().await else { return false };
+        let step = self.sealing.take(&mut self.sealer, self.from, &answer);
+        self.allow_frames();
+        matches!(step, Ok(LinkStep::Greeted(_)))
+    }
+
+    /// Takes frames of any length that is allowed from now on.
+    fn allow_frames(&mut self) {
+        let overhead = if self.sealer.is_clear() { 0 } else { FRAME_OVERHEAD };
+        self.framed.codec_mut().set_max_frame_length(MAX_FRAME_BYTES + overhead);
+    }
+
+    /// Waits for the next frame, opened; `None` at the end, or if one is refused. Cancel safe once the other end has
+    /// greeted.
+    async fn next(&mut self) -> Option<BytesMut> {
+        loop {
+            let frame = self.framed.next().await?.ok()?;
+            match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
+                LinkStep::Clear => {
+                    self.allow_frames();
+                    return Some(frame);
+                }
+                LinkStep::Frame(packet) => return Some(BytesMut::from(&packet[..])),
+                LinkStep::Greeted(answer) => {
+                    self.allow_frames();
+                    if let Some(answer) = answer {
+                        timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a frame; returns false if that is not possible any more.
+    async fn send(&mut self, frame: Bytes) -> bool {
+        let frame = if self.sealer.is_clear() {
+            frame
+        } else {
+            let policy = self.sealing.policy();
+            match policy.ring().and_then(|ring| self.sealer.seal(ring.sealing(), &frame)) {
+                Some(sealed) => Bytes::from(sealed),
+                None => return false,
+            }
+        };
+        matches!(timeout(WRITE_TIMEOUT, self.framed.send(frame)).await, Ok(Ok(())))
+    }
+
+    /// Returns true if the mode allows the connection to go on as it is.
+    fn is_allowed(&self) -> bool {
+        let mode = self.sealing.policy().mode();
+        if self.sealer.is_clear() { mode.accepts_clear() } else { mode.accepts_sealed() }
     }
 }
 
 /// Carries frames both ways until either side ends the connection.
-async fn carry(
-    link: LinkId,
-    mut connection: Framed<TcpStream, LengthDelimitedCodec>,
-    from: SocketAddr,
-    mut frames: mpsc::Receiver<Bytes>,
-    announce: Announcer,
-) {
-    loop {
+async fn carry(link: LinkId, mut connection: Connection, mut frames: mpsc::Receiver<Bytes>, announce: Announcer) {
+    let mut policy = connection.sealing.watch();
+    while connection.is_allowed() {
         tokio::select! {
             // Frames to be sent come first: a goodbye must not wait behind a peer's frames.
             biased;
             frame = frames.recv() => {
                 let Some(frame) = frame else {
-                    let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection)).await;
+                    let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection.framed)).await;
                     return;
                 };
-                if !matches!(timeout(WRITE_TIMEOUT, connection.send(frame)).await, Ok(Ok(()))) {
+                if !connection.send(frame).await {
                     break;
                 }
             }
             received = connection.next() => match received {
-                Some(Ok(bytes)) => {
-                    if announce.send((link, Event::Frame(from, bytes), None)).await.is_err() {
+                Some(bytes) => {
+                    if announce.send((link, Event::Frame(connection.from, bytes), None)).await.is_err() {
                         return;
                     }
                 }
-                Some(Err(_)) | None => break,
+                None => break,
             },
+            // It is looked at above.
+            Ok(()) = policy.changed() => {}
         }
     }
     let _ = announce.send((link, Event::Closed, None)).await;
-}
-
-fn framed(stream: TcpStream) -> Framed<TcpStream, LengthDelimitedCodec> {
-    LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME_BYTES).new_framed(stream)
 }
 
 /// Sets options that make a link quick and quiet. A connection without them works all the same.
@@ -392,7 +499,11 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    use super::super::sealing::SealPolicy;
     use super::*;
+    use crate::core::Run;
+    use crate::seal::tests::key;
+    use crate::seal::{KeyRing, SealMode};
 
     const DEADLINE: Duration = Duration::from_secs(10);
     const OPENED: LinkId = LinkId::Opened(1);
@@ -409,8 +520,18 @@ mod tests {
     fn links_within(budget: usize) -> (Links, SocketAddr, TaskTracker) {
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
         let address = listener.0.local_addr().expect("bound");
+        links_sealed(listener, budget, Sealing::off(journal()), address)
+    }
+
+    fn links_sealed(
+        listener: Listener,
+        budget: usize,
+        sealing: Sealing,
+        address: SocketAddr,
+    ) -> (Links, SocketAddr, TaskTracker) {
         let tasks = TaskTracker::new();
-        (Links::start(listener, &tasks, budget, journal()).expect("in a runtime"), address, tasks)
+        let links = Links::start(listener, &tasks, budget, sealing, journal()).expect("in a runtime");
+        (links, address, tasks)
     }
 
     async fn next(links: &mut Links) -> (LinkId, Event) {
@@ -578,5 +699,104 @@ mod tests {
         drop(a);
         tasks.close();
         timeout(DEADLINE, tasks.wait()).await.expect("no task outlives its links");
+    }
+
+    /// Starts the links of an agent that seals with these keys.
+    fn sealed(run: u64, mode: SealMode, keys: &[u8]) -> (Links, SocketAddr, Sealing) {
+        let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
+        let sealing = Sealing::new(Run(run), 7, SealPolicy::new(mode, Some(ring)), journal());
+        let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        let address = listener.0.local_addr().expect("bound");
+        let (links, address, _) = links_sealed(listener, 1_000, sealing.clone(), address);
+        (links, address, sealing)
+    }
+
+    #[tokio::test]
+    async fn sealed_frames_of_any_size_travel_both_ways() {
+        let ((mut a, _, _), (mut b, address, _)) =
+            (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[1]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        a.send(OPENED, b"hello".to_vec());
+        let (accepted, event) = next(&mut b).await;
+        assert!(matches!(event, Event::Frame(_, bytes) if bytes == b"hello"[..]));
+        for size in [0, 1, 1_400, MAX_FRAME_BYTES] {
+            b.send(accepted, vec![7; size]);
+            assert!(
+                matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == vec![7; size]),
+                "{size} bytes"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() {
+        let (links, address, sealing) = sealed(1, SealMode::Require, &[1]);
+        for first in [&b"\0\0\0\x04HC\x01\0"[..], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 4, 0], &[0; 64]] {
+            let mut stream = TcpStream::connect(address).await.expect("listening");
+            stream.write_all(first).await.expect("sent");
+            let mut answer = Vec::new();
+            let ended = timeout(LINK_TIMEOUT / 2, stream.read_to_end(&mut answer)).await;
+            assert!(ended.is_ok(), "{first:?} is not waited for");
+            assert!(answer.is_empty(), "{first:?} is not answered");
+        }
+        assert!(sealing.refused()[0] >= 1, "counted");
+        assert_eq!(links.counters().turned_away(), 0);
+    }
+
+    #[tokio::test]
+    async fn ends_without_a_key_in_common_close_their_connection() {
+        let ((mut a, _, at_a), (_b, address, at_b)) =
+            (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[2]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected), "the kernel takes it");
+        assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
+        assert_eq!((at_a.refused()[3], at_b.refused()[3]), (0, 1), "who lacks the key knows");
+    }
+
+    #[tokio::test]
+    async fn keys_are_changed_under_a_link_that_stands() {
+        let ((mut a, _, at_a), (mut b, address, at_b)) =
+            (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[1]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        for keys in [&[1, 2][..], &[2, 1], &[2]] {
+            for sealing in [&at_a, &at_b] {
+                let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
+                sealing.set_policy(SealPolicy::new(SealMode::Require, Some(ring)));
+            }
+            a.send(OPENED, b"hello".to_vec());
+            assert!(matches!(next(&mut b).await, (_, Event::Frame(..))), "{keys:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clear_link_ends_when_sealing_becomes_required_and_not_before() {
+        let ((mut a, _, at_a), (mut b, address, _)) =
+            (sealed(1, SealMode::Permit, &[1]), sealed(2, SealMode::Prefer, &[1]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        a.send(OPENED, b"hello".to_vec());
+        let (accepted, _) = next(&mut b).await;
+        let ring = || Some(KeyRing::new([key(1)]).expect("a key"));
+        at_a.set_policy(SealPolicy::new(SealMode::Prefer, ring()));
+        b.send(accepted, b"still clear".to_vec());
+        assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"still clear"[..]));
+        at_a.set_policy(SealPolicy::new(SealMode::Require, ring()));
+        assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
+        assert_eq!(next(&mut b).await, (accepted, Event::Closed));
+    }
+
+    #[tokio::test]
+    async fn who_sends_clear_and_who_sends_sealed_frames_have_links_both_ways() {
+        for (opener, acceptor) in [(SealMode::Prefer, SealMode::Permit), (SealMode::Permit, SealMode::Prefer)] {
+            let ((mut a, _, _), (mut b, address, _)) = (sealed(1, opener, &[1]), sealed(2, acceptor, &[1]));
+            a.open(OPENED, address);
+            assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+            a.send(OPENED, b"hello".to_vec());
+            let (accepted, _) = next(&mut b).await;
+            b.send(accepted, b"yes".to_vec());
+            assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"yes"[..]), "{opener}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! I/O toward other nodes: the gossip socket, links, and the lookup of addresses.
 //!
-//! This layer moves bytes and names addresses. It must not know the content of a packet, the members, or the time; it
+//! This layer moves and seals bytes, and names addresses. It must not know the content of a packet, the members, or the time; it
 //! never ends the agent because of something that a network did.
 
 pub(crate) mod links;
 pub(crate) mod resolve;
+pub(crate) mod sealing;
 pub(crate) mod udp;
 
 use std::io::ErrorKind;

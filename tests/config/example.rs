@@ -90,5 +90,5 @@ fn the_example_shows_the_defaults() {
             compared += 1;
         }
     }
-    assert_eq!(compared, keys().count() - 11);
+    assert_eq!(compared, keys().count() - 14);
 }

@@ -97,6 +97,9 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_TIMING__PROBE_TIMEOUT", "100ms"),
         ("HEADCOUNT_TIMING__RETRY_INTERVAL", "1s"),
         ("HEADCOUNT_TIMING__REAP_AFTER", "1h"),
+        ("HEADCOUNT_SEAL__MODE", "off"),
+        ("HEADCOUNT_SEAL__KEY_FILE", "k"),
+        ("HEADCOUNT_SEAL__KEYS", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
         ("HEADCOUNT_LEADERSHIP__MODE", "quorum"),
         ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b, c"),
         ("HEADCOUNT_LEADERSHIP__LEASE__SCHEMA", "s"),
@@ -121,7 +124,8 @@ fn every_key_can_be_said_in_the_environment() {
     ];
     let loaded = Loader::new().host_name("host").environment(variables(&environment)).load().expect("all keys");
     // A database goes with leases alone, and voters do not.
-    let of_lease = environment.iter().filter(|(name, _)| !name.ends_with("__VOTERS") && !name.ends_with("__MODE"));
+    let of_lease =
+        environment.iter().filter(|(name, _)| !name.ends_with("__VOTERS") && !name.ends_with("LEADERSHIP__MODE"));
     let with_mode = of_lease.chain(&[
         ("HEADCOUNT_LEADERSHIP__MODE", "lease"),
         ("HEADCOUNT_LEADERSHIP__LEASE__URL", "postgres://u:s3cret@h/d"),
@@ -133,6 +137,8 @@ fn every_key_can_be_said_in_the_environment() {
         let loaded = if key.name() == "leadership.lease.url" { &of_lease } else { &loaded };
         assert_eq!(layer(loaded, key.name()), format!("environment {}", key.variable()));
     }
+    let shown = loaded.table() + &loaded.json().to_string();
+    assert!(shown.contains("6251e6ca") && !shown.contains("AAECAwQF"), "a key is shown by its id: {shown}");
     let shown = of_lease.table() + &of_lease.json().to_string();
     assert!(shown.contains("postgres://u:…@h") && !shown.contains("s3cret"), "{shown}");
     let lease = &of_lease.agent.config.leadership.lease;

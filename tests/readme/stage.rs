@@ -220,6 +220,9 @@ pub(super) fn likewise_bind(host: usize) -> (String, String) {
     ("--bind 10.0.0.1:".to_owned(), format!("--bind 10.0.0.{}:", host + 1))
 }
 
+/// The key file of a sealed cluster, which README has copied to all machines.
+const KEY_FILE: &str = "cluster.key";
+
 /// Follows a section on the first machine; agents that it starts are started on the other ones, too, with what README
 /// says is each one's own in the place of the first one's. The terminal that commands were typed into.
 pub(super) fn follow_on_all_machines(
@@ -237,10 +240,18 @@ pub(super) fn follow_on_all_machines(
             typing.follow(&step, common);
             continue;
         };
+        if step.command.contains(KEY_FILE) && !stage.path(0).join(KEY_FILE).exists() {
+            // Made in an earlier section.
+            assert_eq!(typing.run(&format!("headcount keys generate {KEY_FILE}")).1, 0);
+        }
         let mut terminal = stage.terminal(0);
         terminal.stay(&step, works);
         staying.push(terminal);
         for host in (1..stage.checkouts.len()).filter(|_| step.command.starts_with("headcount agent ")) {
+            if step.command.contains(KEY_FILE) {
+                std::fs::copy(stage.path(0).join(KEY_FILE), stage.path(host).join(KEY_FILE))
+                    .expect("copied, as it says");
+            }
             let mut terminal = stage.terminal(host);
             let change = |command: String, (one, other): (String, String)| command.replace(&one, &other);
             terminal.type_in(&own(host).into_iter().fold(step.command.to_owned(), change));

@@ -23,6 +23,7 @@ mod leading;
 mod plant;
 mod planted;
 mod scale;
+mod seals;
 mod traffic;
 
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_schedule, run_seed, run_seed_of};

@@ -9,6 +9,18 @@ fn idle(nodes: usize, profile: Profile, loss: f64) -> f64 {
 }
 
 #[test]
+fn an_idle_node_of_a_sealed_cluster_sends_little_more() {
+    for (profile, budget) in [(Profile::Default, 300.0), (Profile::Lan, 540.0)] {
+        for nodes in [10, 50, 100] {
+            let options = ScenarioOptions { sealed: true, ..ScenarioOptions::new(Scenario::Join, nodes, profile) };
+            let (sealed, clear) = (run_scenario(&options).idle.bytes, idle(nodes, profile, 0.0));
+            println!("{nodes} nodes, {profile}: {sealed:.0} B/s sealed, {clear:.0} B/s clear");
+            assert!(sealed <= budget && sealed > clear, "{nodes} nodes, {profile}: {sealed:.0} B/s");
+        }
+    }
+}
+
+#[test]
 fn an_idle_node_sends_little_at_every_size_and_on_a_lossy_network() {
     for (profile, budget) in [(Profile::Default, 250.0), (Profile::Lan, 450.0)] {
         for nodes in [10, 50, 100] {

@@ -87,8 +87,7 @@ impl Driver {
             Received::Datagram { from, length } => {
                 self.errors_in_a_row = 0;
                 let now = self.parts.clock.now();
-                self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
-                self.drain(now);
+                self.take_datagram(from, length, now);
             }
             Received::Failed(SocketErrorKind::Fatal) => {
                 self.fail(Failure::new("gossip socket", "the system no longer knows it"));

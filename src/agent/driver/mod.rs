@@ -14,7 +14,7 @@
 //!   into somebody's alerts.
 //! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
 //!
-//! This file owns the task, its state and its loop. `request` has what handles ask for, `arrivals` what sockets, links and
+//! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles ask for, `arrivals` what sockets, links and
 //! lookups bring, `outputs` what the core wants done.
 //!
 //! Must not know: what packets say, when to do what. The core decides, the driver obeys.
@@ -22,6 +22,7 @@
 mod arrivals;
 mod outputs;
 mod request;
+mod sealing;
 #[cfg(test)]
 mod tests;
 
@@ -36,12 +37,15 @@ use tokio::time::Instant;
 pub(super) use self::request::{Request, Say};
 use super::clock::Clock;
 use super::error::{Failure, Stop};
+use super::keys::Desk;
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
 use crate::core::{Core, Input, Reply, Ticket, Time};
+use crate::seal::DatagramSealer;
 use crate::store::StateWriter;
 use crate::transport::links::Links;
 use crate::transport::resolve::{Found, Resolver, SeedLookup};
+use crate::transport::sealing::Sealing;
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Udp};
 
 /// Requests that may wait for the driver; further callers wait for room.
@@ -57,6 +61,9 @@ pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) socket: Udp,
     pub(super) links: Links,
+    pub(super) sealing: Sealing,
+    pub(super) sealer: DatagramSealer,
+    pub(super) desk: Desk,
     pub(super) resolver: Resolver,
     pub(super) seeds: Arc<[String]>,
     pub(super) state_writer: StateWriter,
@@ -68,6 +75,10 @@ pub(super) struct Parts {
 pub(super) struct Driver {
     parts: Parts,
     buffer: Box<[u8; MAX_DATAGRAM_BYTES + 1]>,
+    /// The packet in the last sealed datagram.
+    opened: Vec<u8>,
+    /// True once the core was told to leave room for seals: it is not taken back.
+    leaves_room: bool,
     /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
     lookup: Option<SeedLookup>,
     /// The addresses known of each seed; a name that is being looked up keeps its last ones.
@@ -118,6 +129,8 @@ impl Driver {
             seeds_found: 0,
             parts,
             buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
+            opened: Vec::with_capacity(MAX_DATAGRAM_BYTES),
+            leaves_room: false,
             lookup: None,
             waiting: BTreeMap::new(),
             last_ticket: 0,
@@ -128,6 +141,7 @@ impl Driver {
             end: None,
         };
         let now = driver.parts.clock.now();
+        driver.leave_room_for_seals();
         driver.drain(now);
         driver.publish_figures();
         driver
@@ -137,6 +151,7 @@ impl Driver {
     pub(super) async fn run(mut self) -> Stop {
         loop {
             self.parts.shared.moved();
+            self.leave_room_for_seals();
             self.publish_figures();
             if let Some(end) = self.end.take() {
                 return end;

@@ -40,12 +40,9 @@ impl Driver {
     }
 
     fn carry_out(&mut self, output: Output, now: Time) {
-        let Parts { core, socket, links, resolver, seeds, state_writer, shared, .. } = &mut self.parts;
+        let Parts { core, links, resolver, seeds, state_writer, shared, .. } = &mut self.parts;
         match output {
-            Output::Transmit { to, bytes } => {
-                // Counted where it failed. The protocol expects losses and repeats what matters.
-                let _ = socket.send(to, &bytes);
-            }
+            Output::Transmit { to, bytes } => self.send_datagram(to, &bytes),
             Output::OpenLink { link, to } => links.open(link, to),
             Output::SendFrame { link, bytes } => links.send(link, bytes),
             Output::CloseLink { link } => links.close(link),
@@ -116,6 +113,7 @@ impl Driver {
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
             Output::LeaseUpdate { .. } | Output::VotersHeard { .. } => {}
+            Output::Message(message) if message.topic.is_reserved() => self.parts.desk.take(*message),
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 shared.outbox.look_at(&message, core.me().run, now);

@@ -23,7 +23,8 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let ((socket, listener), clock) = (bind(), Clock::start());
     let journal = Journal::start(&name("me")).expect("a thread");
     let tasks = tokio_util::task::TaskTracker::new();
-    let links = Links::start(listener, &tasks, 8, journal.clone()).expect("in a runtime");
+    let sealing = Sealing::off(journal.clone());
+    let links = Links::start(listener, &tasks, 8, sealing.clone(), journal.clone()).expect("in a runtime");
     let init = CoreInit {
         leadership: None,
         id: name("me"),
@@ -42,12 +43,17 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     };
     let bus = Bus::new(Directory::new(name("me"), clock));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    let keeper = Arc::new(crate::agent::keys::Keeper::new(sealing.clone(), crate::config::SealConfig::default()));
+    let desk = Desk::open(keeper, requests.downgrade(), journal.clone());
     let driver = Driver::new(Parts {
         core: Core::new(init, clock.now()),
         clock,
         shared: Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), Arc::default(), journal.clone())),
         socket,
         links,
+        sealing,
+        sealer: DatagramSealer::new(Run(1), 0),
+        desk,
         resolver: Resolver::new(journal),
         seeds: (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect(),
         state_writer: StateWriter::none(),

@@ -89,7 +89,7 @@ impl Agent {
     /// # }
     /// ```
     pub async fn broadcast(&self, topic: &str, payload: &[u8]) -> Result<Broadcasted, MessageError> {
-        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
         match self.say(Say::Broadcast { topic, payload }).await? {
             Reply::Broadcast { id, addressed } => Ok(Broadcasted { id, addressed }),
             _ => Err(MessageError::Stopped),
@@ -101,7 +101,7 @@ impl Agent {
     /// That is no word on whether a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
     /// may have arrived, or may still.
     pub async fn send(&self, to: &NodeId, topic: &str, payload: &[u8]) -> Result<MessageId, MessageError> {
-        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
         match self.say(Say::Send { to: to.clone(), topic, payload }).await? {
             Reply::Delivered { id } => Ok(id),
             _ => Err(MessageError::Stopped),
@@ -141,7 +141,7 @@ impl Agent {
         payload: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>, MessageError> {
-        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
         match self.say(Say::Request { to: to.clone(), topic, payload, timeout }).await? {
             Reply::Answered { payload, .. } => Ok(payload.to_vec()),
             _ => Err(MessageError::Stopped),
@@ -161,7 +161,7 @@ impl Agent {
     /// The messages of these topics from now on, broadcasts, those sent to this node, and requests; of all topics, if none is
     /// named.
     pub fn listen<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<Inbox, InvalidTopic> {
-        let topics = topics.into_iter().map(Topic::new).collect::<Result<BTreeSet<_>, _>>()?;
+        let topics = topics.into_iter().map(Topic::of_program).collect::<Result<BTreeSet<_>, _>>()?;
         Ok(self.inner.shared.mailroom.listen(topics))
     }
 
@@ -198,7 +198,7 @@ impl Agent {
         self.inner.shared.clock.now().since(then)
     }
 
-    async fn say(&self, what: Say) -> Result<Reply, MessageError> {
+    pub(in crate::agent) async fn say(&self, what: Say) -> Result<Reply, MessageError> {
         match self.ask(|answer| Request::Say { what, answer }).await {
             Ok(Reply::Refused(error)) => Err(error.into()),
             Ok(reply) => Ok(reply),

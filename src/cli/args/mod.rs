@@ -9,6 +9,7 @@
 //!
 //! Must not know: what a command does.
 
+mod keys;
 mod leadership;
 mod members;
 mod messages;
@@ -24,6 +25,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 
+pub(super) use keys::{AddKeyArgs, ChangeKeyArgs, GenerateArgs, KeysCommand};
 pub(super) use leadership::{
     DatabaseKind, LeadArgs, LeaderArgs, LeaderCommand, LeaseCommand, RecoverArgs, ReplaceArgs, ResignArgs, SchemaArgs,
     VoterArgs, VotersCommand,
@@ -177,6 +179,9 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     /// `headcount reply`. Says on standard error when it listens: what was said before is not shown.
     #[command(after_help = CLIENT_EXITS)]
     Listen(ListenArgs),
+    /// Make, list and rotate the keys that packets are sealed with
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Wait until so many members are up; for scripts
     #[command(override_usage = "headcount wait [OPTIONS] <N>")]
     #[command(

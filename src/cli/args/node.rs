@@ -52,6 +52,9 @@ pub(in crate::cli) struct NodeArgs {
     /// Where to keep what survives a restart [default: nowhere]
     #[arg(long, value_name = "DIR")]
     pub(in crate::cli) data_dir: Option<String>,
+    /// The file with the cluster's keys, by which every packet is sealed [default: nothing is sealed]
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) key_file: Option<String>,
     /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     pub(in crate::cli) voters: Vec<String>,

@@ -4,12 +4,13 @@
 //! key is adding a row (and its paragraph in `config.toml`, which a test asks for). A row judges its value alone; what
 //! goes together is judged after merging, by [`Config::problems`](super::Config::problems) and the layers.
 //!
-//! This page holds the form of a row and what is asked of the table; the rows stand by subject: `node`, `leadership`, `serving`.
+//! This page holds the form of a row and what is asked of the table; the rows stand by subject: `node`, `seal`, `leadership`, `serving`.
 //!
 //! Bounds of figures are not repeated here as numbers, only as text for people: the core checks them.
 
 mod leadership;
 mod node;
+mod seal;
 mod serving;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,8 @@ pub(in crate::config) enum Slot {
     Tags,
     /// A list of tables, from a file alone.
     Handlers,
+    /// Keys of the seal: secrets, never shown.
+    SealKeys,
 }
 
 /// The form that a key's value has in a file.
@@ -140,7 +143,7 @@ impl Key {
             Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
             Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
-            Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases => Form::List,
+            Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases | Slot::SealKeys => Form::List,
             Slot::Tags => Form::Table,
             Slot::Handlers => Form::Tables,
         }
@@ -151,11 +154,12 @@ impl Key {
         self.section() == Some("timing") || matches!(self.slot, Slot::Duration(_))
     }
 
-    /// Returns a value as messages repeat it: without a password.
+    /// Returns a value as messages repeat it: without a password or a key.
     pub(in crate::config) fn showable(&self, item: &Item) -> String {
         match &item.value {
             // A handler's address may be a secret.
             _ if self.name == "handlers" => "…".to_owned(),
+            _ if matches!(self.slot, Slot::SealKeys) => "…".to_owned(),
             _ if self.name != "leadership.lease.url" => item.found.clone(),
             // Not from the text as it was written, which is cut: what ends a password may be behind its end.
             Value::Text(url) => format!("\"{}\"", DatabaseUrl::new(url)),
@@ -179,7 +183,7 @@ impl Key {
 }
 
 /// The rows by subject, in the order of `config.toml`.
-static TABLE: [&[Key]; 3] = [&node::KEYS, &leadership::KEYS, &serving::KEYS];
+static TABLE: [&[Key]; 4] = [&node::KEYS, &seal::KEYS, &leadership::KEYS, &serving::KEYS];
 
 /// Returns all keys, in the order of `config.toml`.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
@@ -193,9 +197,9 @@ pub(in crate::config) fn find(name: &str) -> Option<&'static Key> {
 /// The beginning of every variable.
 pub(in crate::config) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
-pub(in crate::config) const SECTIONS: [&str; 5] = ["timing", "leadership", "leadership.lease", "http", "log"];
-/// Sections that later versions will know: refused, since a node that ignores its key file is worse than none.
-pub(in crate::config) const UNAVAILABLE: [&str; 1] = ["seal"];
+pub(in crate::config) const SECTIONS: [&str; 6] = ["timing", "seal", "leadership", "leadership.lease", "http", "log"];
+/// Sections that later versions will know: refused, since nothing that is configured may be ignored.
+pub(in crate::config) const UNAVAILABLE: [&str; 0] = [];
 
 fn variable_of(name: &str) -> String {
     format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())

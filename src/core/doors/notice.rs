@@ -173,7 +173,7 @@ impl fmt::Display for Notice {
         match self {
             Notice::NoSeedAnswered { tried } => {
                 let many = if *tried == 1 { "address" } else { "addresses" };
-                write!(f, "no seed answered ({tried} {many} tried): check seeds and firewalls; still trying")
+                write!(f, "no seed answered ({tried} {many} tried): check address, firewall, key; still trying")
             }
             Notice::WaitingForSeeds { answered } => {
                 write!(f, "{answered} seed(s) answered, none is up yet; still trying")

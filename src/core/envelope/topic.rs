@@ -15,6 +15,8 @@ pub struct Topic(Arc<str>);
 impl Topic {
     /// The longest topic, in bytes.
     pub const MAX_BYTES: usize = 63;
+    /// The beginning of topics between agents, which programs neither see nor use.
+    pub const RESERVED: &str = "_headcount.";
 
     /// Checks a topic against the alphabet and the length.
     pub fn new(topic: &str) -> Result<Self, InvalidTopic> {
@@ -24,6 +26,21 @@ impl Topic {
             None if topic.len() > Self::MAX_BYTES => Err(InvalidTopic::TooLong { bytes: topic.len() }),
             None => Ok(Self(Arc::from(topic))),
         }
+    }
+
+    /// Checks a topic of a program: agents keep some for themselves.
+    pub(crate) fn of_program(topic: &str) -> Result<Self, InvalidTopic> {
+        if topic.starts_with(Self::RESERVED) { Err(InvalidTopic::Reserved) } else { Self::new(topic) }
+    }
+
+    /// Returns the topic on which agents speak of keys.
+    pub(crate) fn keys() -> Self {
+        Self(Arc::from("_headcount.keys"))
+    }
+
+    /// Returns true if agents keep the topic for themselves.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.0.starts_with(Self::RESERVED)
     }
 
     /// Returns the topic as text.
@@ -45,6 +62,9 @@ pub enum InvalidTopic {
         /// The length of the text, in bytes.
         bytes: usize,
     },
+    /// The topic is one that agents keep for themselves.
+    #[error("topics that begin with {} are the agents' own", Topic::RESERVED)]
+    Reserved,
     /// The text has a character outside the alphabet.
     #[error("a topic is made of [A-Za-z0-9._-], this one contains {found:?}")]
     Character {

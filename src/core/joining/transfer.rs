@@ -359,12 +359,12 @@ impl Core {
     /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
     fn send_page(&mut self, to: SocketAddr, after: Option<NodeId>) -> Option<NodeId> {
         let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
-        let mut packet = self.packet(self.settings.mtu - PAGE_MESSAGE_BYTES);
+        let mut packet = self.packet(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
         let fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
         debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
         let last = fitted.checked_sub(1).map(|last| self.view.record(slots[last]).id.clone());
         let more = fitted < slots.len() || slots.len() == PAGE_RECORDS;
-        packet.raise_limit(self.settings.mtu);
+        packet.raise_limit(self.datagram_bytes());
         let is_pushed = packet.push(&Message::Page { after, more });
         debug_assert!(is_pushed, "room was left for it");
         self.transmit(to, packet);

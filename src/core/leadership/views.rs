@@ -210,7 +210,7 @@ impl Core {
             let first = after.as_ref().map_or(0, |after| view.members.partition_point(|id| id <= after));
             let is_first = after.is_none();
             let mut bytes = if is_first { 700 } else { 60 };
-            let room = self.settings.mtu - 100;
+            let room = self.datagram_bytes() - 100;
             let rest = &view.members[first..];
             let fits = |id: &&NodeId| {
                 bytes += id.as_str().len() + 1;

@@ -62,7 +62,7 @@ impl Core {
 
     /// Takes out as many messages as surely fit into one packet.
     fn next_batch(&mut self) -> Vec<MessageId> {
-        let mut room = self.settings.mtu - MAX_HEADER_BYTES - SPREAD_RESERVE;
+        let mut room = self.datagram_bytes() - MAX_HEADER_BYTES - SPREAD_RESERVE;
         let mut batch = Vec::new();
         while let Some(id) = self.messaging.spreading.small.front().copied() {
             if let Some(kept) = self.messaging.broadcasts.kept(id) {

@@ -24,12 +24,12 @@ impl Core {
             sequence: self.sequence,
             fingerprint: self.view.fingerprint(),
         };
-        PacketBuilder::new(&header, limit.min(self.settings.mtu))
+        PacketBuilder::new(&header, limit.min(self.datagram_bytes()))
     }
 
     /// Returns an anonymous packet, for a stranger that has proven nothing.
     pub(in crate::core) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
-        PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.settings.mtu))
+        PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.datagram_bytes()))
     }
 
     /// Returns a packet to a member: with a heartbeat, a probe if its address is unproven, and the status it is held as

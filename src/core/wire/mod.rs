@@ -1,11 +1,12 @@
 //! The wire format: converts bytes to messages and back, and does nothing else.
 //!
 //! ```text
-//! packet  = "HC"  version u8  key-id u8  cluster 4 B  run 8 B  sequence varint  fingerprint 8 B  message*
+//! packet  = "HC"  version u8  mark u8  cluster 4 B  run 8 B  sequence varint  fingerprint 8 B  message*
 //! message = length varint  kind varint  fields
 //! ```
 //!
-//! A key id of 255 marks a refusal, not a key: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose
+//! The mark is 0. Marks 1 and 2 are those of what is sealed, which never comes here (see [`seal`](crate::seal)). A mark of
+//! 255 is that of a refusal: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose
 //! version its sender does not speak, and is never answered. A packet with run 0, sequence 0 and fingerprint 0 is
 //! anonymous.
 //!

@@ -172,6 +172,33 @@ pub(in crate::http) static CALLS: &[Call] = &[
         ..call("POST", "/v1/recover", "a new electorate, when most of the old one is lost for good")
     },
     Call {
+        more: "Asks every member; ids stand for keys. `error` of a member says why its keys are not known.",
+        answers: &[ok(Content::Json("Keys"), "the keys, and who holds them")],
+        ..call("GET", "/v1/keys", "who holds which key of the seal")
+    },
+    Call {
+        more: "The body is a secret. Nobody seals with the key yet. 409 unless everything is sealed (`seal.mode` is `require`) and the \
+            keys are in a file. `error` of a member says why it was not done there.",
+        body: Some(Taken::Json("AddKey", r#"{"key":"base64"}"#)),
+        answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
+        refusals: &[409, 415, 422, 500, 503],
+        ..call("POST", "/v1/keys", "have all members accept one more key")
+    },
+    Call {
+        more: "409 while a member lacks it, or cannot be asked, unless forced.",
+        query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
+        answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
+        refusals: &[404, 409, 422, 500, 503],
+        ..call("POST", "/v1/keys/{id}/use", "have all members seal with a key")
+    },
+    Call {
+        more: "409 while a member seals with it, or cannot be asked, unless forced.",
+        query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
+        answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
+        refusals: &[404, 409, 422, 500, 503],
+        ..call("DELETE", "/v1/keys/{id}", "have all members accept a key no more")
+    },
+    Call {
         more: "413 beyond 64 KiB.",
         body: Some(Taken::Bytes),
         answers: &[accepted(Content::Json("Sent"), "it is on its way")],

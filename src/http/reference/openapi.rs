@@ -198,8 +198,10 @@ fn schemas() -> Map<String, Value> {
     add!(written: shapes::Member, shapes::Removed, shapes::Event, shapes::Snapshot, shapes::Lagged, shapes::Missed);
     add!(written: shapes::Message, shapes::JoinResults, shapes::Leader, shapes::LeaseNodes, shapes::LedWork, shapes::View);
     add!(written: shapes::Voters, shapes::Sent, shapes::Delivered, shapes::Info, shapes::TargetGroup, shapes::Problem, shapes::Drained);
+    add!(written: shapes::Keys);
     let mut read = settings().for_deserialize().into_generator();
     add!(read: shapes::JoinRequest, shapes::SetTags, shapes::Resign, shapes::AddVoter, shapes::Recover, shapes::Deliver);
+    add!(read: shapes::AddKey);
     let taken = |generator: &mut SchemaGenerator, is_read: bool| generator.take_definitions(!is_read);
     let mut all = taken(&mut written, false);
     all.extend(taken(&mut read, true));

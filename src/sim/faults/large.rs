@@ -16,6 +16,7 @@ use crate::sim::streams::Tcp;
 
 /// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, not a state")]
 pub struct Variation {
     /// True for a schedule of the large campaign.
     pub is_large: bool,
@@ -31,6 +32,8 @@ pub struct Variation {
     pub ipv6: bool,
     /// The longest pause.
     pub longest_pause: Duration,
+    /// True if everything is sealed, and somebody plays what was recorded.
+    pub sealed: bool,
     /// The number of nodes that contend for a lease in a database: the first ones.
     pub contenders: usize,
     /// A rule that contenders leave out.
@@ -48,6 +51,7 @@ impl Default for Variation {
             clock_error_ppm: 200,
             ipv6: false,
             longest_pause: Duration::from_secs(30),
+            sealed: false,
             contenders: 0,
             #[cfg(test)]
             flaw: None,

@@ -94,6 +94,9 @@ pub enum Invariant {
     HealthyLeaderStays,
     /// No address gets more bytes than were sent by it, or by those who named it.
     NobodyIsFlooded,
+    /// No nonce is used twice; no process opens a datagram twice, whatever address it comes from, or one that is sealed
+    /// with a key that was removed; nobody is answered who has sealed nothing.
+    SealsHold,
     /// A core stops only if its user or an operator asked for it.
     NoUnaskedStop,
     /// After an input of time that is due, the next deadline is later.
@@ -176,6 +179,7 @@ impl Invariant {
             Invariant::LeaversHaveLeft => "leavers_have_left",
             Invariant::HealthyLeaderStays => "healthy_leader_stays",
             Invariant::NobodyIsFlooded => "nobody_is_flooded",
+            Invariant::SealsHold => "seals_hold",
             Invariant::NoUnaskedStop => "no_unasked_stop",
             Invariant::TimePasses => "time_passes",
             Invariant::NoPanic => "no_panic",

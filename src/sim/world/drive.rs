@@ -81,6 +81,7 @@ impl World {
                     self.perish(node);
                 }
             }
+            Event::Recorder { visit } => self.let_it_play(visit),
             Event::Adversary { visit } => self.let_it_act(visit),
             Event::ToAdversary { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
@@ -119,11 +120,16 @@ impl World {
         match what {
             Waiting::Packet { from, bytes } => {
                 self.takes_in(from);
-                self.step(node, Input::Packet { from, bytes: &bytes });
+                if let Some(bytes) = self.open_datagram(node, from, bytes) {
+                    self.step(node, Input::Packet { from, bytes: &bytes });
+                }
             }
             Waiting::Answer { link, answer } => {
                 let event = match answer {
-                    ConnectOutcome::Connected => LinkEvent::Connected,
+                    ConnectOutcome::Connected => {
+                        self.greet_over(node, link);
+                        LinkEvent::Connected
+                    }
                     ConnectOutcome::Refused => LinkEvent::Refused,
                     ConnectOutcome::Unreachable => LinkEvent::Unreachable,
                 };
@@ -131,9 +137,12 @@ impl World {
             }
             Waiting::Frame { link, from, bytes } => {
                 self.takes_in(from);
-                self.step(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+                self.take_frame(node, link, from, &bytes);
             }
-            Waiting::Closed { link } => self.step(node, Input::Link { link, event: LinkEvent::Closed }),
+            Waiting::Closed { link } => {
+                self.forget_seal(node, link);
+                self.step(node, Input::Link { link, event: LinkEvent::Closed });
+            }
             Waiting::Command(command) => self.hand_in_command(node, command),
             Waiting::Written if self.nodes[node].disk_full_until > self.now => {
                 if self.nodes[node].disk.failed() {
@@ -411,6 +420,8 @@ impl World {
 
     fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
         let Some(receiver) = self.place_at(to) else {
+            let Some(bytes) = self.seal_datagram(node, None, bytes) else { return };
+            self.look_at_answer(node, to);
             return self.transmit_elsewhere(node, to, bytes);
         };
         self.let_it_overhear(&bytes);
@@ -423,6 +434,7 @@ impl World {
         if self.checker.is_some() {
             self.check_storm(node);
         }
+        let Some(bytes) = self.seal_datagram(node, Some(receiver), bytes) else { return };
         let from = self.nodes[node].address;
         let queue = &mut self.queue;
         let forging = self.options.forging;

@@ -121,6 +121,7 @@ impl World {
         place.is_off = false;
         place.leave_asked = false;
         place.removal_asked = false;
+        self.seal_process(node);
         self.drain_newborn(node);
         self.contender_starts(node);
         true

@@ -96,6 +96,13 @@ impl World {
     }
 
     pub(super) fn send_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
+        if let Some(bytes) = self.seal_frame(node, link, bytes) {
+            self.send_raw_frame(node, link, bytes);
+        }
+    }
+
+    /// Sends a frame as it travels.
+    pub(super) fn send_raw_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
         let Some(end) = self.end_of(node, link) else { return };
         self.network.count(node, bytes.len() + TCP_BYTES);
         if let Some(at) = self.stranger_at(node, link) {
@@ -107,6 +114,7 @@ impl World {
     }
 
     pub(super) fn close_stream(&mut self, node: usize, link: LinkId) {
+        self.forget_seal(node, link);
         let Some(end) = self.end_of(node, link) else { return };
         self.forget_link_with_stranger(node, link);
         let pump = self.streams.close(end, self.now);
@@ -214,6 +222,7 @@ impl World {
         match segment {
             Segment::Frame(bytes) => {
                 let from = self.nodes[sender.node].address;
+                self.let_it_record(sender.node, receiver.node, &bytes);
                 self.tell_link(receiver, Waiting::Frame { link: receiver.link, from, bytes });
                 if let Some(sent) = next {
                     let at = self.network.latency(sent).max(self.now + 1);

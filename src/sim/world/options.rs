@@ -46,6 +46,8 @@ pub struct WorldOptions {
     /// Corrupt datagrams arrive even if they make sense. UDP's checksum catches nearly all of them; what it misses
     /// is forged news, which no unsealed protocol can tell from truth. If not, only garbage arrives.
     pub forging: bool,
+    /// Everything is sealed, and only what is sealed is taken.
+    pub sealed: bool,
     /// The promises are checked after every step, which costs time in proportion to the view at every change.
     pub checked: bool,
     /// The checks include how soon crashes, silences and cuts are known everywhere.
@@ -78,6 +80,7 @@ impl WorldOptions {
             clock_error_ppm: 200,
             diskless: 0.0,
             forging: false,
+            sealed: false,
             checked: true,
             timely: false,
             reaping_spread: Duration::from_secs(30),

@@ -1,0 +1,54 @@
+//! Seals of datagrams: what the socket brings is opened before the core sees it, and what the core sends is sealed.
+//!
+//! Invariant: in every mode, a datagram that is refused reaches nobody and is answered by nobody.
+//!
+//! Must not know: what packets say.
+
+use std::net::SocketAddr;
+
+use super::Driver;
+use crate::core::{Input, Time};
+use crate::seal::{MAX_OVERHEAD, Opened, SealError, key_id_of};
+
+impl Driver {
+    /// Hands a datagram to the core, opened if it is sealed, unless it is refused.
+    pub(super) fn take_datagram(&mut self, from: SocketAddr, length: usize, now: Time) {
+        let datagram = &self.buffer[..length];
+        let policy = self.parts.sealing.policy();
+        let opened = match policy.ring() {
+            Some(ring) => self.parts.sealer.open(ring, datagram, &mut self.opened),
+            None => key_id_of(datagram).map_or(Ok(Opened::Clear), |id| Err(SealError::UnknownKey(id))),
+        };
+        let bytes = match opened {
+            Ok(Opened::Sealed) => &self.opened[..],
+            Ok(Opened::Clear) if policy.mode().accepts_clear() => datagram,
+            Ok(Opened::Clear) => return self.parts.sealing.refuse(from, SealError::Unsealed),
+            Err(error) => return self.parts.sealing.refuse(from, error),
+        };
+        self.parts.core.handle(now, Input::Packet { from, bytes });
+        self.drain(now);
+    }
+
+    /// Sends a packet of the core, sealed where packets are sealed.
+    pub(super) fn send_datagram(&mut self, to: SocketAddr, packet: &[u8]) {
+        let policy = self.parts.sealing.policy();
+        let sealed = policy.ring().filter(|_| policy.mode().seals()).map(|ring| {
+            // Without a place in a seal: the refusal of a format version.
+            self.parts.sealer.seal(ring.sealing(), packet)
+        });
+        // Errors are counted where they happen. The protocol expects losses and repeats what matters.
+        let _ = match sealed {
+            Some(Some(sealed)) => self.parts.socket.send(to, &sealed),
+            Some(None) if !policy.mode().accepts_clear() => return,
+            Some(None) | None => self.parts.socket.send(to, packet),
+        };
+    }
+
+    /// Has the core leave room for seals, once there is a ring: before the first packet of a node that seals.
+    pub(super) fn leave_room_for_seals(&mut self) {
+        if !self.leaves_room && self.parts.sealing.policy().ring().is_some() {
+            self.leaves_room = true;
+            self.parts.core.leave_room(MAX_OVERHEAD);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The client commands about keys: a new one, who holds which, and a rotation.
+//!
+//! Invariant: a key is printed by `generate` alone; everything else names keys by their ids.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write};
+use std::path::Path;
+
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use zeroize::Zeroizing;
+
+use super::args::{AddKeyArgs, ChangeKeyArgs, Format, GenerateArgs, KeysCommand, TargetArgs};
+use super::client::connect;
+use super::commands::json_line;
+use super::failure::{Exit, Failure};
+use super::human::{NOTHING, plain};
+use super::table;
+use crate::json::Keys;
+use crate::seal::{Key, KeyFile, KeyRing};
+
+/// The most bytes of standard input or a file in which a key is looked for.
+const MAX_INPUT_BYTES: u64 = 64 * 1024;
+
+pub(super) fn run(command: &KeysCommand, out: &mut impl Write) -> Result<Exit, Failure> {
+    match command {
+        KeysCommand::Generate(args) => generate(args, out),
+        KeysCommand::List(target) => list(target, out),
+        KeysCommand::Add(args) => add(args, out),
+        KeysCommand::Use(args) => change(args, true, out),
+        KeysCommand::Remove(args) => change(args, false, out),
+    }
+}
+
+fn new_key() -> Result<Key, Failure> {
+    let mut bytes = Zeroizing::new([0; Key::BYTES]);
+    let drawn = SysRng.try_fill_bytes(&mut bytes[..]);
+    drawn.map_err(|error| Failure::failed(format!("the system gave no random numbers: {error}")))?;
+    Key::from_bytes(&bytes).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn generate(args: &GenerateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let key = new_key()?;
+    let line = Zeroizing::new(format!("{}\n", key.to_base64().as_str()));
+    let Some(path) = &args.file else {
+        out.write_all(line.as_bytes())?;
+        return Ok(Exit::DONE);
+    };
+    create(path, &line).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => "it exists, and is not replaced: it may be the only copy of a key",
+            _ => "name a file in a directory that this user may write to",
+        };
+        Failure::failed(format!("cannot create {}: {error}", path.display())).hint(hint)
+    })?;
+    writeln!(out, "key {} is in {}: copy the file to every node, and to nobody else", key.id(), path.display())?;
+    Ok(Exit::DONE)
+}
+
+fn create(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn list(target: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let keys = connect(&target.agent)?.keys()?;
+    show(&keys, target.format, out)?;
+    Ok(Exit::DONE)
+}
+
+fn add(args: &AddKeyArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = connect(&args.target.agent)?;
+    let key = match &args.file {
+        Some(path) => read_key(path)?,
+        None => new_key()?,
+    };
+    let keys = client.add_key(&key)?;
+    done(&format!("key {} is accepted", key.id()), &keys, args.target.format, out)
+}
+
+/// Reads the one key in a file, or on standard input if that is `-`.
+fn read_key(path: &Path) -> Result<Key, Failure> {
+    let mut text = Zeroizing::new(String::new());
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
+    };
+    read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let ring = KeyFile::parse(&text).and_then(|file| Ok(file.ring()?));
+    match ring.as_ref().map(KeyRing::keys) {
+        Ok([key]) => Ok(key.clone()),
+        Ok(keys) => {
+            Err(Failure::failed(format!("{} holds {} keys, and one is added at a time", path.display(), keys.len())))
+        }
+        Err(error) => Err(Failure::failed(format!("{} holds no key: {error}", path.display()))
+            .hint("leave the file out to have a new key made")),
+    }
+}
+
+fn change(args: &ChangeKeyArgs, is_use: bool, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = connect(&args.target.agent)?;
+    let (keys, what) = if is_use {
+        (client.use_key(args.id, args.force)?, "seals")
+    } else {
+        (client.remove_key(args.id, args.force)?, "is removed")
+    };
+    done(&format!("key {} {what}", args.id), &keys, args.target.format, out)
+}
+
+/// Shows the keys after a change; fails if it was not made everywhere.
+fn done(what: &str, keys: &Keys, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
+    show(keys, format, out)?;
+    let failed: Vec<String> = keys
+        .members
+        .iter()
+        .filter_map(|member| member.error.as_ref().map(|error| format!("{} {}", plain(&member.node), plain(error))))
+        .collect();
+    if failed.is_empty() {
+        if format == Format::Table {
+            writeln!(out, "{what} everywhere")?;
+        }
+        return Ok(Exit::DONE);
+    }
+    Err(Failure::failed(format!("{what}, but not everywhere: {}", failed.join(", ")))
+        .hint("run the same command again once they are back; `headcount keys list` shows who holds what"))
+}
+
+fn show(keys: &Keys, format: Format, out: &mut impl Write) -> Result<(), Failure> {
+    if format == Format::Json {
+        return json_line(out, keys);
+    }
+    let names = |names: &[String]| match names {
+        [] => NOTHING.to_owned(),
+        names => names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", "),
+    };
+    let row =
+        |key: &crate::json::KeyUse| [plain(&key.id), names(&key.sealing), names(&key.held_by), names(&key.lacked_by)];
+    table::write(out, ["KEY", "SEALS AT", "HELD BY", "LACKED BY"], keys.keys.iter().map(row))?;
+    for member in &keys.members {
+        match (&member.error, member.mode.as_deref()) {
+            (Some(error), _) => writeln!(out, "{} {}", plain(&member.node), plain(error))?,
+            (None, Some(mode)) if mode != "require" => {
+                writeln!(out, "{} takes clear packets (seal.mode = {})", plain(&member.node), plain(mode))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

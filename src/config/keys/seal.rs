@@ -1,0 +1,44 @@
+//! The keys of the seal: which packets are taken and sent, and with which secrets.
+
+use serde_json::{Value as Json, json};
+
+use super::{Key, Reload, Slot, optional};
+use crate::config::set;
+use crate::seal::{InvalidSealMode, SealMode};
+
+pub(super) static KEYS: [Key; 3] = [
+    Key {
+        name: "seal.mode",
+        default: "off, or require with keys",
+        range: "off, permit, prefer, require",
+        doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
+        reload: Reload::Live,
+        slot: Slot::Text(|agent, text| {
+            let mode = text.parse::<SealMode>().map_err(|error: InvalidSealMode| error.to_string())?;
+            agent.config.seal.mode = Some(mode);
+            Ok(())
+        }),
+        get: |agent| optional(agent.config.seal.mode.map(SealMode::name)),
+    },
+    Key {
+        name: "seal.key_file",
+        default: "none",
+        range: "a path",
+        doc: "The file with the cluster's keys, one a line; the first one seals.",
+        reload: Reload::Live,
+        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.seal.key_file = Some(path))),
+        get: |agent| optional(agent.config.seal.key_file.as_ref().map(|path| path.display())),
+    },
+    Key {
+        name: "seal.keys",
+        default: "none",
+        range: "at most 8 keys of 32 random bytes in base64, as `headcount keys generate` prints them",
+        doc: "The cluster's keys themselves; shown by their ids.",
+        reload: Reload::Live,
+        slot: Slot::SealKeys,
+        get: |agent| {
+            let ids: Vec<Json> = agent.config.seal.keys.iter().map(|key| json!(key.id().to_string())).collect();
+            if ids.is_empty() { Json::Null } else { json!(ids) }
+        },
+    },
+];

@@ -1,0 +1,141 @@
+//! [`SealConfig`]: the keys that packets are sealed with, the place where they are kept, and the mode.
+//!
+//! Reads the key file. Must not know how keys are used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::ConfigError;
+use super::read::{open_to_others, regular_file};
+use crate::core::OutOfRange;
+use crate::seal::{Key, KeyFile, KeyFileProblem, KeyRing, MAX_OVERHEAD, RingError, SealMode};
+
+/// The largest key file that is read: eight keys, and comments.
+const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
+
+/// Section `[seal]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct SealConfig {
+    /// The packets taken and sent. `None`: [`SealMode::Require`] if there are keys, [`SealMode::Off`] if there are none.
+    pub mode: Option<SealMode>,
+    /// The keys, of which the first one seals. Changes at run time are not kept.
+    pub keys: Vec<Key>,
+    /// The file that holds the keys, one a line; `headcount keys` changes it. Beside `keys` it is refused.
+    pub key_file: Option<PathBuf>,
+}
+
+/// The reason for which a key file gives no ring. The message says what is wrong with the file; the caller adds its name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The file cannot be read, or is not a regular file of sensible length.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// The file can be read, but its contents are not a key ring.
+    #[error("holds no valid keys: {0}")]
+    Invalid(KeyFileProblem),
+}
+
+/// The contents of a key file.
+#[derive(Debug)]
+pub(crate) struct ReadKeys {
+    pub(crate) file: KeyFile,
+    pub(crate) ring: KeyRing,
+    /// The permissions, as in `644`, if others than the owner may read or change the file.
+    pub(crate) open_to_others: Option<String>,
+}
+
+/// Reads a key file.
+pub(crate) fn read_key_file(path: &Path) -> Result<ReadKeys, KeyFileError> {
+    let (bytes, metadata) = regular_file(path, MAX_KEY_FILE_BYTES).map_err(KeyFileError::Unreadable)?;
+    let bytes = Zeroizing::new(bytes);
+    // What is not UTF-8 is no key either; its line is not worth naming.
+    let text = std::str::from_utf8(&bytes).map_err(|_| KeyFileError::Invalid(KeyFileProblem::Line { line: 1 }))?;
+    let file = KeyFile::parse(text).map_err(KeyFileError::Invalid)?;
+    let ring = file.ring().map_err(|error| KeyFileError::Invalid(error.into()))?;
+    Ok(ReadKeys { file, ring, open_to_others: open_to_others(&metadata) })
+}
+
+impl SealConfig {
+    /// Returns the mode in force.
+    pub fn mode(&self) -> SealMode {
+        let has_keys = !self.keys.is_empty() || self.key_file.is_some();
+        self.mode.unwrap_or(if has_keys { SealMode::Require } else { SealMode::Off })
+    }
+
+    /// Returns the ring of the keys in the configuration itself; `None` if there are none.
+    pub(crate) fn inline_ring(&self) -> Result<Option<KeyRing>, RingError> {
+        if self.keys.is_empty() { Ok(None) } else { KeyRing::new(self.keys.iter().cloned()).map(Some) }
+    }
+
+    /// Returns what speaks against the section, whatever is in the key file.
+    pub(crate) fn problems(&self, mtu: usize) -> Vec<ConfigError> {
+        let mode = self.mode();
+        let mut problems = Vec::new();
+        if mode == SealMode::Off {
+            return problems;
+        }
+        if self.keys.is_empty() && self.key_file.is_none() {
+            problems.push(ConfigError::SealWithoutKeys { mode });
+        }
+        if !self.keys.is_empty() && self.key_file.is_some() {
+            problems.push(ConfigError::KeysTwice);
+        }
+        if let Err(error) = self.inline_ring() {
+            problems.push(ConfigError::Keys { error, count: self.keys.len() });
+        }
+        let least = 1_000 + MAX_OVERHEAD;
+        if (1_000..least).contains(&mtu) {
+            let allowed = format!("{least} to 1400 where packets are sealed");
+            problems.push(OutOfRange { key: "mtu", found: mtu.to_string(), allowed }.into());
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seal::tests::key;
+
+    #[test]
+    fn keys_are_required_once_there_are_some() {
+        let with_keys = SealConfig { keys: vec![key(1)], ..SealConfig::default() };
+        assert_eq!((SealConfig::default().mode(), with_keys.mode()), (SealMode::Off, SealMode::Require));
+        let off = SealConfig { mode: Some(SealMode::Off), ..with_keys.clone() };
+        assert_eq!(off.mode(), SealMode::Off);
+        assert_eq!(with_keys.problems(1_400), []);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let mode = Some(SealMode::Permit);
+        let none = SealConfig { mode, ..SealConfig::default() };
+        assert_eq!(none.problems(1_400), [ConfigError::SealWithoutKeys { mode: SealMode::Permit }]);
+        let twice = SealConfig { keys: vec![key(1)], key_file: Some("keys".into()), mode: None };
+        assert_eq!(twice.problems(1_400), [ConfigError::KeysTwice]);
+        let many = SealConfig { keys: (0..9).map(key).collect(), ..SealConfig::default() };
+        assert!(matches!(many.problems(1_400)[..], [ConfigError::Keys { error: RingError::Full, count: 9 }]));
+        let small = SealConfig { keys: vec![key(1)], ..SealConfig::default() };
+        assert!(matches!(&small.problems(1_039)[..], [ConfigError::OutOfRange(error)] if error.key == "mtu"));
+        assert_eq!(small.problems(1_040), []);
+    }
+
+    #[test]
+    fn a_key_file_gives_its_ring_or_says_why_not_and_never_repeats_a_line() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).expect("written");
+            read_key_file(file.path()).map(|read| read.ring.ids()).map_err(|error| error.to_string())
+        };
+        let text = format!("{}\n{}\n", key(1).to_base64().as_str(), key(2).to_base64().as_str());
+        assert_eq!(read(&text), Ok(vec![key(1).id(), key(2).id()]));
+        let error = read(&text[..60]).expect_err("cut off");
+        assert!(error.starts_with("holds no valid keys: line 2: ") && !error.contains(&text[..10]), "{error}");
+        assert!(read("").expect_err("empty").contains("there is no key"));
+        assert!(read_key_file(Path::new("/nowhere")).expect_err("none").to_string().starts_with("cannot be read"));
+    }
+}

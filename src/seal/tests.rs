@@ -1,0 +1,356 @@
+//! The room as a whole: what is sealed is opened to the same bytes once, by those who hold the key, and by nobody else.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::Run;
+use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+
+/// A key of its own for each number.
+pub(crate) fn key(number: u8) -> Key {
+    let mut bytes = [number; Key::BYTES];
+    bytes[0] = !number;
+    Key::from_bytes(&bytes).expect("not of equal bytes")
+}
+
+fn ring(numbers: &[u8]) -> KeyRing {
+    KeyRing::new(numbers.iter().map(|number| key(*number))).expect("a ring")
+}
+
+const RUN: Run = Run(0x0123_4567_89ab_cdef);
+
+fn packet(run: Run, sequence: u64, padding: usize) -> Vec<u8> {
+    let header = Header { cluster: 7, run, sequence, fingerprint: 9 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    packet.push(&Message::Ack { nonce: Nonce(5) });
+    packet.pad_to(padding);
+    packet.finish()
+}
+
+fn anonymous() -> Vec<u8> {
+    PacketBuilder::new(&Header::anonymous(7), 1_400).finish()
+}
+
+fn opened(sealer: &mut DatagramSealer, ring: &KeyRing, datagram: &[u8]) -> Result<Vec<u8>, SealError> {
+    let mut packet = Vec::new();
+    match sealer.open(ring, datagram, &mut packet)? {
+        Opened::Sealed => Ok(packet),
+        Opened::Clear => Err(SealError::Unsealed),
+    }
+}
+
+fn receiver() -> DatagramSealer {
+    DatagramSealer::new(Run(99), 7)
+}
+
+/// The run and the number under which a datagram is sealed: its nonce.
+fn nonce_of(datagram: &[u8]) -> (Vec<u8>, u64) {
+    let (number, _) = cipher::split_varint(&datagram[16..]).expect("a number");
+    (datagram[4..16].to_vec(), number)
+}
+
+proptest! {
+    #[test]
+    fn a_packet_comes_out_as_it_went_in_and_only_once(
+        sequences in prop::collection::vec(0..2_000u64, 1..40), padding in 0..1_300usize,
+    ) {
+        let (mut from, mut to, ring) = (DatagramSealer::new(RUN, 7), receiver(), ring(&[1]));
+        for sequence in sequences {
+            let packet = if sequence == 0 { anonymous() } else { packet(RUN, sequence, padding) };
+            let sealed = from.seal(ring.sealing(), &packet).expect("a packet of ours");
+            prop_assert!(sealed.len() <= packet.len() + MAX_OVERHEAD);
+            prop_assert_eq!(opened(&mut to, &ring, &sealed), Ok(packet));
+            prop_assert_eq!(opened(&mut to, &ring, &sealed), Err(SealError::Replayed));
+        }
+    }
+
+    #[test]
+    fn no_two_datagrams_of_a_run_have_one_nonce(sequences in prop::collection::vec(0..50u64, 1..200)) {
+        let (mut from, ring, mut seen) = (DatagramSealer::new(RUN, 7), ring(&[1]), std::collections::BTreeSet::new());
+        for sequence in sequences {
+            let packet = if sequence == 0 { anonymous() } else { packet(RUN, sequence, 0) };
+            let sealed = from.seal(ring.sealing(), &packet).expect("a packet of ours");
+            prop_assert!(seen.insert(nonce_of(&sealed)), "of {sequence}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_noticed(place in 0..200usize, with in 1..=255u8, padding in 0..150usize) {
+        let (mut from, ring) = (DatagramSealer::new(RUN, 7), ring(&[1, 2]));
+        let mut sealed = from.seal(ring.sealing(), &packet(RUN, 3, padding)).expect("a packet of ours");
+        let place = place % sealed.len();
+        sealed[place] ^= with;
+        prop_assert!(opened(&mut receiver(), &ring, &sealed).is_err(), "byte {place}");
+    }
+
+    #[test]
+    fn a_cut_or_lengthened_datagram_is_noticed(length in 0..300usize) {
+        let (mut from, ring) = (DatagramSealer::new(RUN, 7), ring(&[1]));
+        let mut sealed = from.seal(ring.sealing(), &packet(RUN, 3, 150)).expect("a packet of ours");
+        prop_assume!(length != sealed.len());
+        sealed.resize(length, 0);
+        prop_assert!(opened(&mut receiver(), &ring, &sealed).is_err());
+    }
+
+    #[test]
+    fn no_bytes_make_opening_panic(bytes: Vec<u8>, mark in 0..4u8) {
+        let ring = ring(&[1]);
+        let sealed = [b"HC\x01", &[mark][..], &bytes].concat();
+        let _ = opened(&mut receiver(), &ring, &sealed);
+        let mut known = sealed.clone();
+        if let Some(id) = known.get_mut(12..16) {
+            id.copy_from_slice(&ring.sealing().id().0);
+        }
+        prop_assert!(opened(&mut receiver(), &ring, &known).is_err());
+        let mut link = LinkSealer::acceptor(Run(99), 7, 1, [1; 16]);
+        prop_assert!(!matches!(
+            link.take(SealMode::Require, &ring, &mut Replays::default(), &known),
+            Ok(LinkStep::Frame(_) | LinkStep::Clear | LinkStep::Greeted(_))
+        ));
+    }
+
+    /// A ring behaves like a list of ids without repetition, whatever is done to it.
+    #[test]
+    fn a_ring_is_a_list_of_keys_the_first_of_which_seals(
+        first in 0..12u8, deeds in prop::collection::vec((0..3u8, 0..12u8), 0..60),
+    ) {
+        let (mut ring, mut model) = (ring(&[first]), vec![key(first).id()]);
+        for (deed, number) in deeds {
+            let (key, id) = (key(number), key(number).id());
+            let place = model.iter().position(|held| *held == id);
+            let expected = match (deed, place) {
+                (0, Some(_)) => Ok(false),
+                (0, None) if model.len() == MAX_KEYS => Err(RingError::Full),
+                (0, None) => { model.push(id); Ok(true) }
+                (1, None) => Err(RingError::Unknown(id)),
+                (1, Some(place)) => { model.remove(place); model.insert(0, id); Ok(place != 0) }
+                (_, Some(0)) => Err(RingError::Sealing(id)),
+                (_, Some(place)) => { model.remove(place); Ok(true) }
+                (_, None) => Ok(false),
+            };
+            let done = match deed { 0 => ring.add(key), 1 => ring.use_key(id), _ => ring.remove(id) };
+            prop_assert_eq!(done, expected);
+            prop_assert_eq!(ring.ids(), model.clone());
+            prop_assert_eq!(ring.sealing().id(), model[0]);
+            let written = KeyFile::default().with(&ring).text();
+            prop_assert_eq!(KeyFile::parse(&written).expect("a file").ring().expect("a ring"), ring.clone());
+        }
+    }
+
+    /// Two members, each anywhere between two rings one rotation step apart, always hear each other.
+    #[test]
+    fn no_step_of_a_rotation_locks_anybody_out(step in 0..3usize, ahead: bool) {
+        let steps = [ring(&[1]), ring(&[1, 2]), ring(&[2, 1]), ring(&[2])];
+        let (here, there) = (&steps[step], &steps[step + 1]);
+        let (here, there) = if ahead { (there, here) } else { (here, there) };
+        let sealed = DatagramSealer::new(RUN, 7).seal(here.sealing(), &packet(RUN, 1, 0)).expect("a packet of ours");
+        prop_assert!(opened(&mut receiver(), there, &sealed).is_ok());
+    }
+}
+
+#[test]
+fn a_sealed_packet_has_these_bytes_for_ever() {
+    let header = Header { cluster: 0x0102_0304, run: RUN, sequence: 300, fingerprint: 9 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    packet.push(&Message::Ack { nonce: Nonce(5) });
+    let packet = packet.finish();
+    let (mut sender, mut receiver) = (DatagramSealer::new(RUN, 0x0102_0304), DatagramSealer::new(Run(99), 0x0102_0304));
+    let datagram = sender.seal(&key(1), &packet).expect("a packet of ours");
+    let clear_header = [b"HC\x01\x01", &[0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01][..]].concat();
+    assert_eq!(datagram[..12], clear_header);
+    assert_eq!(datagram[12..18], [0x3f, 0x4a, 0xdd, 0x3a, 0xac, 0x02], "the key's id, and the number");
+    assert_eq!(
+        datagram[18..],
+        [
+            0x0d, 0x52, 0xfd, 0x8d, 0x21, 0x35, 0xaf, 0xff, 0x88, 0x12, 0x3a, 0x0e, 0x53, 0xd3, 0x18, 0xdc, 0x2b, 0x98,
+            0x29, 8, 255, 179, 172, 173, 102, 186, 96, 200, 86, 14, 182, 53, 63, 71, 185,
+        ]
+    );
+    assert_eq!(opened(&mut receiver, &ring(&[1]), &datagram), Ok(packet.clone()));
+    assert!(Packet::decode(&packet).is_ok());
+}
+
+#[test]
+fn nothing_of_another_cluster_is_opened_although_it_has_the_key() {
+    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), &packet(RUN, 1, 0)).expect("a packet of ours");
+    let mut elsewhere = DatagramSealer::new(Run(99), 8);
+    assert_eq!(opened(&mut elsewhere, &ring(&[1]), &sealed), Err(SealError::Forged));
+    assert_eq!(elsewhere.seal(&key(1), &packet(Run(99), 1, 0)), None, "of cluster 7");
+    let mut acceptor = LinkSealer::acceptor(Run(99), 8, 1, [1; 16]);
+    let greeting = LinkSealer::opener(RUN, 7, 1, [2; 16]).greeting(&key(1));
+    let step = acceptor.take(SealMode::Require, &ring(&[1]), &mut Replays::default(), &greeting);
+    assert_eq!(step, Err(SealError::Forged));
+}
+
+#[test]
+fn a_sealed_heartbeat_has_at_most_56_bytes() {
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    // After years of packets, and with one to a stranger before it.
+    for (sequence, most) in [(1, 52), (1_000_000, 54), (250_000_000, 55)] {
+        sealer.seal(&key(1), &anonymous()).expect("a packet of ours");
+        let header = Header { cluster: 7, run: RUN, sequence, fingerprint: 9 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        let echo = Some(crate::core::wire::Echo { stamp: 3, hold: 4 });
+        packet.push(&Message::Heartbeat(crate::core::wire::Heartbeat { stamp: 1, echo }));
+        let datagram = sealer.seal(&key(1), &packet.finish()).expect("a packet of ours");
+        assert!(datagram.len() <= most, "{} bytes at {sequence}", datagram.len());
+    }
+}
+
+#[test]
+fn who_lacks_the_key_is_told_which_before_anything_is_decrypted() {
+    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), &packet(RUN, 1, 0)).expect("a packet of ours");
+    assert_eq!(opened(&mut receiver(), &ring(&[2]), &sealed), Err(SealError::UnknownKey(key(1).id())));
+    let mut short = sealed.clone();
+    short.truncate(41);
+    assert_eq!(opened(&mut receiver(), &ring(&[1]), &short), Err(SealError::Malformed));
+    assert_eq!(opened(&mut receiver(), &ring(&[1]), &packet(RUN, 1, 0)), Err(SealError::Unsealed));
+}
+
+#[test]
+fn packets_of_others_are_not_sealed_as_ours() {
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    assert_eq!(sealer.seal(&key(1), &packet(Run(5), 1, 0)), None);
+    assert_eq!(sealer.seal(&key(1), &Packet::refusal(crate::core::ProtocolRange::OURS)), None);
+    assert_eq!(sealer.seal(&key(1), b"HC"), None);
+}
+
+#[test]
+fn a_packet_without_a_number_costs_no_number_twice() {
+    let (mut sealer, ring) = (DatagramSealer::new(RUN, 7), ring(&[1]));
+    let numbers: Vec<u64> = [packet(RUN, 5, 0), anonymous(), anonymous(), packet(RUN, 5, 0), packet(RUN, 6, 0)]
+        .iter()
+        .map(|packet| nonce_of(&sealer.seal(ring.sealing(), packet).expect("ours")).1)
+        .collect();
+    assert_eq!(numbers, [5, 6, 7, 8, 9]);
+}
+
+/// Both ends of a connection, and what they accept.
+struct Pair {
+    opener: LinkSealer,
+    acceptor: LinkSealer,
+    ring: KeyRing,
+    greetings: Replays,
+}
+
+impl Pair {
+    fn new(number: u64) -> Self {
+        let random = [number as u8; 16];
+        Self {
+            opener: LinkSealer::opener(RUN, 7, number, random),
+            acceptor: LinkSealer::acceptor(Run(99), 7, number, [!number as u8; 16]),
+            ring: ring(&[1]),
+            greetings: Replays::default(),
+        }
+    }
+
+    /// Greets; returns the pair, and the opener's greeting.
+    fn greeted(number: u64) -> (Self, Vec<u8>) {
+        let mut pair = Self::new(number);
+        let greeting = pair.opener.greeting(pair.ring.sealing());
+        let Ok(LinkStep::Greeted(Some(answer))) = pair.at_acceptor(&greeting) else { panic!("greeted") };
+        assert_eq!(pair.at_opener(&answer), Ok(LinkStep::Greeted(None)));
+        (pair, greeting)
+    }
+
+    fn at_acceptor(&mut self, frame: &[u8]) -> Result<LinkStep, SealError> {
+        self.acceptor.take(SealMode::Require, &self.ring, &mut self.greetings, frame)
+    }
+
+    fn at_opener(&mut self, frame: &[u8]) -> Result<LinkStep, SealError> {
+        self.opener.take(SealMode::Require, &self.ring, &mut Replays::default(), frame)
+    }
+}
+
+#[test]
+fn frames_travel_both_ways_in_order() {
+    let (mut pair, _) = Pair::greeted(1);
+    let key = pair.ring.sealing().clone();
+    for number in 0..200_u8 {
+        let frame = pair.opener.seal(&key, &[number]).expect("greeted");
+        assert_eq!(pair.at_acceptor(&frame), Ok(LinkStep::Frame(vec![number])));
+        let frame = pair.acceptor.seal(&key, &[number; 3]).expect("greeted");
+        assert_eq!(pair.at_opener(&frame), Ok(LinkStep::Frame(vec![number; 3])));
+    }
+}
+
+#[test]
+fn frames_are_not_repeated_left_out_swapped_reflected_or_moved() {
+    let frames = |pair: &mut Pair| {
+        let key = pair.ring.sealing().clone();
+        [b"a", b"b"].map(|contents| pair.opener.seal(&key, contents).expect("greeted"))
+    };
+    let (mut pair, _) = Pair::greeted(1);
+    let [first, second] = frames(&mut pair);
+    assert!(pair.at_acceptor(&first).is_ok());
+    assert_eq!(pair.at_acceptor(&first), Err(SealError::Forged), "repeated");
+    assert!(pair.at_acceptor(&second).is_err(), "after an error nothing is taken");
+    let (mut pair, _) = Pair::greeted(2);
+    let [_, second] = frames(&mut pair);
+    assert_eq!(pair.at_acceptor(&second), Err(SealError::Forged), "the first was left out");
+    let (mut pair, _) = Pair::greeted(3);
+    let [first, _] = frames(&mut pair);
+    assert_eq!(pair.at_opener(&first), Err(SealError::Forged), "reflected");
+    let (mut other, _) = Pair::greeted(4);
+    assert_eq!(other.at_acceptor(&first), Err(SealError::Forged), "moved to another connection");
+}
+
+#[test]
+fn a_recorded_greeting_is_refused_and_leads_nowhere() {
+    let (mut pair, greeting) = Pair::greeted(1);
+    let key = pair.ring.sealing().clone();
+    let frame = pair.opener.seal(&key, b"hello").expect("greeted");
+    let mut again = LinkSealer::acceptor(Run(99), 7, 2, [3; 16]);
+    assert_eq!(
+        again.take(SealMode::Require, &pair.ring, &mut pair.greetings, &greeting),
+        Err(SealError::Replayed),
+        "by this run"
+    );
+    // A restarted acceptor has not seen it, and has drawn another value.
+    let mut restarted = LinkSealer::acceptor(Run(100), 7, 1, [4; 16]);
+    let mut nothing_seen = Replays::default();
+    assert!(restarted.take(SealMode::Require, &pair.ring, &mut nothing_seen, &greeting).is_ok());
+    assert_eq!(
+        restarted.take(SealMode::Require, &pair.ring, &mut nothing_seen, &frame),
+        Err(SealError::Forged),
+        "bound to the value of the one before"
+    );
+}
+
+#[test]
+fn the_first_frame_decides_and_a_clear_one_is_refused_where_sealing_is_required() {
+    let clear = packet(RUN, 1, 0);
+    for (mode, is_taken) in
+        [(SealMode::Off, true), (SealMode::Permit, true), (SealMode::Prefer, true), (SealMode::Require, false)]
+    {
+        let mut pair = Pair::new(1);
+        let step = pair.acceptor.take(mode, &pair.ring, &mut pair.greetings, &clear);
+        assert_eq!(step, if is_taken { Ok(LinkStep::Clear) } else { Err(SealError::Unsealed) }, "{mode}");
+        let greeting = pair.opener.greeting(pair.ring.sealing());
+        let step = pair.acceptor.take(mode, &pair.ring, &mut pair.greetings, &greeting);
+        assert!(!matches!(step, Ok(LinkStep::Greeted(_))), "what began clear stays so: {mode}");
+    }
+    let mut pair = Pair::new(1);
+    pair.opener.greeting(pair.ring.sealing());
+    let answer = pair.opener.take(SealMode::Prefer, &pair.ring, &mut Replays::default(), &clear);
+    assert_eq!(answer, Err(SealError::Unsealed), "who greeted is not talked down to a clear connection");
+}
+
+#[test]
+fn a_clear_link_ends_with_the_first_frame_after_sealing_became_required() {
+    let mut pair = Pair::new(1);
+    assert_eq!(pair.acceptor.take(SealMode::Prefer, &pair.ring, &mut pair.greetings, b"HC\x01\0"), Ok(LinkStep::Clear));
+    assert_eq!(pair.at_acceptor(b"HC\x01\0"), Err(SealError::Unsealed));
+}
+
+#[test]
+fn a_link_outlives_the_rotation_of_its_key() {
+    let (mut pair, _) = Pair::greeted(1);
+    for (ring, by) in [(ring(&[1, 2]), 1), (ring(&[2, 1]), 2), (ring(&[2]), 2)] {
+        pair.ring = ring;
+        let frame = pair.opener.seal(&key(by), b"x").expect("greeted");
+        assert_eq!(pair.at_acceptor(&frame), Ok(LinkStep::Frame(b"x".to_vec())));
+    }
+    let frame = pair.opener.seal(&key(1), b"x").expect("greeted");
+    assert_eq!(pair.at_acceptor(&frame), Err(SealError::UnknownKey(key(1).id())), "the key was removed");
+}

@@ -1,0 +1,237 @@
+//! Sealing at the edge: what the socket's driver and the links share, and what is told of packets that were refused.
+//!
+//! Owns the mode and the ring in force, which are replaced as a whole while everything runs, the numbers of connections,
+//! and the counters. Refused packets are never answered; the operator is told of them once per [`TELL_INTERVAL`] and
+//! reason, with what to try.
+//!
+//! Must not know: members, and where keys are kept.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use tokio::sync::watch;
+use tracing::Level;
+
+use crate::core::Run;
+use crate::journal::Journal;
+use crate::seal::{KeyRing, LinkSealer, LinkStep, Replays, SealError, SealMode};
+
+/// The shortest time between two lines of the log about packets that were refused for one reason.
+pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The mode and the ring in force. A mode other than off has a ring.
+#[derive(Debug, Default)]
+pub(crate) struct SealPolicy {
+    mode: SealMode,
+    ring: Option<KeyRing>,
+}
+
+impl SealPolicy {
+    /// Returns the policy of a mode and a ring; without a ring nothing is sealed, whatever the mode.
+    pub(crate) fn new(mode: SealMode, ring: Option<KeyRing>) -> Self {
+        let mode = if ring.is_some() { mode } else { SealMode::Off };
+        Self { mode, ring }
+    }
+
+    /// Returns the mode.
+    pub(crate) fn mode(&self) -> SealMode {
+        self.mode
+    }
+
+    /// Returns the ring, unless the mode is off.
+    pub(crate) fn ring(&self) -> Option<&KeyRing> {
+        self.ring.as_ref().filter(|_| self.mode.accepts_sealed())
+    }
+}
+
+/// What was refused for one reason since it was last told.
+#[derive(Debug, Default, Clone, Copy)]
+struct Untold {
+    count: u64,
+    told: Option<Instant>,
+}
+
+/// The sealing of one agent. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealing(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    run: Run,
+    cluster: u32,
+    policy: watch::Sender<Arc<SealPolicy>>,
+    /// The number of the last connection end.
+    connections: AtomicU64,
+    /// Greetings that were accepted, by whom.
+    greetings: Mutex<Replays>,
+    refused: [AtomicU64; SealError::COUNT],
+    untold: Mutex<[Untold; SealError::COUNT]>,
+    journal: Journal,
+}
+
+impl Sealing {
+    /// Returns the sealing of a run, in a cluster of this hash.
+    pub(crate) fn new(run: Run, cluster: u32, policy: SealPolicy, journal: Journal) -> Self {
+        Self(Arc::new(Shared {
+            run,
+            cluster,
+            policy: watch::Sender::new(Arc::new(policy)),
+            connections: AtomicU64::new(0),
+            greetings: Mutex::default(),
+            refused: Default::default(),
+            untold: Mutex::default(),
+            journal,
+        }))
+    }
+
+    /// Returns a sealing that seals nothing.
+    #[cfg(test)]
+    pub(crate) fn off(journal: Journal) -> Self {
+        Self::new(Run(1), 0, SealPolicy::default(), journal)
+    }
+
+    /// Returns the policy in force.
+    pub(crate) fn policy(&self) -> Arc<SealPolicy> {
+        Arc::clone(&self.0.policy.borrow())
+    }
+
+    /// Returns a watch on the policy.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<SealPolicy>> {
+        self.0.policy.subscribe()
+    }
+
+    /// Puts another policy in force: with the next packet, and for links that it forbids, at once.
+    pub(crate) fn set_policy(&self, policy: SealPolicy) {
+        self.0.policy.send_replace(Arc::new(policy));
+    }
+
+    /// Returns the numbers of datagrams and frames refused, in the order of [`SealError::NAMES`].
+    pub(crate) fn refused(&self) -> [u64; SealError::COUNT] {
+        std::array::from_fn(|place| self.0.refused[place].load(Ordering::Relaxed))
+    }
+
+    /// Returns one end of a new connection; `None` if the system has no random numbers.
+    pub(super) fn link(&self, is_opener: bool) -> Option<LinkSealer> {
+        let mut random = [0; 16];
+        SysRng.try_fill_bytes(&mut random).ok()?;
+        let number = self.0.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let Shared { run, cluster, .. } = *self.0;
+        let end = if is_opener { LinkSealer::opener } else { LinkSealer::acceptor };
+        Some(end(run, cluster, number, random))
+    }
+
+    /// Takes a frame of a connection, and counts one that is refused.
+    pub(super) fn take(&self, link: &mut LinkSealer, from: SocketAddr, frame: &[u8]) -> Result<LinkStep, SealError> {
+        let policy = self.policy();
+        let step = match policy.ring() {
+            Some(ring) => {
+                let mut greetings = self.0.greetings.lock().unwrap_or_else(PoisonError::into_inner);
+                link.take(policy.mode(), ring, &mut greetings, frame)
+            }
+            None if !link.is_ready() && crate::seal::key_id_of(frame).is_none() => {
+                link.stay_clear();
+                Ok(LinkStep::Clear)
+            }
+            None if link.is_clear() => Ok(LinkStep::Clear),
+            None => Err(crate::seal::key_id_of(frame).map_or(SealError::Malformed, SealError::UnknownKey)),
+        };
+        if let Err(error) = step {
+            self.refuse(from, error);
+        }
+        step
+    }
+
+    /// Counts a packet that was refused, and tells of it if that is due.
+    pub(crate) fn refuse(&self, from: SocketAddr, error: SealError) {
+        let place = error.index();
+        self.0.refused[place].fetch_add(1, Ordering::Relaxed);
+        // The network repeats packets, and what was recorded costs nothing but a count.
+        if matches!(error, SealError::Replayed | SealError::Malformed) {
+            return;
+        }
+        let count = {
+            let mut untold = self.0.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            let untold = &mut untold[place];
+            untold.count += 1;
+            if untold.told.is_some_and(|told| told.elapsed() < TELL_INTERVAL) {
+                return;
+            }
+            untold.told = Some(Instant::now());
+            std::mem::take(&mut untold.count)
+        };
+        let text = words(error, count, from, self.policy().mode());
+        self.0.journal.say(Level::WARN, text);
+    }
+}
+
+/// Says what was refused, and one thing to try.
+fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> String {
+    let packets = if count == 1 { "a packet".to_owned() } else { format!("{count} packets, the last one") };
+    match error {
+        SealError::Unsealed => format!(
+            "dropped {packets} from {from} that is not sealed, which this node requires (seal.mode = {mode}): if a node of \
+             yours runs there, give it the cluster's keys; otherwise close this port to it"
+        ),
+        SealError::UnknownKey(id) if mode == SealMode::Off => format!(
+            "dropped {packets} from {from}, sealed with key {id}: this node has no keys; if that is its cluster, give it the \
+             cluster's key file (seal.key_file, --key-file)"
+        ),
+        SealError::UnknownKey(id) => format!(
+            "dropped {packets} from {from}, sealed with key {id}, which this node lacks: if a member runs there, keys were \
+             changed while one of the two was away; `headcount keys list` at a member shows who holds {id}; copy it into the \
+             key file here, or the present keys into the one there, and send that agent SIGHUP"
+        ),
+        SealError::UnknownVersion => format!(
+            "dropped {packets} from {from} that is sealed in a format version this build does not speak: update the older \
+             of the two"
+        ),
+        error => format!(
+            "dropped {packets} from {from}: {error}; it is of another cluster that has the same key, was changed on the \
+             way, or is made up by somebody who knows the id of a key and not the key"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::NodeId;
+    use crate::seal::KeyId;
+
+    #[test]
+    fn refused_packets_are_counted_each_and_told_of_once_in_a_while() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let from = SocketAddr::from(([10, 0, 0, 9], 7117));
+        for _ in 0..5 {
+            sealing.refuse(from, SealError::Unsealed);
+        }
+        sealing.refuse(from, SealError::Replayed);
+        assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1]);
+        let untold = sealing.0.untold.lock().expect("nobody panicked")[0];
+        assert_eq!(untold.count, 4, "all but the one that was told");
+        assert!(untold.told.is_some());
+    }
+
+    #[test]
+    fn who_lacks_a_key_is_told_which() {
+        let id = KeyId([0xab, 0xcd, 0xef, 0x01]);
+        let from = SocketAddr::from(([10, 0, 0, 9], 7117));
+        for mode in SealMode::ALL {
+            let told = words(SealError::UnknownKey(id), 3, from, mode);
+            assert!(
+                told.contains("abcdef01") && told.contains("10.0.0.9:7117") && told.contains("3 packets"),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_ring_nothing_is_sealed_whatever_the_mode() {
+        assert_eq!(SealPolicy::new(SealMode::Require, None).mode(), SealMode::Off);
+    }
+}

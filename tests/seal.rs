@@ -1,0 +1,357 @@
+//! Sealed clusters of real processes: members with the key hear each other, everybody else hears nothing.
+#![cfg(all(feature = "agent", unix))]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::{Agent, wait_for};
+use tempfile::TempDir;
+
+/// Key files of a test, in a directory of their own.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Has the command line make a key, in a file of this name.
+    fn generate(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let made = std::process::Command::new(support::HEADCOUNT).args(["keys", "generate"]).arg(&path).output();
+        assert!(made.expect("it runs").status.success());
+        path
+    }
+
+    /// Copies a key file, as an operator does.
+    fn copy(&self, from: &Path, name: &str) -> PathBuf {
+        let to = self.path(name);
+        std::fs::copy(from, &to).expect("copied");
+        to
+    }
+}
+
+fn start(name: &str, seeds: &[&str], keys: &Path, more: &[&str]) -> Agent {
+    let keys = keys.to_str().expect("a text");
+    let arguments = [&["--key-file", keys], more].concat();
+    Agent::start(name, seeds, &arguments)
+}
+
+/// A cluster of three, each with a key file of its own that holds one key.
+fn three(files: &Files) -> [Agent; 3] {
+    let key = files.generate("cluster.key");
+    let file = |name: &str| files.copy(&key, name);
+    let a = start("a", &[], &file("a"), &[]);
+    let b = start("b", &[&a.gossip], &file("b"), &[]);
+    let c = start("c", &[&a.gossip], &file("c"), &[]);
+    for agent in [&a, &b, &c] {
+        agent.wait_for_up(&["a", "b", "c"]);
+    }
+    [a, b, c]
+}
+
+fn address(agent: &Agent) -> SocketAddr {
+    agent.gossip.parse().expect("an address")
+}
+
+fn dropped(agent: &Agent, reason: &str) -> f64 {
+    agent.metric(&format!("headcount_dropped_total{{reason=\"{reason}\"}}"))
+}
+
+fn logged(agent: &Agent, text: &str) {
+    wait_for(&format!("{text:?} in the log of {}:\n{}", agent.name, agent.log()), || {
+        agent.log().contains(text).then_some(())
+    });
+}
+
+/// The keys as an agent lists them, by id: where each seals, and who holds it.
+fn keys(agent: &Agent) -> Vec<(String, Vec<String>, Vec<String>)> {
+    let (status, text) = agent.client(&["keys", "list", "--format", "json"]);
+    assert!(status.success(), "{text}\n{}", agent.log());
+    let keys: Value = serde_json::from_str(&text).expect("json");
+    let names = |names: &Value| -> Vec<String> {
+        names.as_array().expect("a list").iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
+    };
+    let key =
+        |key: &Value| (key["id"].as_str().expect("an id").to_owned(), names(&key["sealing"]), names(&key["held_by"]));
+    keys["keys"].as_array().expect("a list").iter().map(key).collect()
+}
+
+/// The only key that all of these hold and seal with.
+fn only_key(agent: &Agent, names: &[&str]) -> String {
+    let keys = keys(agent);
+    let [(id, sealing, held_by)] = keys.as_slice() else { panic!("one key: {keys:?}") };
+    assert!(sealing == names && held_by == names, "{keys:?}");
+    id.clone()
+}
+
+/// The key beside this one.
+fn other_key(agent: &Agent, old: &str) -> String {
+    keys(agent).into_iter().map(|(id, ..)| id).find(|id| id != old).expect("another key")
+}
+
+#[test]
+fn who_has_no_key_or_another_one_is_not_answered_and_both_sides_learn_why() {
+    let files = Files::new();
+    let [a, _b, _c] = three(&files);
+    let other = files.generate("other.key");
+    let stranger = start("stranger", &[&a.gossip], &other, &[]);
+    let clear = Agent::start("clear", &[&a.gossip], &[]);
+    for outsider in [&stranger, &clear] {
+        logged(outsider, "check address, firewall, key");
+        assert_eq!(outsider.members(), [(outsider.name.clone(), "joining".to_owned())]);
+    }
+    logged(&a, "that is not sealed, which this node requires");
+    logged(&a, "which this node lacks");
+    assert!(dropped(&a, "unsealed") > 0.0 && dropped(&a, "sealed_unknown_key") > 0.0);
+    assert!(dropped(&stranger, "sealed_unknown_key") < 1.0, "nobody answered it");
+    assert!(dropped(&clear, "sealed_unknown_key") < 1.0, "nobody answered it");
+    a.wait_for_up(&["a", "b", "c"]);
+}
+
+#[test]
+fn nothing_that_is_not_sealed_is_answered_by_datagram_or_over_tcp() {
+    let files = Files::new();
+    let [a, ..] = three(&files);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
+    // An unknown version, a packet of nobody, a datagram that claims to be sealed, and noise.
+    let mut question = b"HC\x01\0".to_vec();
+    question.extend([0; 252]);
+    for bytes in
+        [&b"HC\x09\0aaaabbbbbbbb\x01cccccccc"[..], &question, &[b"HC\x01\x01", &[7; 96][..]].concat(), &[0; 300]]
+    {
+        socket.send_to(bytes, address(&a)).expect("sent");
+    }
+    assert!(socket.recv(&mut [0; 2_048]).is_err(), "no datagram is answered");
+    let mut stream = TcpStream::connect(address(&a)).expect("listening");
+    stream.set_read_timeout(Some(Duration::from_secs(3))).expect("set");
+    stream.write_all(b"\0\0\0\x19HC\x01\0aaaabbbbbbbb\x01ccccccccd").expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("closed at once, and not when its time is over");
+    assert_eq!(answer, b"");
+    wait_for("the count of both", || (dropped(&a, "unsealed") >= 4.0).then_some(()));
+}
+
+#[test]
+fn recorded_packets_do_nothing_when_they_are_played_again_from_elsewhere() {
+    let files = Files::new();
+    let key = files.generate("cluster.key");
+    let a = start("a", &[], &key, &[]);
+    // A seed that only records what newcomers send.
+    let recorder = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let at = recorder.local_addr().expect("bound").to_string();
+    let _b = start("b", &[&at, &a.gossip], &key, &[]);
+    let (mut packets, mut buffer) = (Vec::new(), [0; 2_048]);
+    while packets.is_empty() {
+        let length = recorder.recv(&mut buffer).expect("a newcomer asks all its seeds");
+        packets.push(buffer[..length].to_vec());
+    }
+    a.wait_for_up(&["a", "b"]);
+    let elsewhere = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    elsewhere.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    let play = |times: usize| {
+        for _ in 0..times {
+            for packet in &packets {
+                elsewhere.send_to(packet, address(&a)).expect("sent");
+            }
+        }
+        std::iter::from_fn(|| elsewhere.recv(&mut [0; 2_048]).ok()).count()
+    };
+    // These never reached the agent: each may be answered once, and leads nowhere.
+    let first = play(1);
+    assert!(first <= packets.len(), "{first} answers");
+    let before = dropped(&a, "sealed_replayed");
+    assert_eq!(play(5), 0, "what was seen is not answered");
+    wait_for("all of them are counted", || {
+        let counted = dropped(&a, "sealed_replayed") - before;
+        (counted >= 5.0 * packets.len() as f64).then_some(())
+    });
+    a.wait_for_up(&["a", "b"]);
+}
+
+#[test]
+fn keys_are_rotated_under_a_live_cluster_and_no_heartbeat_is_lost() {
+    let files = Files::new();
+    let [a, b, c] = three(&files);
+    let watches = [a.watch(), b.watch(), c.watch()];
+    let old = only_key(&a, &["a", "b", "c"]);
+    let (status, text) = b.client(&["keys", "add"]);
+    assert!(status.success(), "{text}\n{}", b.log());
+    let new = other_key(&c, &old);
+    let (status, text) = c.client(&["keys", "use", &new]);
+    assert!(status.success(), "{text}\n{}", c.log());
+    let (status, text) = a.client(&["keys", "remove", &old]);
+    assert!(status.success(), "{text}\n{}", a.log());
+    for agent in [&a, &b, &c] {
+        assert_eq!(only_key(agent, &["a", "b", "c"]), new);
+        agent.wait_for_up(&["a", "b", "c"]);
+        assert!(dropped(agent, "sealed_unknown_key") < 1.0, "{}", agent.log());
+    }
+    for watch in &watches {
+        let kinds: Vec<_> = watch.events().iter().map(|event| event["event"].clone()).collect();
+        assert!(!kinds.iter().any(|kind| kind == "node_suspected" || kind == "node_detected_down"), "{kinds:?}");
+    }
+    for name in ["a", "b", "c"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = files.path(name);
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    // A restart finds the new key, and only that.
+    let mut b = b;
+    b.signal(Signal::SIGTERM);
+    assert!(b.wait().success());
+    let b = start("b", &[&a.gossip], &files.path("b"), &[]);
+    b.wait_for_up(&["a", "b", "c"]);
+}
+
+#[test]
+fn nobody_is_locked_out_unless_forced_and_who_was_away_is_told_what_it_lacks() {
+    let files = Files::new();
+    let [a, b, mut c] = three(&files);
+    let old = only_key(&a, &["a", "b", "c"]);
+    c.signal(Signal::SIGKILL);
+    c.wait();
+    wait_for("c is down", || a.members().contains(&("c".to_owned(), "down".to_owned())).then_some(()));
+    let (status, _) = a.client(&["keys", "add"]);
+    assert!(!status.success(), "c does not have it");
+    let new = other_key(&b, &old);
+    let (status, _) = a.client(&["keys", "use", &new]);
+    assert!(!status.success(), "c would be locked out");
+    assert_eq!(keys(&b).iter().find(|key| key.0 == old).map(|key| key.1.len()), Some(2), "and nobody seals with it");
+    let (status, _) = a.client(&["keys", "use", &new, "--force"]);
+    assert!(!status.success(), "it says who was not asked");
+    let (status, _) = a.client(&["keys", "remove", &old]);
+    assert!(!status.success(), "c still seals with it");
+    a.client(&["keys", "remove", &old, "--force"]);
+    assert_eq!(only_key(&a, &["a", "b"]), new);
+    let c = start("c", &[&a.gossip], &files.path("c"), &["--bind", &c.gossip]);
+    logged(&c, "check address, firewall, key");
+    // It is told by whoever looks for it: members go on asking at the addresses of those that are down.
+    logged(&c, &format!("sealed with key {new}, which this node lacks"));
+    std::fs::copy(files.path("a"), files.path("c")).expect("copied");
+    c.signal(Signal::SIGHUP);
+    c.wait_for_up(&["a", "b", "c"]);
+}
+
+#[test]
+fn a_key_that_became_known_is_replaced_without_sending_the_new_one() {
+    let files = Files::new();
+    let agents = three(&files);
+    let [a, b, c] = &agents;
+    let old = only_key(a, &["a", "b", "c"]);
+    let new = std::fs::read_to_string(files.generate("new.key")).expect("a key");
+    for agent in &agents {
+        let path = files.path(&agent.name);
+        let text = std::fs::read_to_string(&path).expect("a key file");
+        std::fs::write(&path, text + &new).expect("appended");
+        agent.signal(Signal::SIGHUP);
+    }
+    wait_for("all hold both", || keys(b).iter().all(|key| key.2.len() == 3).then(|| keys(b).len() == 2)?.then_some(()));
+    let new = other_key(c, &old);
+    for (agent, change) in [(a, ["keys", "use", &new]), (b, ["keys", "remove", &old])] {
+        let (status, text) = agent.client(&change);
+        assert!(status.success(), "{text}\n{}", agent.log());
+    }
+    for agent in &agents {
+        assert_eq!(only_key(agent, &["a", "b", "c"]), new);
+        agent.wait_for_up(&["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn a_clear_cluster_is_sealed_step_by_step_and_unsealed_again() {
+    let files = Files::new();
+    let key = files.generate("cluster.key");
+    let key = key.to_str().expect("a text");
+    let config = |name: &str, mode: &str| {
+        let text = format!("[seal]\nmode = \"{mode}\"\nkey_file = \"{key}\"\n");
+        std::fs::write(files.path(&format!("{name}.toml")), text).expect("written");
+    };
+    let names = ["a", "b", "c"];
+    for name in names {
+        config(name, "off");
+    }
+    let start = |name: &str, seeds: &[&str]| {
+        let file = files.path(&format!("{name}.toml"));
+        Agent::start(name, seeds, &["--config", file.to_str().expect("a text")])
+    };
+    let a = start("a", &[]);
+    let b = start("b", &[&a.gossip]);
+    let c = start("c", &[&a.gossip]);
+    let agents = [&a, &b, &c];
+    let watches = agents.map(Agent::watch);
+    for agent in agents {
+        agent.wait_for_up(&names);
+    }
+    for step in ["permit", "prefer", "require", "prefer", "permit", "off"] {
+        for agent in agents {
+            config(&agent.name, step);
+            let before = agent.log().matches(&format!("-> {step} [")).count();
+            agent.signal(Signal::SIGHUP);
+            wait_for(&format!("{} takes the step to {step}\n{}", agent.name, agent.log()), || {
+                (agent.log().matches(&format!("-> {step} [")).count() > before).then_some(())
+            });
+        }
+        // Long enough for a suspicion in this profile.
+        std::thread::sleep(Duration::from_millis(1_500));
+        for agent in agents {
+            agent.wait_for_up(&names);
+        }
+        if step == "require" {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            let before = dropped(&a, "unsealed");
+            socket.send_to(&[0; 64], address(&a)).expect("sent");
+            wait_for("clear packets are refused", || (dropped(&a, "unsealed") > before).then_some(()));
+        }
+    }
+    for watch in &watches {
+        let kinds: Vec<_> = watch.events().iter().map(|event| event["event"].clone()).collect();
+        assert!(!kinds.iter().any(|kind| kind == "node_detected_down"), "{kinds:?}");
+    }
+}
+
+#[test]
+fn keys_do_not_travel_where_packets_are_clear_and_programs_do_not_speak_of_them() {
+    let files = Files::new();
+    let key = files.generate("cluster.key");
+    let key = key.to_str().expect("a text");
+    let config = files.path("c.toml");
+    std::fs::write(&config, format!("[seal]\nmode = \"prefer\"\nkey_file = \"{key}\"\n")).expect("written");
+    let a = Agent::start("a", &[], &["--config", config.to_str().expect("a text")]);
+    a.wait_for_up(&["a"]);
+    let answer = a.post("/v1/keys", &serde_json::json!({"key": std::fs::read_to_string(key).expect("a key").trim()}));
+    assert!(answer.starts_with("HTTP/1.1 409") && answer.contains("seal.mode = require"), "{answer}");
+    let (status, text) = a.client(&["broadcast", "_headcount.keys", "x"]);
+    assert!(!status.success(), "{text}");
+    let (status, text) = a.client(&["listen", "_headcount.keys"]);
+    assert!(!status.success(), "{text}");
+}
+
+#[test]
+fn no_key_is_ever_shown() {
+    let files = Files::new();
+    let [a, b, _c] = three(&files);
+    let secret = std::fs::read_to_string(files.path("a")).expect("a key");
+    let secret = secret.trim();
+    let (_, listed) = a.client(&["keys", "list"]);
+    let (_, added) = a.client(&["keys", "add"]);
+    let new = std::fs::read_to_string(files.path("b")).expect("two keys");
+    let new = new.lines().nth(1).expect("the new one").to_owned();
+    let shown = a.client_alone(&["config", "show", "--key-file", files.path("a").to_str().expect("a text")]).1;
+    let texts = [listed, added, shown, a.log(), b.log(), a.get("/v1/keys"), a.get("/metrics"), a.get("/v1/info")];
+    for text in &texts {
+        assert!(!text.contains(secret) && !text.contains(&new), "{text}");
+    }
+}

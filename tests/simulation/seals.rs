@@ -1,0 +1,157 @@
+//! Sealed clusters: keys are rotated under them, one node is down meanwhile, and somebody plays again everything that it
+//! recorded, without a key and with an old one. Rules that are left out are noticed.
+
+use std::time::Duration;
+
+use headcount::seal::SealError;
+use headcount::sim::adversary::{Attack, MOST_INVENTED};
+use headcount::sim::campaign::{campaign_settings, run_schedule};
+use headcount::sim::faults::Schedule;
+use headcount::sim::{SealFlaw, World, WorldOptions, key_of};
+use headcount::{Profile, Settings};
+
+const SECOND: Duration = Duration::from_secs(1);
+const NODES: usize = 8;
+const VOTERS: usize = 3;
+/// The node that is down while keys are rotated.
+const AWAY: usize = NODES - 1;
+
+fn sealed(seed: u64) -> World {
+    let settings = Settings { observers: 5, ..campaign_settings() };
+    let lease = Profile::Local.lease_timing();
+    World::new(WorldOptions { sealed: true, voters: VOTERS, lease, ..WorldOptions::new(seed, NODES, settings) })
+}
+
+/// Returns the first promise that is broken, or that the nodes differ.
+fn trouble(world: &World) -> Option<String> {
+    world.violations().first().map(ToString::to_string).or_else(|| world.divergence())
+}
+
+fn refused(world: &World, error: SealError) -> u64 {
+    world.seal_counts().refused[error.index()]
+}
+
+fn on_all(world: &mut World, but: Option<usize>, step: impl Fn(&mut World, usize)) {
+    for node in (0..world.nodes()).filter(|node| Some(*node) != but) {
+        step(world, node);
+        // Some have taken the step, others have not.
+        world.run_for(SECOND / 10);
+    }
+}
+
+/// A cluster's life from its first key to its second: a node is down meanwhile, another one restarts, and an old key is
+/// used by somebody else. Returns the first promise that was broken.
+fn rotated(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
+    let mut world = sealed(seed);
+    if let Some(flaw) = flaw {
+        world.plant_in_seals(flaw);
+    }
+    let unbroken = |world: &World, when: &str| match trouble(world) {
+        Some(trouble) => Err(format!("{when}: {trouble}")),
+        None => Ok(()),
+    };
+    world.run_for(SECOND * 8);
+    unbroken(&world, "formed")?;
+    world.start_recorder(None);
+    world.run_for(SECOND * 4);
+    world.crash(AWAY);
+    world.run_for(SECOND * 4);
+    on_all(&mut world, Some(AWAY), |world, node| world.add_key(node, 2));
+    on_all(&mut world, Some(AWAY), |world, node| world.use_key(node, 2));
+    world.run_for(SECOND * 4);
+    unbroken(&world, "the second key seals")?;
+    // Who was away hears nobody, and would learn from its log which key it lacks.
+    let before = refused(&world, SealError::UnknownKey(key_of(2).id()));
+    world.start(AWAY);
+    world.run_for(SECOND * 6);
+    let hears = (0..AWAY).find(|other| {
+        let held = world.core(AWAY).and_then(|core| core.record(world.id(*other)));
+        held.is_some_and(|held| held.status.is_live())
+    });
+    if let Some(other) = hears {
+        return Err(format!("a node without the key knows of {other}"));
+    }
+    if refused(&world, SealError::UnknownKey(key_of(2).id())) == before {
+        return Err("a node without the key is not told so".to_owned());
+    }
+    world.add_key(AWAY, 2);
+    world.use_key(AWAY, 2);
+    world.run_for(SECOND * 6);
+    unbroken(&world, "the node that was away has the key")?;
+    on_all(&mut world, None, |world, node| world.remove_key(node, 1));
+    world.run_for(SECOND * 4);
+    unbroken(&world, "the first key is removed")?;
+    // A restart finds the second key; somebody has the first one.
+    world.start_recorder(Some(1));
+    world.crash(4);
+    world.run_for(SECOND * 3);
+    world.start(4);
+    world.run_for(SECOND * 8);
+    unbroken(&world, "a member has restarted, and somebody has the old key")?;
+    Ok(world)
+}
+
+#[test]
+fn keys_are_rotated_while_everything_recorded_is_played_again_and_no_promise_breaks() {
+    for seed in 1..=4 {
+        let world = rotated(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        let counts = world.seal_counts();
+        println!("seed {seed}: {counts:?}");
+        assert!(counts.sealed > 1_000 && counts.frames > 50 && counts.played > 3_000, "{counts:?}");
+        for error in [SealError::Replayed, SealError::Unsealed, SealError::UnknownKey(key_of(1).id())] {
+            assert!(refused(&world, error) > 100, "{error}: {counts:?}");
+        }
+        let all_have = (0..world.nodes()).all(|node| world.keys(node) == [key_of(2).id()]);
+        assert!(all_have, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_rule_that_is_left_out_is_noticed() {
+    for flaw in [SealFlaw::ReusedNonce, SealFlaw::WindowPerAddress, SealFlaw::ForgetsKeys, SealFlaw::KeepsRemovedKeys] {
+        let noticed = (1..=4).find_map(|seed| rotated(seed, Some(flaw)).err());
+        println!("{flaw:?}: {}", noticed.as_deref().unwrap_or("not noticed"));
+        assert!(noticed.is_some(), "{flaw:?}");
+    }
+}
+
+/// Lets an adversary without a key do its worst; returns the first promise that was broken.
+fn against(attack: Attack, flaw: Option<SealFlaw>) -> (World, Result<(), String>) {
+    let mut world = sealed(1);
+    world.run_for(SECOND * 8);
+    if let Some(flaw) = flaw {
+        world.plant_in_seals(flaw);
+    }
+    world.start_adversary(attack, MOST_INVENTED);
+    world.run_for(SECOND * 4);
+    let result = trouble(&world).map_or(Ok(()), Err);
+    (world, result)
+}
+
+#[test]
+fn an_adversary_without_a_key_is_not_even_answered() {
+    for attack in Attack::ALL {
+        let (world, result) = against(attack, None);
+        assert_eq!(result, Ok(()), "{attack:?}");
+        assert!(world.counts().delivered > 50, "{attack:?}: {:?}", world.counts());
+        assert!(refused(&world, SealError::Unsealed) > 50, "{attack:?}");
+    }
+}
+
+#[test]
+fn a_node_that_answers_the_unsealed_is_noticed() {
+    let answered = Attack::ALL.into_iter().find_map(|attack| against(attack, Some(SealFlaw::AnswersUnsealed)).1.err());
+    assert!(answered.is_some_and(|answered| answered.contains("has sealed nothing")));
+}
+
+#[test]
+fn random_faults_break_no_promise_of_sealed_clusters() {
+    let count = super::from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(100);
+    let outcomes = (0..count).map(|seed| {
+        let mut schedule = Schedule::of_seed(seed);
+        schedule.variation.sealed = true;
+        run_schedule(seed, &schedule, false, None)
+    });
+    let failures: Vec<_> = outcomes.filter_map(|outcome| outcome.failure()).collect();
+    assert!(failures.is_empty(), "{} of {count} sealed seeds failed:\n{}", failures.len(), failures.join("\n"));
+}
