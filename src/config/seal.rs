@@ -45,6 +45,7 @@ pub(crate) struct ReadKeys {
     pub(crate) file: KeyFile,
     pub(crate) ring: KeyRing,
     /// The permissions, as in `644`, if others than the owner may read or change the file.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the loader of configurations warns of it"))]
     pub(crate) open_to_others: Option<String>,
 }
 
