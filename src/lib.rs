@@ -50,12 +50,12 @@
 //!
 //! # Features
 //!
-//! `agent` (default) brings the command line, the HTTP interface and configuration files, and both databases that leases may be
-//! kept in, which are `sqlite` and `postgres` by themselves. `client`, which it includes, brings [`client`] and [`json`]:
-//! programs that ask an agent over HTTP, without being members, need no more. `metrics` alone brings `Agent::collector`,
-//! for a registry of `prometheus-client`; `Agent::telemetry` needs no feature. A library user with
-//! `default-features = false` gets none of clap,
-//! axum, toml or a database.
+//! `agent` (default) brings the command line, the HTTP interface and configuration files, and both databases that leases
+//! may be kept in, which are `sqlite` and `postgres` by themselves. `client`, which it includes, brings [`client`] and
+//! [`json`]: programs that ask an agent over HTTP, without being members, need no more. `srv`, which it includes too, looks
+//! up seeds in SRV records. `metrics` alone brings `Agent::collector`, for a registry of `prometheus-client`;
+//! `Agent::telemetry` needs no feature. A library user with `default-features = false` gets none of clap, axum, toml or a
+//! database.
 //!
 //! # What semantic versioning covers
 //!

@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
@@ -21,6 +22,19 @@ use nix::unistd::Pid;
 
 /// The name of the hidden command by which this program becomes the command to run.
 pub(crate) const EXEC: &str = "lead-exec";
+
+/// True in the program `headcount`, and not where it is a library of another one.
+static IS_THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this process runs this program's command line, so that [`EXEC`] is known to it.
+pub(crate) fn know_this_program() {
+    IS_THIS_PROGRAM.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if commands can be run by way of this program.
+pub(crate) fn is_this_programs() -> bool {
+    IS_THIS_PROGRAM.load(Ordering::Relaxed)
+}
 
 /// A process group.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,6 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +20,7 @@ use super::driver::Request;
 use crate::core::Reply;
 use crate::journal::Journal;
 use crate::transport::resolve::{self, Resolver};
+use crate::transport::sources::SeedSources;
 
 /// How often this machine is asked whether the address is still its own.
 const REVIEW: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const REVIEW: Duration = Duration::from_secs(1);
 pub(super) struct Whereabouts {
     pub(super) advertised: SocketAddr,
     pub(super) bound: SocketAddr,
-    pub(super) seeds: Arc<[String]>,
+    pub(super) seeds: SeedSources,
     pub(super) resolver: Resolver,
     pub(super) journal: Journal,
 }

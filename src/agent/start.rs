@@ -40,6 +40,7 @@ use crate::store::{Opened, StateWriter, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::sealing::Sealing;
+use crate::transport::sources::SeedSources;
 use crate::transport::{self, udp::BindError};
 
 /// The bound of a node that stores none: no incarnation is ever above it.
@@ -78,7 +79,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let sealing = Sealing::new(run, cluster, policy, journal.clone());
     let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone()));
     let resolver = Resolver::new(journal.clone());
-    let seeds: Arc<[String]> = config.seeds.clone().into();
+    let seeds = SeedSources::new(&config.seeds, config.seeds_file.as_deref(), &config.seeds_command);
     let advertised = resolve::advertised(config.advertise, bound, &seeds, &resolver).await;
     if let Some((level, text)) = advertised.remark() {
         journal.say(level, text);
@@ -87,7 +88,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let whereabouts = is_followed.then(|| Whereabouts {
         advertised: advertised.address,
         bound,
-        seeds: Arc::clone(&seeds),
+        seeds: seeds.clone(),
         resolver: resolver.clone(),
         journal: journal.clone(),
     });

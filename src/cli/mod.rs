@@ -52,6 +52,8 @@ use failure::Failure;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    #[cfg(unix)]
+    crate::process::know_this_program();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

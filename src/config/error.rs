@@ -58,6 +58,9 @@ pub enum ConfigError {
         /// The fault of the seed.
         fault: SeedFault,
     },
+    /// `seeds_command` names no program.
+    #[error("{}", self.text())]
+    SeedsCommand,
     /// `leadership.voters` has more than seven entries.
     #[error("{}", self.text())]
     TooManyVoters {
@@ -151,6 +154,12 @@ pub enum SeedFault {
     /// Not a valid port number.
     #[error("has no usable port after the last ':'")]
     Port,
+    /// Not a valid name of SRV records.
+    #[error("is no name of SRV records; write it as in \"srv:_headcount._udp.example.internal\", without a port")]
+    Srv,
+    /// SRV records, in a program that was built without them.
+    #[error("names SRV records, which this program was built without (cargo feature srv)")]
+    NoSrv,
     /// Neither a host name nor an address in front of the port.
     #[error("has no host name or address before the ':'")]
     Host,
@@ -171,6 +180,7 @@ impl ConfigError {
             ConfigError::AdvertiseUnreachable { .. } => "advertise",
             ConfigError::ApiAddress { .. } => "api_address",
             ConfigError::TooManySeeds { .. } | ConfigError::Seed { .. } => "seeds",
+            ConfigError::SeedsCommand => "seeds_command",
             ConfigError::TooManyVoters { .. }
             | ConfigError::VoterTwice { .. }
             | ConfigError::VotersWithoutQuorum { .. } => "leadership.voters",
@@ -208,6 +218,7 @@ impl ConfigError {
             | ConfigError::VotersWithoutQuorum { count, .. } => format!("a list of {count}"),
             ConfigError::VoterTwice { id } => format!("{id:?}"),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
+            ConfigError::SeedsCommand => "[\"\"]".to_owned(),
             ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
             ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
             ConfigError::LeaseTables { found, .. } => found.clone(),
@@ -235,6 +246,7 @@ impl ConfigError {
             ConfigError::ApiAddress { found } => format!("has {} bytes", found.len()),
             ConfigError::TooManySeeds { .. } => "is too long; a few seeds are enough to find all others".to_owned(),
             ConfigError::Seed { fault, .. } => fault.to_string(),
+            ConfigError::SeedsCommand => "names no program".to_owned(),
             ConfigError::TooManyVoters { .. } => {
                 "is too long; three or five voters are enough for any number of members".to_owned()
             }
@@ -270,7 +282,8 @@ impl ConfigError {
             ConfigError::AdvertiseUnreachable { .. } => "IP:PORT, neither unspecified nor multicast, port not 0",
             ConfigError::ApiAddress { .. } => "1 to 100 bytes without control characters",
             ConfigError::TooManySeeds { .. } => "at most 64",
-            ConfigError::Seed { .. } => "host:port, port 1 to 65535",
+            ConfigError::Seed { .. } => "host:port, port 1 to 65535; or srv:NAME",
+            ConfigError::SeedsCommand => "a list of words, as in [\"/usr/local/bin/seeds\"]; there is no shell",
             ConfigError::TooManyVoters { .. } | ConfigError::VoterTwice { .. } => {
                 const { assert!(MAX_VOTERS == 7) };
                 "at most 7 different names of nodes"

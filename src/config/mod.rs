@@ -77,6 +77,8 @@ pub(crate) use seal::{ReadKeys, read_key_file};
 #[cfg(feature = "client")]
 pub use token::{BadToken, Token, TokenFileError};
 
+/// The prefix of a seed that names SRV records.
+pub(crate) const SRV: &str = "srv:";
 /// The gossip port used if none is configured.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
 /// The HTTP port used if none is configured.
@@ -107,10 +109,17 @@ pub struct Config {
     /// The address at which users of this node reach it: free text for the members' listing, 1–100 bytes without
     /// control characters.
     pub api_address: Option<String>,
-    /// Addresses (`host:port`) of nodes to join through, at most 64; IPv6 addresses in brackets. Names are resolved
+    /// Addresses (`host:port`) of nodes to join through, at most 64; IPv6 addresses in brackets. With the feature `srv` also
+    /// `srv:_headcount._udp.example.internal`: the targets of SRV records. Names are resolved
     /// again at every try, and all their addresses count. One's own address among them is recognised and harmless, so
     /// that all nodes may share one list.
     pub seeds: Vec<String>,
+    /// A file of further seeds, one `host:port` a line, `#` begins a comment; read again at every try. It may be missing
+    /// or empty for a while.
+    pub seeds_file: Option<PathBuf>,
+    /// A command whose output is such a list: a program and its arguments, without a shell; run again at every try, for
+    /// ten seconds at most. Empty: none.
+    pub seeds_command: Vec<String>,
     /// The directory for the state that survives a restart; created if it is missing. `None`: no state is kept, and a
     /// restarted node has to find its way back through the seeds.
     pub data_dir: Option<PathBuf>,
@@ -134,6 +143,8 @@ impl Config {
             advertise: None,
             api_address: None,
             seeds: Vec::new(),
+            seeds_file: None,
+            seeds_command: Vec::new(),
             data_dir: None,
             tags: Tags::default(),
             leadership: LeadershipConfig::of(Profile::Default),
@@ -230,7 +241,13 @@ impl Config {
         }
         problems.extend(check_seed_count(self.seeds.len()).err());
         problems.extend(self.seeds.iter().filter_map(|seed| check_seed(seed).err()));
-        problems.extend(check_bind_reaches(self.bind, &self.seeds).err());
+        if self.seeds_command.first().is_some_and(String::is_empty) {
+            problems.push(ConfigError::SeedsCommand);
+        }
+        // Where seeds come from elsewhere too, it is not known where they are.
+        if self.seeds_file.is_none() && self.seeds_command.is_empty() {
+            problems.extend(check_bind_reaches(self.bind, &self.seeds).err());
+        }
         problems.extend(self.leadership.problems());
         problems.extend(self.seal.problems(self.settings.mtu));
         if self.leadership.mode == LeadershipMode::Quorum && self.data_dir.is_none() {
@@ -285,7 +302,13 @@ fn check_seed_count(count: usize) -> Result<(), ConfigError> {
 }
 
 fn check_seed(seed: &str) -> Result<(), ConfigError> {
-    check_host_port(seed).map_err(|fault| ConfigError::Seed { seed: seed.to_owned(), fault })
+    let checked = match seed.strip_prefix(SRV) {
+        Some(_) if !cfg!(feature = "srv") => Err(SeedFault::NoSrv),
+        Some(name) if is_service_name(name) => Ok(()),
+        Some(_) => Err(SeedFault::Srv),
+        None => check_host_port(seed),
+    };
+    checked.map_err(|fault| ConfigError::Seed { seed: seed.to_owned(), fault })
 }
 
 /// Checks the forms `host:port`, `1.2.3.4:port` and `[v6]:port`. Names are not resolved here: a name may become
@@ -307,6 +330,16 @@ pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
         return Err(SeedFault::Port);
     }
     if is_host_name(host) { Ok(()) } else { Err(SeedFault::Host) }
+}
+
+/// Returns true if a text could be the name of SRV records: `_service._protocol.domain`.
+fn is_service_name(name: &str) -> bool {
+    let mut labels = name.splitn(3, '.');
+    let is_underscored = |label: Option<&str>| label.is_some_and(|label| label.len() > 1 && label.starts_with('_'));
+    is_underscored(labels.next())
+        && is_underscored(labels.next())
+        && labels.next().is_some_and(|domain| !domain.is_empty())
+        && is_host_name(name)
 }
 
 /// Returns true if a text could be a host name. Underscores occur in the wild; a last label of digits alone is a
@@ -340,7 +373,15 @@ mod tests {
     #[test]
     fn seeds_are_host_and_port() {
         let long_name = format!("{}.example:1", "a".repeat(63));
-        for good in ["10.0.0.1:7117", "[::1]:7117", "[fe80::1%2]:7117", "a:1", "n_1.example.:65535", &long_name] {
+        for good in [
+            "srv:_headcount._udp.example.internal",
+            "10.0.0.1:7117",
+            "[::1]:7117",
+            "[fe80::1%2]:7117",
+            "a:1",
+            "n_1.example.:65535",
+            &long_name,
+        ] {
             assert_eq!(check_seed(good), Ok(()), "{good}");
         }
         let too_long = format!("{}:1", "a".repeat(64));
@@ -363,6 +404,11 @@ mod tests {
             ("http://host:7117", SeedFault::Brackets),
             ("[nonsense]:7117", SeedFault::Host),
             (&too_long, SeedFault::Host),
+            ("srv:", SeedFault::Srv),
+            ("srv:example.internal", SeedFault::Srv),
+            ("srv:_headcount._udp", SeedFault::Srv),
+            ("srv:_headcount._udp.a b", SeedFault::Srv),
+            ("srv:_headcount._udp.example:7117", SeedFault::Srv),
             ("0.0.0.0:7117", SeedFault::Unreachable),
             ("10.0.0.1:0", SeedFault::Unreachable),
             ("[ff02::1]:7117", SeedFault::Unreachable),

@@ -62,6 +62,10 @@ impl Key {
                 agent.config.seeds = self.seeds(item, items)?;
                 Ok(())
             }
+            (Slot::Words(place), Value::List(items)) => {
+                *place(agent) = self.words(items)?;
+                Ok(())
+            }
             (Slot::Voters, Value::List(items)) => {
                 agent.config.leadership.voters = self.voters(item, items)?;
                 Ok(())
@@ -118,6 +122,15 @@ impl Key {
             problems.extend(self.of_config(whole, &error));
         }
         if problems.is_empty() { Ok(seeds) } else { Err(problems) }
+    }
+
+    fn words(&self, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
+        let word = |item: &Item| match &item.value {
+            Value::Text(text) if text.contains('\0') => Err(self.refuse(item, "contains a NUL byte")),
+            Value::Text(text) => Ok(text.clone()),
+            value => Err(self.wrong_type(item, value)),
+        };
+        items.iter().map(word).collect()
     }
 
     fn voters(&self, whole: &Item, items: &[Item]) -> Result<Vec<NodeId>, Vec<Problem>> {

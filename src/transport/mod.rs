@@ -6,6 +6,8 @@
 pub(crate) mod links;
 pub(crate) mod resolve;
 pub(crate) mod sealing;
+pub(crate) mod sources;
+mod srv;
 pub(crate) mod udp;
 
 use std::io::ErrorKind;

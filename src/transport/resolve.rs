@@ -7,16 +7,18 @@
 //!
 //! Must not know: when to look up again. That is the core's decision.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Level;
 
+use super::sources::SeedSources;
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
 use crate::journal::Journal;
 
@@ -53,13 +55,15 @@ pub(crate) struct Resolver {
     journal: Journal,
 }
 
-/// The index of one seed in the configuration, and its addresses.
-pub(crate) type Found = (usize, Vec<SocketAddr>);
+/// One seed, and its addresses.
+pub(crate) type Found = (String, Vec<SocketAddr>);
 
 /// A lookup of all seeds under way. Dropping it abandons it.
 #[derive(Debug)]
 pub(crate) struct SeedLookup {
     found: mpsc::Receiver<Found>,
+    /// The number of seeds, if none of them is still to be asked for.
+    total: Option<usize>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -73,6 +77,11 @@ impl SeedLookup {
     /// Returns the next seed's addresses, if they are found already.
     pub(crate) fn try_next(&mut self) -> Option<Found> {
         self.found.try_recv().ok()
+    }
+
+    /// Returns true if so many seeds are all there are.
+    pub(crate) fn is_whole(&self, found: usize) -> bool {
+        self.total == Some(found)
     }
 }
 
@@ -108,38 +117,80 @@ impl Resolver {
         }
     }
 
-    /// Looks all seeds up at the same time, at most [`MAX_SEEDS`].
-    pub(crate) fn look_up(&self, seeds: &Arc<[String]>) -> SeedLookup {
+    /// Looks all seeds up at the same time, at most [`MAX_SEEDS`]: those that are configured at once, and others as
+    /// their sources name them.
+    pub(crate) fn look_up(&self, sources: &SeedSources) -> SeedLookup {
         let (tell, found) = mpsc::channel(MAX_SEEDS);
-        let mut names = JoinSet::new();
-        for (place, seed) in seeds.iter().enumerate() {
-            if let Ok(address) = seed.parse::<SocketAddr>() {
-                // The channel has room for all of them.
-                let _ = tell.try_send((place, vec![address]));
-                continue;
-            }
-            let (resolver, seeds) = (self.clone(), Arc::clone(seeds));
-            names.spawn(async move { (place, resolver.resolve(&seeds[place]).await) });
+        let mut round = Round { resolver: self.clone(), tell, begun: BTreeSet::new(), names: JoinSet::new() };
+        for seed in sources.fixed() {
+            round.begin(seed);
         }
-        let journal = self.journal.clone();
+        let mut asked = JoinSet::new();
+        for place in sources.to_ask() {
+            let (sources, journal) = (sources.clone(), self.journal.clone());
+            asked.spawn(async move { sources.ask(place, &journal).await });
+        }
+        let total = asked.is_empty().then_some(round.begun.len());
         let task = tokio::spawn(async move {
-            while let Some(lookup) = names.join_next().await {
-                let found = match lookup {
-                    Ok((place, Ok(addresses))) => (place, addresses),
-                    // The core tells the operator when no seed is left; one of several is not worth a warning per try.
-                    Ok((place, Err(error))) => {
-                        journal.say(Level::DEBUG, format!("seed not resolved: {error}"));
-                        (place, Vec::new())
-                    }
-                    Err(error) => {
-                        journal.say(Level::ERROR, format!("the lookup of a seed ended unexpectedly: {error}"));
-                        continue;
-                    }
-                };
-                let _ = tell.send(found).await;
+            loop {
+                tokio::select! {
+                    Some(seeds) = asked.join_next() => match seeds {
+                        Ok(seeds) => seeds.iter().for_each(|seed| round.begin(seed)),
+                        Err(error) => round.ended_unexpectedly(&error),
+                    },
+                    Some(lookup) = round.names.join_next() => round.end(lookup),
+                    else => return,
+                }
             }
         });
-        SeedLookup { found, _task: AbortOnDropHandle::new(task) }
+        SeedLookup { found, total, _task: AbortOnDropHandle::new(task) }
+    }
+}
+
+/// One lookup of all seeds.
+struct Round {
+    resolver: Resolver,
+    tell: mpsc::Sender<Found>,
+    /// All seeds so far, at most [`MAX_SEEDS`].
+    begun: BTreeSet<String>,
+    names: JoinSet<(String, Result<Vec<SocketAddr>, ResolveError>)>,
+}
+
+impl Round {
+    fn begin(&mut self, seed: &str) {
+        if self.begun.len() == MAX_SEEDS || !self.begun.insert(seed.to_owned()) {
+            return;
+        }
+        let seed = seed.to_owned();
+        if let Ok(address) = seed.parse::<SocketAddr>() {
+            return self.found(seed, vec![address]);
+        }
+        let resolver = self.resolver.clone();
+        self.names.spawn(async move {
+            let addresses = resolver.resolve(&seed).await;
+            (seed, addresses)
+        });
+    }
+
+    fn end(&self, lookup: Result<(String, Result<Vec<SocketAddr>, ResolveError>), JoinError>) {
+        match lookup {
+            Ok((seed, Ok(addresses))) => self.found(seed, addresses),
+            // The core tells the operator when no seed is left; one of several is not worth a warning per try.
+            Ok((seed, Err(error))) => {
+                self.resolver.journal.say(Level::DEBUG, format!("seed not resolved: {error}"));
+                self.found(seed, Vec::new());
+            }
+            Err(error) => self.ended_unexpectedly(&error),
+        }
+    }
+
+    fn found(&self, seed: String, addresses: Vec<SocketAddr>) {
+        // There is room for all of them; whoever has given up hears nothing.
+        let _ = self.tell.try_send((seed, addresses));
+    }
+
+    fn ended_unexpectedly(&self, error: &JoinError) {
+        self.resolver.journal.say(Level::ERROR, format!("the lookup of a seed ended unexpectedly: {error}"));
     }
 }
 
@@ -212,7 +263,7 @@ impl Advertised {
 pub(crate) async fn advertised(
     configured: Option<SocketAddr>,
     bound: SocketAddr,
-    seeds: &Arc<[String]>,
+    seeds: &SeedSources,
     resolver: &Resolver,
 ) -> Advertised {
     if let Some(address) = configured {
@@ -221,15 +272,18 @@ pub(crate) async fn advertised(
     if !bound.ip().is_unspecified() {
         return Advertised { address: bound, why: Why::Configured };
     }
-    let mut found = vec![Vec::new(); seeds.len()];
+    let mut found = Vec::new();
     let mut lookup = resolver.look_up(seeds);
-    while let Some((place, addresses)) = lookup.try_next() {
-        found[place] = addresses;
+    while let Some((_, addresses)) = lookup.try_next() {
+        found.push(addresses);
     }
     if found.iter().all(Vec::is_empty) {
-        while let Some((place, addresses)) = lookup.next().await {
-            found[place] = addresses;
+        while let Some((_, addresses)) = lookup.next().await {
+            found.push(addresses);
         }
+    } else if !lookup.is_whole(found.len()) {
+        // One of which nobody knows where it is.
+        found.push(Vec::new());
     }
     choose(bound, &found)
 }
@@ -283,8 +337,9 @@ mod tests {
         Resolver { permits: Arc::new(Semaphore::new(lookups)), journal }
     }
 
-    fn seeds(seeds: &[&str]) -> Arc<[String]> {
-        seeds.iter().map(|seed| (*seed).to_owned()).collect()
+    fn seeds(seeds: &[&str]) -> SeedSources {
+        let seeds: Vec<String> = seeds.iter().map(|seed| (*seed).to_owned()).collect();
+        SeedSources::new(&seeds, None, &[])
     }
 
     #[tokio::test]
@@ -297,13 +352,14 @@ mod tests {
     #[tokio::test]
     async fn every_seed_is_found_once_whether_it_resolves_or_not() {
         let mut lookup = resolver(4).look_up(&seeds(&["10.0.0.1:1", "no-such-name.invalid:2", "localhost:3"]));
-        let mut found = vec![None; 3];
-        while let Some((place, addresses)) = lookup.next().await {
-            assert_eq!(found[place].replace(addresses), None);
+        let mut found = std::collections::BTreeMap::new();
+        assert!(lookup.is_whole(3));
+        while let Some((seed, addresses)) = lookup.next().await {
+            assert_eq!(found.insert(seed, addresses), None);
         }
-        assert_eq!(found[0], Some(vec![address("10.0.0.1:1")]));
-        assert_eq!(found[1], Some(Vec::new()));
-        let local = found[2].clone().expect("found");
+        assert_eq!(found["10.0.0.1:1"], vec![address("10.0.0.1:1")]);
+        assert_eq!(found["no-such-name.invalid:2"], Vec::new());
+        let local = found["localhost:3"].clone();
         assert!(!local.is_empty() && local.iter().all(|found| found.ip().is_loopback() && found.port() == 3));
     }
 
@@ -311,10 +367,10 @@ mod tests {
     async fn a_name_that_hangs_delays_no_numeric_seed() {
         let mut lookup = resolver(0).look_up(&seeds(&["hangs.invalid:1", "10.0.0.1:1", "[::1]:1"]));
         let before = Instant::now();
-        assert_eq!(lookup.next().await, Some((1, vec![address("10.0.0.1:1")])));
-        assert_eq!(lookup.next().await, Some((2, vec![address("[::1]:1")])));
+        assert_eq!(lookup.next().await, Some(("10.0.0.1:1".to_owned(), vec![address("10.0.0.1:1")])));
+        assert_eq!(lookup.next().await, Some(("[::1]:1".to_owned(), vec![address("[::1]:1")])));
         assert_eq!(before.elapsed(), Duration::ZERO);
-        assert_eq!(lookup.next().await, Some((0, Vec::new())));
+        assert_eq!(lookup.next().await, Some(("hangs.invalid:1".to_owned(), Vec::new())));
         assert_eq!(lookup.next().await, None);
     }
 

@@ -85,6 +85,8 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_ADVERTISE", "10.0.0.1:1"),
         ("HEADCOUNT_API_ADDRESS", "x"),
         ("HEADCOUNT_SEEDS", "a:1"),
+        ("HEADCOUNT_SEEDS_FILE", "f"),
+        ("HEADCOUNT_SEEDS_COMMAND", "c, x"),
         ("HEADCOUNT_DATA_DIR", "d"),
         ("HEADCOUNT_TAGS", "k=v"),
         ("HEADCOUNT_MTU", "1200"),

@@ -131,18 +131,20 @@ impl Driver {
     pub(super) fn found(&mut self, found: Option<Found>) {
         let is_over = found.is_none();
         let mut next = found;
-        while let Some((place, addresses)) = next {
-            self.seed_addresses[place] = addresses;
-            self.seeds_found += 1;
+        while let Some((seed, addresses)) = next {
+            self.seed_addresses.insert(seed.clone(), addresses);
+            self.seeds_found.insert(seed);
             next = self.lookup.as_mut().and_then(SeedLookup::try_next);
         }
-        let addresses = self.seed_addresses.clone();
-        if is_over || self.seeds_found == self.parts.seeds.len() {
+        let count = self.seeds_found.len();
+        let is_whole = is_over || self.lookup.as_ref().is_some_and(|lookup| lookup.is_whole(count));
+        if is_whole {
             self.lookup = None;
-            self.feed(Input::SeedAddresses(addresses));
-        } else {
-            self.feed(Input::SomeSeedAddresses(addresses));
+            // Those that no source names any more.
+            self.seed_addresses.retain(|seed, _| self.seeds_found.contains(seed));
         }
+        let addresses = self.seed_addresses.values().cloned().collect();
+        self.feed(if is_whole { Input::SeedAddresses(addresses) } else { Input::SomeSeedAddresses(addresses) });
     }
 
     /// Says that the state is not stored, at most once in [`NOT_STORED_TOLD_AGAIN_AFTER`]: it is tried several times a

@@ -26,7 +26,7 @@ mod sealing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,7 @@ use crate::store::StateWriter;
 use crate::transport::links::Links;
 use crate::transport::resolve::{Found, Resolver, SeedLookup};
 use crate::transport::sealing::Sealing;
+use crate::transport::sources::SeedSources;
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Udp};
 
 /// Requests that may wait for the driver; further callers wait for room.
@@ -65,7 +66,7 @@ pub(super) struct Parts {
     pub(super) sealer: DatagramSealer,
     pub(super) desk: Desk,
     pub(super) resolver: Resolver,
-    pub(super) seeds: Arc<[String]>,
+    pub(super) seeds: SeedSources,
     pub(super) state_writer: StateWriter,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) shared: Arc<Shared>,
@@ -82,9 +83,9 @@ pub(super) struct Driver {
     /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
     lookup: Option<SeedLookup>,
     /// The addresses known of each seed; a name that is being looked up keeps its last ones.
-    seed_addresses: Vec<Vec<SocketAddr>>,
+    seed_addresses: BTreeMap<String, Vec<SocketAddr>>,
     /// Seeds that the lookup under way has found.
-    seeds_found: usize,
+    seeds_found: BTreeSet<String>,
     /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`](crate::core::limits::MAX_PENDING_COMMANDS).
     waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
     last_ticket: Ticket,
@@ -125,8 +126,8 @@ impl Driver {
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             told_of_lease: None,
             electorate: None,
-            seed_addresses: vec![Vec::new(); parts.seeds.len()],
-            seeds_found: 0,
+            seed_addresses: BTreeMap::new(),
+            seeds_found: BTreeSet::new(),
             parts,
             buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
             opened: Vec::with_capacity(MAX_DATAGRAM_BYTES),

@@ -84,7 +84,7 @@ impl Driver {
             }
             Output::ResolveSeeds => {
                 if self.lookup.is_none() {
-                    self.seeds_found = 0;
+                    self.seeds_found.clear();
                     self.lookup = Some(resolver.look_up(seeds));
                 }
             }

@@ -55,7 +55,10 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
         sealer: DatagramSealer::new(Run(1), 0),
         desk,
         resolver: Resolver::new(journal),
-        seeds: (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect(),
+        seeds: {
+            let seeds: Vec<String> = (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect();
+            SeedSources::new(&seeds, None, &[])
+        },
         state_writer: StateWriter::none(),
         requests: receiver,
     });
@@ -139,13 +142,13 @@ async fn a_seed_whose_other_names_are_still_looked_up_founds_no_cluster_of_its_o
     let (mut driver, _requests, _silent) = driver_with_seeds(2);
     let mine = driver.parts.socket.local_address();
     assert!(driver.lookup.is_some(), "the core wants its seeds");
-    driver.found(Some((0, vec![mine])));
+    driver.found(Some(("seed-0.invalid:1".to_owned(), vec![mine])));
     assert!(driver.lookup.is_some(), "one is not found yet");
     let founding = crate::core::limits::FOUNDING_DELAY;
     tokio::time::sleep(founding + Duration::from_millis(50)).await;
     driver.judge(Duration::ZERO).await;
     assert_eq!(driver.parts.core.me().status, Status::Joining);
-    driver.found(Some((1, Vec::new())));
+    driver.found(Some(("seed-1.invalid:1".to_owned(), Vec::new())));
     let founded = async {
         while driver.parts.core.me().status != Status::Up {
             tokio::time::sleep(Duration::from_millis(20)).await;

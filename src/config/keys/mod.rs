@@ -60,6 +60,8 @@ pub(in crate::config) enum Slot {
     DerivedDuration(fn(&mut AgentConfig) -> &mut Option<Duration>),
     Leases,
     Seeds,
+    /// The words of a command.
+    Words(fn(&mut AgentConfig) -> &mut Vec<String>),
     Voters,
     Hosts,
     Tags,
@@ -143,7 +145,7 @@ impl Key {
             Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
             Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
-            Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases | Slot::SealKeys => Form::List,
+            Slot::Words(_) | Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases | Slot::SealKeys => Form::List,
             Slot::Tags => Form::Table,
             Slot::Handlers => Form::Tables,
         }

@@ -6,7 +6,7 @@ use super::{Key, Reload, Slot, duration, optional};
 use crate::config::set;
 use crate::core::{NodeId, Profile};
 
-pub(super) static KEYS: [Key; 19] = [
+pub(super) static KEYS: [Key; 21] = [
     Key {
         name: "name",
         default: "the host name",
@@ -78,11 +78,29 @@ pub(super) static KEYS: [Key; 19] = [
     Key {
         name: "seeds",
         default: "none",
-        range: "at most 64 of host:port, port 1 to 65535",
+        range: "at most 64 of host:port, port 1 to 65535, or srv:NAME",
         doc: "Nodes to join through.",
         reload: Reload::Restart,
         slot: Slot::Seeds,
         get: |agent| json!(agent.config.seeds),
+    },
+    Key {
+        name: "seeds_file",
+        default: "none",
+        range: "a path",
+        doc: "A file of further seeds, one a line, read again at every try.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.seeds_file = Some(path))),
+        get: |agent| optional(agent.config.seeds_file.as_ref().map(|path| path.display())),
+    },
+    Key {
+        name: "seeds_command",
+        default: "none",
+        range: "a program and its arguments",
+        doc: "A command that prints further seeds, one a line, run again at every try.",
+        reload: Reload::Restart,
+        slot: Slot::Words(|agent| &mut agent.config.seeds_command),
+        get: |agent| json!(agent.config.seeds_command),
     },
     Key {
         name: "data_dir",
