@@ -92,7 +92,8 @@ async fn live(config: Config, journal: Journal, mut answer: oneshot::Sender<Star
             let shared = Arc::clone(&inner.shared);
             // If nobody takes the handle, the driver ends by its being dropped.
             let _ = answer.send(Ok(inner));
-            supervise(driver.run(), tasks, shared).await;
+            // On the heap: the future of the driver is large.
+            Box::pin(supervise(driver.run(), tasks, shared)).await;
         }
         Err(error) => {
             let _ = answer.send(Err(error));
