@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::patterns;
 use super::time::millis;
 use crate::core::{NodeId, ProtocolRange, Settings};
 
@@ -217,6 +218,7 @@ impl Info {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinRequest {
     /// The addresses, each `host:port`.
+    #[schemars(length(min = 1, max = 64))]
     pub addresses: Vec<String>,
 }
 
@@ -299,7 +301,12 @@ impl Drained {
 /// All tags of a node: request and answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetTags {
-    /// The tags that replace all existing ones.
+    /// The tags that replace all existing ones: at most 32, keys of at most 63 bytes, and 512 bytes in all.
+    #[schemars(extend(
+        "maxProperties" = 32,
+        "propertyNames" = { "pattern": patterns::TAG },
+        "additionalProperties" = { "type": "string", "pattern": patterns::TAG_VALUE }
+    ))]
     pub tags: BTreeMap<String, String>,
 }
 

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::patterns;
 use super::time::millis;
 use crate::agent::AgreedView;
 use crate::config::LeadershipMode;
@@ -105,6 +106,7 @@ impl LedWork {
 pub struct Resign {
     /// The voter to hand over to; `null` for any.
     #[serde(default)]
+    #[schemars(regex(pattern = patterns::NAME))]
     pub to: Option<String>,
 }
 
@@ -224,9 +226,11 @@ impl Voters {
 #[serde(deny_unknown_fields)]
 pub struct AddVoter {
     /// The name of the node that is to vote.
+    #[schemars(regex(pattern = patterns::NAME))]
     pub id: String,
     /// The voter that it is to replace, if any: the old one is removed as soon as the new one votes.
     #[serde(default)]
+    #[schemars(regex(pattern = patterns::NAME))]
     pub replaces: Option<String>,
 }
 
@@ -235,6 +239,7 @@ pub struct AddVoter {
 #[serde(deny_unknown_fields)]
 pub struct Recover {
     /// The names of the voters that are left; the node that is asked is always one of them.
+    #[schemars(length(min = 1, max = 7), inner(regex(pattern = patterns::NAME)))]
     pub voters: Vec<String>,
     /// True if none of them has its data; the node that is asked need not have been a voter.
     #[serde(default)]

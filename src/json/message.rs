@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::patterns;
 use super::time::{instant, millis};
 use crate::core::DeliveryKind;
 
@@ -117,13 +118,17 @@ impl Answered {
 #[non_exhaustive]
 pub struct Deliver {
     /// The message's id, as its listeners see it: `run-sequence` of its sender.
+    #[schemars(regex(pattern = patterns::ID))]
     pub id: String,
     /// The topic.
+    #[schemars(regex(pattern = patterns::TOPIC))]
     pub topic: String,
     /// What it says, in base64.
+    #[schemars(regex(pattern = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"))]
     pub payload: String,
     /// The node that said it.
     #[serde(default)]
+    #[schemars(regex(pattern = patterns::NAME))]
     pub node: Option<String>,
     /// The time since it was said; what is older than ten seconds is not taken.
     #[serde(default)]

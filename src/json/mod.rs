@@ -31,3 +31,17 @@ pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};
 pub use targets::TargetGroup;
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
+
+/// The patterns of names and ids, for the schemas of requests.
+pub(crate) mod patterns {
+    /// The name of a node, a cluster or a lease.
+    pub(crate) const NAME: &str = "^[A-Za-z0-9._-]{1,63}$";
+    /// The topic of a message.
+    pub(crate) const TOPIC: &str = "^[A-Za-z0-9._-]{1,63}$";
+    /// The id of an event or a message.
+    pub(crate) const ID: &str = "^[0-9a-fA-F]{16}-[0-9]{1,19}$";
+    /// The key of a tag. (Its bound is in bytes.)
+    pub(crate) const TAG: &str = r"^[^=\x00-\x1f\x7f-\x9f]{1,63}$";
+    /// The value of a tag. (Its bound is in bytes, of all tags together.)
+    pub(crate) const TAG_VALUE: &str = r"^[^\x00-\x1f\x7f-\x9f]{0,512}$";
+}

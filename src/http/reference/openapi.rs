@@ -9,7 +9,7 @@ use super::{Access, CALLS, Call, Content, Form, Taken};
 use crate::core::Status;
 use crate::event::EventKind;
 use crate::http::MAX_ANSWER_WAIT;
-use crate::json as shapes;
+use crate::json::{self as shapes, patterns};
 
 /// The description as it is served.
 static TEXT: LazyLock<String> = LazyLock::new(|| document().to_string());
@@ -61,9 +61,9 @@ fn operation(call: &Call) -> Value {
     if !call.more.is_empty() {
         operation["description"] = call.more.into();
     }
-    let in_path = call.placeholders().map(
-        |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
-    );
+    let in_path = call
+        .placeholders()
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": in_path(name) }));
     let in_query = call.query.iter().map(|parameter| {
         let mut shown = json!({
             "name": parameter.name, "in": "query", "required": false,
@@ -164,21 +164,28 @@ pub(super) const fn refusal(status: u16) -> &'static str {
     }
 }
 
+/// Returns the schema of a part of the path. Names of nothing are answered with 404, topics that are none with 422.
+fn in_path(name: &str) -> Value {
+    match name {
+        "topic" => json!({ "type": "string", "pattern": patterns::TOPIC }),
+        _ => json!({ "type": "string", "minLength": 1 }),
+    }
+}
+
 fn schema_of(form: Form) -> Value {
-    const NAME: &str = "^[A-Za-z0-9._-]{1,63}$";
     let list = |items: Value| json!({ "type": "array", "items": items });
     match form {
-        Form::Names | Form::Leases => list(json!({ "type": "string", "pattern": NAME })),
-        Form::Lease => json!({ "type": "string", "pattern": NAME }),
-        Form::Topics => list(json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" })),
-        Form::Tags => list(json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]+(=[^,]*)?$" })),
+        Form::Names | Form::Leases => list(json!({ "type": "string", "pattern": patterns::NAME })),
+        Form::Lease => json!({ "type": "string", "pattern": patterns::NAME }),
+        Form::Topics => list(json!({ "type": "string", "pattern": patterns::TOPIC })),
+        Form::Tags => list(json!({ "type": "string", "pattern": "^[^=,][^,]*$" })),
         Form::Statuses => list(json!({ "enum": Status::NAMES })),
         Form::Kinds => {
             let kinds: Vec<&str> = EventKind::NAMES.into_iter().chain(["message"]).collect();
             list(json!({ "enum": kinds }))
         }
         Form::Flag => json!({ "type": "boolean" }),
-        Form::EventId => json!({ "type": "string", "pattern": "^[0-9a-fA-F]{16}-[0-9]{1,19}$" }),
+        Form::EventId => json!({ "type": "string", "pattern": patterns::ID }),
         Form::Wait => json!({ "type": "integer", "minimum": 1, "maximum": MAX_ANSWER_WAIT.as_millis() as u64 }),
     }
 }
