@@ -48,7 +48,12 @@ impl LiveMembers {
                 return Some(change);
             }
             match self.events.recv().await {
-                Ok(event) => self.look_at(event.kind.member()?),
+                Ok(event) => {
+                    // Some events are about no member.
+                    if let Some(member) = event.kind.member() {
+                        self.look_at(member);
+                    }
+                }
                 // Too slow a reader misses events, never the state.
                 Err(RecvError::Lagged { .. }) => {
                     let snapshot = self.events.resync();

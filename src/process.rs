@@ -62,6 +62,21 @@ pub(crate) fn tied(command: &[impl AsRef<OsStr>]) -> io::Result<Command> {
     Ok(process)
 }
 
+/// Takes from a command what is meant for the agent alone: variables of the supervisor, in whose eyes the command would
+/// speak for the agent, and the agent's own configuration, which may hold keys and passwords.
+pub(crate) fn without_the_agents(command: &mut Command) {
+    const OF_THE_SUPERVISOR: [&str; 6] =
+        ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
+    for name in OF_THE_SUPERVISOR {
+        command.env_remove(name);
+    }
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"HEADCOUNT_") {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// Returns the path by which this program is started again: the file that runs, even if another version has taken its
 /// name since.
 fn this_program() -> io::Result<PathBuf> {

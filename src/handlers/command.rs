@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{MISSED, Notice};
 use super::{Context, KILL_AFTER};
-use crate::process::{Group, tied};
+use crate::process::{Group, tied, without_the_agents};
 use crate::text::visible;
 
 /// The bytes at the end of standard error that are kept.
@@ -31,11 +31,6 @@ const MAX_TAIL_SHOWN: usize = 300;
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
 /// The interval at which it is looked for.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
-/// Variables that are meant for the agent alone: a command that took them for its own would speak to the supervisor in
-/// its name.
-const OF_THE_AGENT: [&str; 6] =
-    ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
-
 /// Runs a command for an event; the error says how it failed.
 pub(super) async fn run(
     words: &[String],
@@ -85,9 +80,7 @@ pub(super) async fn run(
 
 fn start(words: &[String], notice: &Notice, missed: u64, context: &Context) -> std::io::Result<Child> {
     let mut command = tied(words)?;
-    for name in OF_THE_AGENT {
-        command.env_remove(name);
-    }
+    without_the_agents(&mut command);
     command.envs(notice.variables()).env(MISSED, missed.to_string()).env("HEADCOUNT_NODE", &context.node);
     if let Some(http) = context.http {
         command.env("HEADCOUNT_AGENT", http.to_string());

@@ -3,9 +3,10 @@
 //! Invariant: it is always ready to take the next event, so that what is dropped is dropped here, by the rules of the
 //! queue.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,6 @@ enum Action {
 
 /// A run that has ended.
 struct Done {
-    subject: Subject,
     missed: u64,
     result: Result<(), String>,
 }
@@ -88,7 +88,7 @@ impl Handler {
     }
 
     async fn run(self: Arc<Self>, job: Job<Notice>) -> Done {
-        let Job { subject, what: notice, missed } = job;
+        let Job { what: notice, missed, .. } = job;
         let began = Instant::now();
         let limit = self.config.timeout;
         let result = match &self.action {
@@ -104,11 +104,11 @@ impl Handler {
         };
         let result = result.map_err(|why| format!("{} {}: {why}", notice.kind, notice.id));
         self.counters.ended(began.elapsed(), result.is_err());
-        Done { subject, missed, result }
+        Done { missed, result }
     }
 }
 
-/// What is said in the log about one handler.
+/// The lines of the log about one handler.
 struct Log<'a> {
     name: &'a str,
     failures: Quiet,
@@ -146,22 +146,27 @@ pub(super) async fn run(
 ) {
     let mut events = handler.config.wants_events().then(|| subscription.filtered(handler.filter()));
     let mut queue = Queue::new(handler.config.concurrency);
-    let mut runs = JoinSet::new();
+    let (mut runs, mut subjects) = (JoinSet::new(), HashMap::<Id, Subject>::new());
     let mut log = Log { name: &handler.config.name, failures: Quiet::default(), missed: Quiet::default() };
     let mut has_ended = false;
     loop {
         while let Some(job) = queue.next() {
-            runs.spawn(Arc::clone(&handler).run(job));
+            let subject = job.subject.clone();
+            subjects.insert(runs.spawn(Arc::clone(&handler).run(job)).id(), subject);
         }
         handler.counters.set_load(queue.waiting(), queue.running());
         if events.is_none() && inbox.is_none() && runs.is_empty() {
             return;
         }
         tokio::select! {
-            Some(done) = runs.join_next() => {
-                // Runs do not panic, and nobody aborts them.
-                let Ok(Done { subject, missed, result }) = done else { continue };
-                queue.done(&subject);
+            Some(done) = runs.join_next_with_id() => {
+                let id = match &done {
+                    Ok((id, _)) => *id,
+                    Err(died) => died.id(),
+                };
+                // Also after a bug of ours: what is about the same node would wait for ever.
+                queue.done(&subjects.remove(&id).flatten());
+                let Ok((_, Done { missed, result })) = done else { continue };
                 if let Err(why) = result {
                     queue.miss(missed);
                     log.failed(&why);

@@ -104,11 +104,13 @@ impl Webhook {
             };
             let late = || Failed::passing(format!("no answer within {}", humantime::format_duration(limit)));
             let Err(failed) = attempt.unwrap_or_else(|_| Err(late())) else { return Ok(()) };
-            let wait = failed.retry_after.unwrap_or_default().max(jittered(pause));
-            if !failed.is_passing || began.elapsed() + wait > self.retry_for {
+            let (left, pause_now) = (self.retry_for.saturating_sub(began.elapsed()), jittered(pause));
+            if !failed.is_passing || pause_now > left {
                 let in_vain = if tries > 1 { format!(" ({tries} tries)") } else { String::new() };
                 return Err(format!("{}{in_vain}", failed.why));
             }
+            // One that asks for more time than there is gets what there is: the event would be lost otherwise.
+            let wait = failed.retry_after.unwrap_or_default().clamp(pause_now, left);
             tokio::select! {
                 () = sleep(wait) => {}
                 () = end.cancelled() => return Err(format!("the agent has ended; before that: {}", failed.why)),

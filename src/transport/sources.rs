@@ -12,7 +12,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 64 * 1024;
 /// The interval at which the end of a command is looked for.
 const COMMAND_PAUSE: Duration = Duration::from_millis(20);
+/// The time that the end of its output has after its own.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One source of seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +104,13 @@ impl SeedSources {
                 (what, on_a_thread(move || run(&words)).await)
             }
         };
+        // One that names nobody, as a file does that is being written, takes nothing back.
+        let asked = asked.and_then(|named| match named {
+            Seeds { seeds, refused } if seeds.is_empty() => {
+                Err(refused.unwrap_or_else(|| "it names no seeds".to_owned()))
+            }
+            named => Ok(named),
+        });
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = &mut said[place];
         match asked {
@@ -198,17 +207,15 @@ fn run(words: &[String]) -> Result<Seeds, String> {
         }
     };
     end(&mut child);
-    // Nobody holds the other ends any more.
-    let read = |from: Option<mpsc::Receiver<Vec<u8>>>| match from.map(|from| from.recv_timeout(Duration::from_secs(1)))
-    {
-        Some(Ok(bytes)) => bytes,
-        Some(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | None => Vec::new(),
-    };
+    // Nobody holds the other ends any more, but for a process that has left the group.
+    let read = |from: Option<mpsc::Receiver<Vec<u8>>>| from.and_then(|from| from.recv_timeout(OUTPUT_PATIENCE).ok());
     let (output, errors) = (read(output), read(errors));
     let status = status?;
     if status.success() {
+        let output = output.ok_or("a process that it left running holds its output open")?;
         return parse(&output);
     }
+    let errors = errors.unwrap_or_default();
     let said = String::from_utf8_lossy(&errors);
     let last = said.trim().lines().last().unwrap_or_default();
     Err(format!("it failed ({status}): {}", visible(last, MAX_SHOWN)))
@@ -221,15 +228,20 @@ fn read_aside(mut source: impl std::io::Read + Send + 'static) -> mpsc::Receiver
         let mut bytes = Vec::new();
         let _ = source.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
         let _ = tell.send(bytes);
+        // Else the command would be ended by what it says.
+        let _ = std::io::copy(&mut source, &mut std::io::sink());
     });
     told
 }
 
 /// Returns the command in a process group of its own, so that it can be ended with all that it started.
+#[cfg_attr(not(all(unix, feature = "agent")), expect(clippy::unnecessary_wraps, reason = "as in the agent"))]
 fn command(words: &[String]) -> std::io::Result<Command> {
     #[cfg(all(unix, feature = "agent"))]
     if crate::process::is_this_programs() {
-        return crate::process::tied(words);
+        let mut command = crate::process::tied(words)?;
+        crate::process::without_the_agents(&mut command);
+        return Ok(command);
     }
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
@@ -298,6 +310,10 @@ mod tests {
             std::fs::write(&path, text).expect("written");
             assert_eq!(sources.ask(1, &journal).await, text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
+        for text in ["", "# nobody\n", "no seed\n"] {
+            std::fs::write(&path, text).expect("written");
+            assert_eq!(sources.ask(1, &journal).await, seeds(&["b:1", "c:1"]), "{text:?} takes nothing back");
+        }
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(sources.ask(1, &journal).await, seeds(&["b:1", "c:1"]));
         std::fs::create_dir(&path).expect("made");
@@ -312,6 +328,12 @@ mod tests {
         let failed = shell("echo a:1; echo no such cluster >&2; exit 3").expect_err("it failed");
         assert!(failed.contains("exit status: 3") && failed.contains("no such cluster"), "{failed}");
         assert!(run(&seeds(&["/nonexistent/seeds"])).is_err());
+        let chatty = "head -c 1000000 /dev/zero >&2; echo a:1";
+        assert_eq!(shell(chatty).map(|read| read.seeds), Ok(seeds(&["a:1"])), "what goes by ends nothing");
+        if cfg!(target_os = "linux") {
+            let daemon = shell("setsid sleep 20 & echo a:1").expect_err("its output is open still");
+            assert!(daemon.contains("holds its output open"), "{daemon}");
+        }
         // A process that it leaves behind holds nothing up.
         let began = Instant::now();
         assert_eq!(shell("sleep 1000 & echo a:1").map(|read| read.seeds), Ok(seeds(&["a:1"])));

@@ -7,12 +7,14 @@ fn a_command_gets_every_event_as_a_line_and_as_variables_down_to_the_agents_own_
     let desk = Desk::new();
     let script = format!(
         "cat >> {}; echo $HEADCOUNT_EVENT_KIND $HEADCOUNT_EVENT_NODE $HEADCOUNT_EVENT_STATUS $HEADCOUNT_EVENT_REASON \
-         missed=$HEADCOUNT_EVENT_MISSED at $HEADCOUNT_NODE by $HEADCOUNT_AGENT notify=$NOTIFY_SOCKET >> {}",
+         missed=$HEADCOUNT_EVENT_MISSED at $HEADCOUNT_NODE by $HEADCOUNT_AGENT \
+         private=$LISTEN_FDNAMES$HEADCOUNT_SEAL__MODE >> {}",
         desk.shown("lines"),
         desk.shown("variables")
     );
     desk.configure(&shell("all", &script, "concurrency = 1"));
-    let mut a = desk.start("a", &[]);
+    let private = ["env", "LISTEN_FDNAMES=supervisor", "HEADCOUNT_SEAL__MODE=off"].map(str::to_owned);
+    let mut a = desk.start("a", &private);
     let watch = a.watch();
     desk.wait_for("lines", 1);
     let mut b = Agent::start("b", &[&a.gossip], &[]);
@@ -36,7 +38,7 @@ fn a_command_gets_every_event_as_a_line_and_as_variables_down_to_the_agents_own_
     }
     let variables = desk.lines("variables");
     assert_eq!(variables.len(), lines.len());
-    let expected = format!("node_left b left graceful missed=0 at a by {http} notify=");
+    let expected = format!("node_left b left graceful missed=0 at a by {http} private=");
     assert!(variables.contains(&expected), "{expected} in {variables:?}");
 }
 

@@ -100,6 +100,18 @@ fn an_event_is_posted_as_a_cloud_event_again_and_again_until_it_is_accepted() {
 }
 
 #[test]
+fn who_asks_for_more_time_than_there_is_is_asked_again_at_its_end() {
+    let server = Server::start(&["503 Unavailable\r\nretry-after: 18446744073709551615", "204 No Content"]);
+    let desk = Desk::new();
+    let keys = "kinds = [\"node_joined\"]\nretry_for = \"2s\"";
+    desk.configure(&webhook(&format!("http://127.0.0.1:{}/", server.port), keys));
+    let a = desk.start("a", &[]);
+    server.wait_for(2);
+    wait_for("it is accepted", || (figure(&a, "runs_total", "hook") == 1).then_some(()));
+    assert_eq!(figure(&a, "failures_total", "hook"), 0);
+}
+
+#[test]
 fn what_is_refused_for_good_is_not_posted_again_and_what_is_away_only_for_so_long() {
     let server = Server::start(&["404 Not Found"]);
     let desk = Desk::new();
