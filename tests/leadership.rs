@@ -131,12 +131,17 @@ fn a_node_that_drains_stays_and_leads_nothing_until_it_is_undrained() {
     let (status, _) = cluster.agents[new.at].client(&["leader", "resign", "--to", &old.name]);
     assert!(!status.success());
 
-    // All drain: nobody leads, and that is said.
+    // All drain: nobody leads, and that is said by whoever drains last and knows of the others.
+    let last = &cluster.agents[2];
     for agent in &cluster.agents {
         assert!(agent.client(&["drain"]).0.success());
+        wait_for("the last one knows", || {
+            let members = json_of(last, &["members"]);
+            let mut members = members.as_array().into_iter().flatten();
+            members.any(|member| member["id"] == agent.name.as_str() && member["draining"] == true).then_some(())
+        });
     }
     wait_for("nobody leads", || cluster.agents.iter().all(|agent| leader(agent)["leader"].is_null()).then_some(()));
-    let last = &cluster.agents[2];
     assert!(last.log().contains("no voter is left that may lead"), "{}", last.log());
     let undrained = json_of(last, &["undrain"]);
     assert_eq!(undrained, json!({ "node": last.name, "draining": false, "may_lead": 1 }));

@@ -218,6 +218,12 @@ async fn every_call_answers_as_it_is_described() {
     let targets = judge.ask(&b, ("GET", "/v1/targets", ""), "", 200).await.json();
     assert!(!targets.to_string().contains("127.0.0.1:80/b"), "{targets}");
     judge.ask(&b, ("POST", "/v1/undrain", ""), "", 200).await;
+    let may_lead = tokio::time::timeout(PATIENCE, async {
+        while judge.ask(&a, ("GET", "/v1/members/{id}", "/v1/members/b"), "", 200).await.json()["draining"] == true {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+    may_lead.await.expect("the leader hears that");
 
     // What ends something.
     judge.ask(&a, ("POST", "/v1/leader/resign", ""), r#"{"to":"b"}"#, 200).await;
@@ -243,6 +249,24 @@ async fn every_call_answers_as_it_is_described() {
     judge.ask(&holder, ("GET", "/v1/lease/nodes", ""), "", 200).await;
     judge.ask(&holder, ("GET", "/v1/leader", "?lease=other"), "", 404).await;
     judge.ask(&holder, ("GET", "/v1/leader", ""), "", 200).await;
+
+    // Keys, of a node that seals.
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").expect("written");
+    let sealed = Config::new("e").expect("a name").with_profile(Profile::Local).with_key_file(&keys);
+    let sealed = of(sealed, HttpSettings::default()).await;
+    let another = r#"{"key":"ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="}"#;
+    let sealing = |keys: &Value| keys["members"][0]["keys"][0].as_str().expect("a key seals").to_owned();
+    let old = sealing(&judge.ask(&sealed, ("GET", "/v1/keys", ""), "", 200).await.json());
+    let both = judge.ask(&sealed, ("POST", "/v1/keys", ""), another, 200).await.json();
+    assert_eq!(sealing(&both), old);
+    let added = both["members"][0]["keys"][1].as_str().expect("two keys").to_owned();
+    let removed = format!("/v1/keys/{old}");
+    judge.ask(&sealed, ("DELETE", "/v1/keys/{id}", &removed), "", 409).await;
+    let used = format!("/v1/keys/{added}/use");
+    assert_eq!(sealing(&judge.ask(&sealed, ("POST", "/v1/keys/{id}/use", &used), "", 200).await.json()), added);
+    let left = judge.ask(&sealed, ("DELETE", "/v1/keys/{id}", &removed), "", 200).await.json();
+    assert_eq!(left["members"][0]["keys"], json!([added]));
 
     let mut undone = Vec::new();
     for (path, calls) in judge.document["paths"].as_object().expect("paths") {
