@@ -48,7 +48,7 @@ impl SealPolicy {
     }
 }
 
-/// What was refused for one reason since it was last told.
+/// The refusals for one reason since it was last told.
 #[derive(Debug, Default, Clone, Copy)]
 struct Untold {
     count: u64,

@@ -1,0 +1,203 @@
+//! One connection: opened or accepted, greeted where frames are sealed, and carried until either side ends it.
+//!
+//! Invariants: nothing waits for a peer beyond [`WRITE_TIMEOUT`] or [`LINK_TIMEOUT`]; a frame that does not fit its place
+//! ends the connection, and so does a mode that forbids it.
+//!
+//! Must not know: the content of a frame, or how connections are counted.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use super::{Announcer, Event};
+use crate::core::LinkId;
+use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
+use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep};
+use crate::transport::sealing::Sealing;
+
+/// Time limit for sending a frame; one that takes longer ends its link.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The idle time after which the kernel checks that the other end of a connection is still there …
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+/// … and the interval at which it then repeats that.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// The longest first frame where packets are sealed: a greeting.
+const MAX_GREETING_BYTES: usize = 96;
+
+/// Opens a connection. Without a permit it fails: too many are open already.
+pub(super) async fn connect(
+    link: LinkId,
+    to: SocketAddr,
+    permit: Option<OwnedSemaphorePermit>,
+    mut frames: mpsc::Receiver<Bytes>,
+    announce: Announcer,
+    sealing: Sealing,
+) {
+    if permit.is_none() {
+        let _ = announce.send((link, Event::Unreachable, None)).await;
+        return;
+    }
+    let attempt = tokio::select! {
+        attempt = timeout(LINK_TIMEOUT, TcpStream::connect(to)) => attempt,
+        // Given up by the driver: nothing is sent before the connection stands.
+        _ = frames.recv() => return,
+    };
+    let event = match &attempt {
+        Ok(Ok(_)) => Event::Connected,
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Event::Refused,
+        Ok(Err(_)) | Err(_) => Event::Unreachable,
+    };
+    if announce.send((link, event, None)).await.is_err() {
+        return;
+    }
+    let Ok(Ok(stream)) = attempt else { return };
+    let greeted = async {
+        let mut connection = Connection::new(stream, to, sealing, true)?;
+        connection.greet().await.then_some(connection)
+    };
+    let greeted = tokio::select! {
+        greeted = timeout(LINK_TIMEOUT, greeted) => greeted,
+        () = announce.closed() => return,
+    };
+    match greeted {
+        Ok(Some(connection)) => carry(link, connection, frames, announce).await,
+        Ok(None) | Err(_) => {
+            let _ = announce.send((link, Event::Closed, None)).await;
+        }
+    }
+}
+
+/// A connection, and the seal of its frames.
+pub(super) struct Connection {
+    framed: Framed<TcpStream, LengthDelimitedCodec>,
+    from: SocketAddr,
+    sealer: LinkSealer,
+    sealing: Sealing,
+}
+
+impl Connection {
+    /// Returns a connection over this stream; `None` if the system has no random numbers.
+    pub(super) fn new(stream: TcpStream, from: SocketAddr, sealing: Sealing, is_opener: bool) -> Option<Self> {
+        tune(&stream);
+        let sealer = sealing.link(is_opener)?;
+        let most = if sealing.policy().mode().accepts_clear() { MAX_FRAME_BYTES } else { MAX_GREETING_BYTES };
+        let framed = LengthDelimitedCodec::builder().max_frame_length(most).new_framed(stream);
+        Some(Self { framed, from, sealer, sealing })
+    }
+
+    /// Greets the acceptor and waits for its answer, if frames are sealed; returns false if the connection is of no use.
+    async fn greet(&mut self) -> bool {
+        let policy = self.sealing.policy();
+        let Some(ring) = policy.ring().filter(|_| policy.mode().seals()) else {
+            self.sealer.stay_clear();
+            self.allow_frames();
+            return true;
+        };
+        let greeting = self.sealer.greeting(ring.sealing());
+        if self.framed.send(Bytes::from(greeting)).await.is_err() {
+            return false;
+        }
+        let Some(Ok(answer)) = self.framed.next().await else { return false };
+        let step = self.sealing.take(&mut self.sealer, self.from, &answer);
+        self.allow_frames();
+        matches!(step, Ok(LinkStep::Greeted(_)))
+    }
+
+    /// Takes frames of any length that is allowed from now on.
+    fn allow_frames(&mut self) {
+        let overhead = if self.sealer.is_clear() { 0 } else { FRAME_OVERHEAD };
+        self.framed.codec_mut().set_max_frame_length(MAX_FRAME_BYTES + overhead);
+    }
+
+    /// Waits for the next frame, opened; `None` at the end, or if one is refused. Cancel safe once the other end has
+    /// greeted.
+    pub(super) async fn next(&mut self) -> Option<BytesMut> {
+        loop {
+            let frame = self.framed.next().await?.ok()?;
+            match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
+                LinkStep::Clear => {
+                    self.allow_frames();
+                    return Some(frame);
+                }
+                LinkStep::Frame(packet) => return Some(BytesMut::from(&packet[..])),
+                LinkStep::Greeted(answer) => {
+                    self.allow_frames();
+                    if let Some(answer) = answer {
+                        timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a frame; returns false if that is not possible any more.
+    async fn send(&mut self, frame: Bytes) -> bool {
+        let frame = if self.sealer.is_clear() {
+            frame
+        } else {
+            let policy = self.sealing.policy();
+            match policy.ring().and_then(|ring| self.sealer.seal(ring.sealing(), &frame)) {
+                Some(sealed) => Bytes::from(sealed),
+                None => return false,
+            }
+        };
+        matches!(timeout(WRITE_TIMEOUT, self.framed.send(frame)).await, Ok(Ok(())))
+    }
+
+    /// Returns true if the mode allows the connection to go on as it is.
+    fn is_allowed(&self) -> bool {
+        let mode = self.sealing.policy().mode();
+        if self.sealer.is_clear() { mode.accepts_clear() } else { mode.accepts_sealed() }
+    }
+}
+
+/// Carries frames both ways until either side ends the connection.
+pub(super) async fn carry(
+    link: LinkId,
+    mut connection: Connection,
+    mut frames: mpsc::Receiver<Bytes>,
+    announce: Announcer,
+) {
+    let mut policy = connection.sealing.watch();
+    while connection.is_allowed() {
+        tokio::select! {
+            // Frames to be sent come first: a goodbye must not wait behind a peer's frames.
+            biased;
+            frame = frames.recv() => {
+                let Some(frame) = frame else {
+                    let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection.framed)).await;
+                    return;
+                };
+                if !connection.send(frame).await {
+                    break;
+                }
+            }
+            received = connection.next() => match received {
+                Some(bytes) => {
+                    if announce.send((link, Event::Frame(connection.from, bytes), None)).await.is_err() {
+                        return;
+                    }
+                }
+                None => break,
+            },
+            // It is looked at above.
+            Ok(()) = policy.changed() => {}
+        }
+    }
+    let _ = announce.send((link, Event::Closed, None)).await;
+}
+
+/// Sets options that make a link quick and quiet. A connection without them works all the same.
+fn tune(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}

@@ -1,0 +1,226 @@
+//! Links: TCP connections that carry frames, on the same port number as the gossip socket.
+//!
+//! ```text
+//! listener ──accepted──▶ ┐                                   ┌─▶ frames, events ──▶ Links::next ──▶ driver
+//!                        ├─ one task per connection, bounded ┤
+//! Links::open ─connect─▶ ┘                                   └─◀ frames ◀── Links::send ◀── driver
+//! ```
+//!
+//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`] before it is sealed. Idle connections are
+//! silent: the kernel's keepalive checks them, rarely. Where packets are sealed, both ends greet first (see
+//! [`seal`](crate::seal)), before the driver hears of an accepted connection.
+//!
+//! Invariants:
+//! - Nothing here waits for a peer: a full queue drops the frame, and a peer that does not read is given up.
+//! - Opened and accepted connections never exceed the budget given at the start, so that they leave descriptors to
+//!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
+//!   ([`MAX_SILENT`]) and have little time; the driver learns of an accepted connection by its first frame.
+//! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
+//! - A connection whose first frame is not sealed, where that is required, is closed at once and without a word; so is one
+//!   that is clear when sealing becomes required, and one with a frame that does not fit its place.
+//! - All tasks end when this is dropped, after they have sent the queued frames. None waits for a peer then.
+//!
+//! Must not know: the content of a frame, or the member that a link belongs to.
+//!
+//! | idea | file |
+//! |---|---|
+//! | all links, as the driver sees them | here |
+//! | connections that others open | `accepting` |
+//! | one connection, from its greeting to its end | `connection` |
+
+mod accepting;
+mod connection;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_sealed;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinError;
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use self::accepting::Acceptor;
+pub(crate) use self::accepting::Listener;
+use self::connection::connect;
+use super::sealing::Sealing;
+use crate::core::LinkId;
+#[cfg(doc)]
+use crate::core::limits::MAX_FRAME_BYTES;
+use crate::journal::Journal;
+
+/// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
+/// the budget.
+const MAX_SILENT: usize = 64;
+/// The largest number of frames that wait to be sent over one link.
+const MAX_QUEUED_FRAMES: usize = 64;
+/// The largest number of events that wait for the driver; connections wait for room, and so do the peers behind them.
+const MAX_QUEUED_EVENTS: usize = 256;
+
+/// An event of a link, for the driver.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The link was opened.
+    Connected,
+    /// The peer's system answered that no process listens there.
+    Refused,
+    /// The link could not be opened for any other reason.
+    Unreachable,
+    /// A frame, and the address of its sender.
+    Frame(SocketAddr, BytesMut),
+    /// The link has ended.
+    Closed,
+}
+
+/// Totals, readable while the links work.
+#[derive(Debug, Default)]
+pub(crate) struct LinkCounters {
+    dropped_frames: AtomicU64,
+    turned_away: AtomicU64,
+    accept_errors: AtomicU64,
+}
+
+impl LinkCounters {
+    /// Returns the number of frames not sent because their link was congested.
+    pub(crate) fn dropped_frames(&self) -> u64 {
+        self.dropped_frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of connections closed because too many others were silent, or open, already.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of errors survived while accepting.
+    pub(crate) fn accept_errors(&self) -> u64 {
+        self.accept_errors.load(Ordering::Relaxed)
+    }
+}
+
+/// All links of one agent.
+#[derive(Debug)]
+pub(crate) struct Links {
+    queues: BTreeMap<LinkId, mpsc::Sender<Bytes>>,
+    events: mpsc::Receiver<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>,
+    announce: Announcer,
+    tasks: TaskTracker,
+    counters: Arc<LinkCounters>,
+    /// Permits for further connections.
+    budget: Arc<Semaphore>,
+    sealing: Sealing,
+    /// The task that accepts connections; taken once its end was reported.
+    accepting: Option<AbortOnDropHandle<Infallible>>,
+}
+
+/// The channel from a connection to the driver. An accepted connection sends its queue along with its first frame.
+type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
+
+impl Links {
+    /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time. Inside a tokio runtime.
+    pub(crate) fn start(
+        listener: Listener,
+        tasks: &TaskTracker,
+        budget: usize,
+        sealing: Sealing,
+        journal: Journal,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::from_std(listener.into_std())?;
+        let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let counters = Arc::<LinkCounters>::default();
+        let silent = Arc::new(Semaphore::new(MAX_SILENT.min(budget.div_ceil(4))));
+        let budget = Arc::new(Semaphore::new(budget));
+        let acceptor = Acceptor {
+            announce: announce.clone(),
+            tasks: tasks.clone(),
+            counters: Arc::clone(&counters),
+            budget: Arc::clone(&budget),
+            silent,
+            sealing: sealing.clone(),
+            journal,
+        };
+        Ok(Self {
+            queues: BTreeMap::new(),
+            events,
+            announce,
+            tasks: tasks.clone(),
+            counters,
+            budget,
+            sealing,
+            accepting: Some(AbortOnDropHandle::new(tasks.spawn(acceptor.run(listener)))),
+        })
+    }
+
+    /// Returns the shared counters.
+    pub(crate) fn counters(&self) -> Arc<LinkCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Opens a link; the outcome is an event.
+    pub(crate) fn open(&mut self, link: LinkId, to: SocketAddr) {
+        let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
+        self.queues.insert(link, queue);
+        let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
+        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), self.sealing.clone()));
+    }
+
+    /// Queues a frame, or drops it if too many wait already.
+    pub(crate) fn send(&self, link: LinkId, bytes: Vec<u8>) {
+        let is_queued = self.queues.get(&link).is_some_and(|queue| queue.try_send(bytes.into()).is_ok());
+        if !is_queued {
+            self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a link, once its frames are sent.
+    pub(crate) fn close(&mut self, link: LinkId) {
+        self.queues.remove(&link);
+    }
+
+    /// Waits for the next event. The error reports, once, that the task that accepts connections died; open connections
+    /// go on. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<(LinkId, Event), JoinError> {
+        tokio::select! {
+            // `announce` is held here, so the channel never ends.
+            Some((link, event, queue)) = self.events.recv() => Ok(self.register(link, event, queue)),
+            died = died(&mut self.accepting) => {
+                self.accepting = None;
+                Err(died)
+            }
+        }
+    }
+
+    /// Returns the next event, if there is one.
+    pub(crate) fn try_next(&mut self) -> Option<(LinkId, Event)> {
+        let (link, event, queue) = self.events.try_recv().ok()?;
+        Some(self.register(link, event, queue))
+    }
+
+    fn register(&mut self, link: LinkId, event: Event, queue: Option<mpsc::Sender<Bytes>>) -> (LinkId, Event) {
+        if let Some(queue) = queue {
+            self.queues.insert(link, queue);
+        }
+        if matches!(event, Event::Refused | Event::Unreachable | Event::Closed) {
+            self.queues.remove(&link);
+        }
+        (link, event)
+    }
+}
+
+/// Waits for the end of a task that never ends by itself; for ever if its end was reported before.
+async fn died(task: &mut Option<AbortOnDropHandle<Infallible>>) -> JoinError {
+    match task {
+        Some(task) => match task.await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        },
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,110 @@
+//! Links whose frames are sealed, and those on the way to it.
+
+use std::net::Ipv4Addr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::tests::{OPENED, journal, links_sealed, next};
+use super::*;
+use crate::core::Run;
+use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
+use crate::seal::tests::key;
+use crate::seal::{KeyRing, SealMode};
+use crate::transport::sealing::SealPolicy;
+
+/// Starts the links of an agent that seals with these keys.
+fn sealed(run: u64, mode: SealMode, keys: &[u8]) -> (Links, SocketAddr, Sealing) {
+    let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
+    let sealing = Sealing::new(Run(run), 7, SealPolicy::new(mode, Some(ring)), journal());
+    let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let address = listener.local_address();
+    let (links, address, _) = links_sealed(listener, 1_000, sealing.clone(), address);
+    (links, address, sealing)
+}
+
+#[tokio::test]
+async fn sealed_frames_of_any_size_travel_both_ways() {
+    let ((mut a, _, _), (mut b, address, _)) = (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[1]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    a.send(OPENED, b"hello".to_vec());
+    let (accepted, event) = next(&mut b).await;
+    assert!(matches!(event, Event::Frame(_, bytes) if bytes == b"hello"[..]));
+    for size in [0, 1, 1_400, MAX_FRAME_BYTES] {
+        b.send(accepted, vec![7; size]);
+        assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == vec![7; size]), "{size} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() {
+    let (links, address, sealing) = sealed(1, SealMode::Require, &[1]);
+    for first in [&b"\0\0\0\x04HC\x01\0"[..], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 4, 0], &[0; 64]] {
+        let mut stream = TcpStream::connect(address).await.expect("listening");
+        stream.write_all(first).await.expect("sent");
+        let mut answer = Vec::new();
+        let ended = timeout(LINK_TIMEOUT / 2, stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "{first:?} is not waited for");
+        assert!(answer.is_empty(), "{first:?} is not answered");
+    }
+    assert!(sealing.refused()[0] >= 1, "counted");
+    assert_eq!(links.counters().turned_away(), 0);
+}
+
+#[tokio::test]
+async fn ends_without_a_key_in_common_close_their_connection() {
+    let ((mut a, _, at_a), (_b, address, at_b)) =
+        (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[2]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected), "the kernel takes it");
+    assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
+    assert_eq!((at_a.refused()[3], at_b.refused()[3]), (0, 1), "who lacks the key knows");
+}
+
+#[tokio::test]
+async fn keys_are_changed_under_a_link_that_stands() {
+    let ((mut a, _, at_a), (mut b, address, at_b)) =
+        (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[1]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    for keys in [&[1, 2][..], &[2, 1], &[2]] {
+        for sealing in [&at_a, &at_b] {
+            let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
+            sealing.set_policy(SealPolicy::new(SealMode::Require, Some(ring)));
+        }
+        a.send(OPENED, b"hello".to_vec());
+        assert!(matches!(next(&mut b).await, (_, Event::Frame(..))), "{keys:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_clear_link_ends_when_sealing_becomes_required_and_not_before() {
+    let ((mut a, _, at_a), (mut b, address, _)) =
+        (sealed(1, SealMode::Permit, &[1]), sealed(2, SealMode::Prefer, &[1]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    a.send(OPENED, b"hello".to_vec());
+    let (accepted, _) = next(&mut b).await;
+    let ring = || Some(KeyRing::new([key(1)]).expect("a key"));
+    at_a.set_policy(SealPolicy::new(SealMode::Prefer, ring()));
+    b.send(accepted, b"still clear".to_vec());
+    assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"still clear"[..]));
+    at_a.set_policy(SealPolicy::new(SealMode::Require, ring()));
+    assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
+    assert_eq!(next(&mut b).await, (accepted, Event::Closed));
+}
+
+#[tokio::test]
+async fn who_sends_clear_and_who_sends_sealed_frames_have_links_both_ways() {
+    for (opener, acceptor) in [(SealMode::Prefer, SealMode::Permit), (SealMode::Permit, SealMode::Prefer)] {
+        let ((mut a, _, _), (mut b, address, _)) = (sealed(1, opener, &[1]), sealed(2, acceptor, &[1]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        a.send(OPENED, b"hello".to_vec());
+        let (accepted, _) = next(&mut b).await;
+        b.send(accepted, b"yes".to_vec());
+        assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"yes"[..]), "{opener}");
+    }
+}
