@@ -24,7 +24,7 @@ pub(crate) fn visible(text: &str, most: usize) -> String {
     shown
 }
 
-/// Whether a character shows as itself. The standard library knows for `Debug` which characters are not printable: those
+/// Returns true if a character shows as itself. The standard library knows for `Debug` which characters are not printable: those
 /// of the categories control, format, surrogate, private use, unassigned, and all separators but the space. Behind a
 /// letter, since it writes out a combining accent where one stands alone.
 fn is_visible(character: char) -> bool {

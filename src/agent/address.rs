@@ -22,10 +22,10 @@ use crate::journal::Journal;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::sources::SeedSources;
 
-/// How often this machine is asked whether the address is still its own.
+/// The interval at which this machine is asked whether the address is still its own.
 const REVIEW: Duration = Duration::from_secs(1);
 
-/// What is needed to find the address anew.
+/// The settings and addresses by which the address is found anew.
 pub(super) struct Whereabouts {
     pub(super) advertised: SocketAddr,
     pub(super) bound: SocketAddr,
@@ -71,7 +71,7 @@ impl Whereabouts {
     }
 }
 
-/// Whether this machine has an address. What cannot be found out counts as a yes.
+/// Returns true if this machine has an address, or if that cannot be found out.
 fn has(ip: IpAddr) -> bool {
     !matches!(UdpSocket::bind((ip, 0)), Err(error) if error.kind() == ErrorKind::AddrNotAvailable)
 }

@@ -96,7 +96,7 @@ impl Reader {
     }
 }
 
-/// What is at a position.
+/// The thing at a position of the stream of events.
 pub(super) enum Position {
     /// An event.
     Event(Arc<Event>),
@@ -267,7 +267,7 @@ impl Bus {
         let mut members = self.directory.by_id();
         let ring = self.ring();
         let sequence = ring.last;
-        // What no event tells of cannot be folded over the copy.
+        // A change that no event tells of cannot be folded over the copy.
         let Some(meanwhile) = ring.after(before.0).filter(|_| ring.untold == before.1) else {
             return Snapshot { sequence, members: self.directory.members() };
         };
@@ -278,7 +278,7 @@ impl Bus {
         Snapshot { sequence, members: members.into_values().collect() }
     }
 
-    /// What is at a position; where that is nothing yet, `waker` is called once there is.
+    /// Returns the thing at a position; where that is nothing yet, `waker` is called once there is.
     pub(super) fn at(&self, sequence: u64, waiting: Option<(u64, &Waker)>) -> Position {
         let mut ring = self.ring();
         let position = ring.at(sequence);
@@ -302,7 +302,7 @@ impl Bus {
     }
 }
 
-/// What every user may do with events: bring a listing up to date.
+/// Brings a listing of members up to date with an event, as every user of events may.
 pub(super) fn fold(members: &mut BTreeMap<crate::core::NodeId, Member>, kind: &EventKind) {
     match kind {
         EventKind::NodeRemoved { member } => {

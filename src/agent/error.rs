@@ -1,4 +1,4 @@
-//! What can go wrong at the handle: starting, asking, and the ends of an agent.
+//! Errors of the handle: starting, asking, and the ends of an agent.
 //!
 //! Messages say what failed, where, and what to try; [`StartError::exit_code`] and [`Stop::exit_code`] are the command
 //! line's exit codes, kept beside the variants so that a new variant cannot forget its own.
@@ -24,9 +24,9 @@ pub enum StartError {
     Bind {
         /// `UDP`, or `TCP` on the same port for links.
         protocol: &'static str,
-        /// What was asked for.
+        /// The address that was asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The keys cannot be used as they are configured.
@@ -42,7 +42,7 @@ pub enum StartError {
     /// The system has no random numbers, without which two runs could not be told apart.
     #[error("the operating system gave no random numbers: {reason}")]
     Random {
-        /// What it said.
+        /// The words of the system.
         reason: String,
     },
     /// There is no tokio runtime here: [`Agent::start`](crate::Agent::start) is called inside one, with its timers on.
@@ -51,7 +51,7 @@ pub enum StartError {
     /// The system gave the agent no thread or event queue of its own.
     #[error("cannot start the agent's own threads: {source}; check the limits on processes and open files")]
     Threads {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A part of the start ended unexpectedly.
@@ -95,7 +95,7 @@ pub enum AgentError {
     /// More addresses than one command takes; none was contacted.
     #[error("{asked} addresses are too many for one join: at most {MAX_SEEDS} are allowed")]
     TooManyAddresses {
-        /// How many.
+        /// The number of addresses.
         asked: usize,
     },
     /// Only the leader changes the electorate.
@@ -202,7 +202,7 @@ fn ask_leader(leader: Option<&LeaderAddress>) -> String {
     if places.is_empty() { format!("ask {id}") } else { format!("ask {id} ({places})") }
 }
 
-/// How an agent ended.
+/// The way in which an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
@@ -252,7 +252,7 @@ impl Failure {
         Self { task, cause: cause.into() }
     }
 
-    /// What became of a task that did not give its result.
+    /// Returns the failure of a task that did not give its result.
     pub(crate) fn of(task: &'static str, ended: tokio::task::JoinError) -> Self {
         let cause = match ended.try_into_panic() {
             Ok(panic) => {

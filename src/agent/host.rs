@@ -27,7 +27,7 @@ use super::start::{self, Newborn};
 use crate::config::Config;
 use crate::journal::Journal;
 
-/// How long the end of helper tasks is waited for: the last write of the state, the last words over links.
+/// The time that helper tasks have for their end: the last write of the state, the last words over links.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The handle of an agent that was started, or why it was not.

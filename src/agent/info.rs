@@ -48,7 +48,7 @@ pub struct Info {
     pub degraded_links: usize,
     /// Members of a suspected partition that are missing; 0 if none is suspected.
     pub unreachable: usize,
-    /// Whether members reach this node at the address that it advertises, as far as it knows: no, if one said so and none
+    /// True if members reach this node at the address that it advertises, as far as it knows: false if one said no, and none
     /// has shown since that it receives what this node sends. Such a node is not ready.
     pub reachable: bool,
     /// Datagrams that the kernel dropped because the receive buffer was full.
@@ -76,7 +76,7 @@ pub struct Info {
     pub leaders_elected: u64,
     /// This node neither votes nor leads, because its data directory does not take its ballot.
     pub voter_aside: bool,
-    /// What was counted about each lease, in lease mode.
+    /// The figures of each lease, in lease mode.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub leases: std::collections::BTreeMap<crate::lease::LeaseName, super::LeaseFigures>,
     /// Listeners to messages.

@@ -16,7 +16,7 @@ use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};
 use crate::core::{Contacted, NodeId, Reply};
 use crate::transport::resolve::Resolver;
 
-/// What became of one address of [`Agent::join`].
+/// The outcome of one address of [`Agent::join`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinResult {
     /// The `host:port` that was asked for.

@@ -1,4 +1,4 @@
-//! Who leads, as programs see it, and work that runs only while this node leads.
+//! The leader, as programs see it, and work that runs only while this node leads.
 //!
 //! Invariants:
 //! - What is published is a statement with an end: after [`Leadership::valid_until`] it says nothing, whether or not the
@@ -28,7 +28,7 @@ const CANCEL_EARLY: Duration = Duration::from_millis(20);
 /// not.
 pub(super) const MAX_NAP: Duration = Duration::from_secs(1);
 
-/// Who leads, as far as this node knows.
+/// The leader, as far as this node knows.
 ///
 /// A value of this is a statement about the moment at which it was read. What each part is worth afterwards:
 ///
@@ -47,18 +47,18 @@ pub(super) const MAX_NAP: Duration = Duration::from_secs(1);
 /// - or works inside of [`Agent::while_leader`](crate::Agent::while_leader): a hand-over waits until such work has ended;
 /// - or asks the voters: [`Agent::confirm_leadership`](crate::Agent::confirm_leadership).
 ///
-/// What no clock sees, a pause between the look and the deed, only the term catches. A paused virtual machine is such a pause
+/// A pause between the look and the deed, which no clock sees, only the term catches. A paused virtual machine is such a pause
 /// if its clock stops with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leadership {
-    /// Whether there is a leader.
+    /// The state: led, vacant, unavailable, or disabled.
     pub state: LeadershipState,
-    /// Who.
+    /// The name of the leader.
     pub leader: Option<NodeId>,
     /// The latest term known: the fencing token, if this node leads. It never falls and never names two leaders.
     pub term: u64,
-    /// Whether this node leads.
+    /// True if this node leads.
     pub is_me: bool,
     /// Until when that holds without news, at the latest: a claim that is given up ends before.
     pub valid_until: Option<LeaseInstant>,
@@ -82,7 +82,7 @@ impl LeaseInstant {
         self.at.since(self.clock.now())
     }
 
-    /// Whether it is past.
+    /// Returns true if it is past.
     pub fn is_past(&self) -> bool {
         self.remaining().is_zero()
     }
@@ -109,7 +109,7 @@ impl Leadership {
         Self { state: LeadershipState::Disabled, leader: None, term: 0, is_me: false, valid_until: None }
     }
 
-    /// Whether this node leads at this instant, as far as this value knows: see [its page](Self) for one that was kept.
+    /// Returns true if this node leads at this instant, as far as this value knows: see [its page](Self) for one that was kept.
     pub fn is_leader_now(&self) -> bool {
         self.is_me && !self.is_past()
     }
@@ -129,14 +129,14 @@ impl Leadership {
         self.valid_until.is_none_or(|until| until.is_past())
     }
 
-    /// Whether work may be done for this term, and for how long at most.
+    /// Returns the longest time for which work may be done for this term; `None` if it may not.
     fn time_for(&self, term: u64) -> Option<Duration> {
         let until = self.valid_until.filter(|_| self.is_me && self.term == term)?;
         Some(until.remaining().saturating_sub(CANCEL_EARLY)).filter(|time| !time.is_zero())
     }
 }
 
-/// Who leads, whenever one looks, and whenever it changes or is renewed.
+/// A view of the leader, whenever one looks, and whenever it changes or is renewed.
 ///
 /// Clones look independently. Nothing here holds a lock that the agent waits for.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ pub struct LeadershipWatch {
 }
 
 impl LeadershipWatch {
-    /// Who leads at this instant, by the lease's own clock.
+    /// Returns the leader at this instant, by the lease's own clock.
     pub fn get(&self) -> Leadership {
         let published = self.published.borrow().leadership.clone();
         published.now()
@@ -180,7 +180,7 @@ impl LeadershipWatch {
     }
 }
 
-/// What the driver published last.
+/// The leadership that the driver published last.
 #[derive(Debug, Clone)]
 struct Published {
     leadership: Leadership,
@@ -227,7 +227,7 @@ impl Office {
         });
     }
 
-    /// How many pieces of led work are not gone yet.
+    /// Returns the number of pieces of led work that are not gone yet.
     pub(in crate::agent) fn running(&self) -> watch::Receiver<usize> {
         self.running.subscribe()
     }

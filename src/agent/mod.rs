@@ -303,7 +303,7 @@ impl Agent {
     pub async fn wait_until_up(&self) -> Result<(), Stop> {
         let mut status = self.inner.shared.status();
         tokio::select! {
-            // What has stopped is Up no more, whatever its last words were. Both senders live as long as this handle.
+            // A node that has stopped is Up no more, whatever its last words were. Both senders live as long as this handle.
             biased;
             stop = self.stopped() => Err(stop),
             _ = status.wait_for(|status| *status == Status::Up) => Ok(()),

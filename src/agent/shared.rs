@@ -1,4 +1,4 @@
-//! What the driver publishes and every handle reads.
+//! The state that the driver publishes and every handle reads.
 //!
 //! Invariants:
 //! - The driver writes, handles read, and reading never makes the driver wait for more than a copy of a few hundred bytes.
@@ -59,7 +59,7 @@ pub(super) struct Figures {
     pub(super) standings: Option<Arc<VoterStandings>>,
 }
 
-/// What the driver publishes, and every handle reads.
+/// The state that the driver publishes, and every handle reads.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// This node's name.
@@ -247,7 +247,7 @@ impl Shared {
         self.journal.say(Level::ERROR, text);
     }
 
-    /// What died first, or that the driver stands still.
+    /// Returns the part that died first, or that the driver stands still.
     pub(super) fn failure(&self) -> Option<Failure> {
         if let Some(failure) = self.failure.get() {
             return Some(failure.clone());

@@ -48,9 +48,9 @@ const NO_BOUND: u64 = u64::MAX >> 1;
 
 /// An agent that does not run yet.
 pub(super) struct Newborn {
-    /// What the handle is made of.
+    /// The parts of the handle.
     pub(super) inner: Inner,
-    /// What is to be run.
+    /// The driver, which is to be run.
     pub(super) driver: Driver,
     /// Its helpers, which may outlive it by a moment.
     pub(super) tasks: TaskTracker,
@@ -191,7 +191,7 @@ fn random() -> Result<u64, StartError> {
     SysRng.try_next_u64().map_err(|error| StartError::Random { reason: error.to_string() })
 }
 
-/// What this run is born with as one that takes part in electing leaders.
+/// Returns the beginnings of a run that takes part in electing leaders.
 fn quorum(config: &Config, ballot: Ballot, floor: Term) -> QuorumInit {
     let leadership = &config.leadership;
     QuorumInit {
@@ -220,7 +220,7 @@ async fn led_by_lease(_config: &Config) -> Result<Term, StartError> {
     Ok(Term(0))
 }
 
-/// What this run is born with.
+/// The state with which a run begins.
 struct Memory {
     store: Option<Store>,
     incarnation: u64,
@@ -231,7 +231,7 @@ struct Memory {
     /// The highest term that voters gave, as the ballot on the disk knows it, in any mode.
     #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(dead_code))]
     highest_term: u64,
-    /// What an operator should know of the data directory.
+    /// Warnings about the data directory, for an operator.
     warnings: Vec<StoreWarning>,
 }
 

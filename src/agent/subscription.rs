@@ -22,7 +22,7 @@ use crate::lease::LeaseName;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{missed} events are no longer kept: take a snapshot, and read faster")]
 pub struct Lagged {
-    /// How many, filtered ones included; 0 if that is unknown, because the number asked for is not of this run.
+    /// The number of events, filtered ones included; 0 if it is unknown, because the number asked for is not of this run.
     pub missed: u64,
 }
 
@@ -33,7 +33,7 @@ pub enum RecvError {
     /// This subscriber was too slow. The next call gives the oldest event that is still kept.
     #[error("{missed} events were missed: resync, and read faster")]
     Lagged {
-        /// How many, filtered ones included.
+        /// The number of events, filtered ones included.
         missed: u64,
     },
     /// The agent has stopped, and everything was read.
@@ -143,7 +143,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Which events a subscriber wants: by kind, by node, both or neither.
+/// The events that a subscriber wants: by kind, by node, both or neither.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     kinds: Option<BTreeSet<&'static str>>,
@@ -182,7 +182,7 @@ impl Filter {
         self
     }
 
-    /// Whether an event passes.
+    /// Returns true if an event passes.
     pub fn matches(&self, kind: &EventKind) -> bool {
         let is_of = |leases: &BTreeSet<LeaseName>| kind.lease().is_some_and(|lease| leases.contains(lease));
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))

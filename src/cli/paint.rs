@@ -20,11 +20,11 @@ pub(super) fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 /// The tone of a text: what it means, not how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// As it should be.
+    /// A state that is as it should be.
     Good,
-    /// Not sure, or in between.
+    /// A state that is not sure, or in between.
     Doubtful,
-    /// Not as it should be.
+    /// A state that is not as it should be.
     Bad,
     /// On its way: joining and leaving.
     Moving,

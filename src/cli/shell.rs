@@ -1,4 +1,4 @@
-//! What shells and supervisors need of the command line: completions, manual pages, health checks.
+//! Commands for shells and supervisors: completions, manual pages, health checks.
 //!
 //! Invariant: completions and manual pages are made of the definition that parses and helps, so that they cannot differ from it.
 

@@ -147,7 +147,7 @@ pub(super) fn details(event: &Event) -> Vec<String> {
     for (what, number) in [("term", event.term), ("view", event.number)] {
         parts.extend(number.map(|number| format!("{what} {number}")));
     }
-    // That by which the cluster is led is not named, as in the log.
+    // The lease by which the cluster is led is not named, as in the log.
     let further = event.lease.as_deref().filter(|lease| *lease != LeaseName::DEFAULT);
     parts.extend(further.map(|lease| format!("lease {}", plain(lease))));
     for (what, names) in [("unreachable", &event.unreachable), ("reachable", &event.reachable)] {

@@ -226,7 +226,7 @@ impl Draft<'_> {
                 let reason = "stands beside a command: a handler has one of the two";
                 self.refuse(url, "url", reason, "two handlers for both")
             }
-            // What was meant is unknown, and was told.
+            // An action that was refused is unknown, and was told.
             (None, None) if !self.problems.is_empty() => None,
             (None, None) => {
                 let problem = Problem::new(self.item.source.clone(), "has neither command nor url").key("handlers");

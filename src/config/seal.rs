@@ -53,7 +53,7 @@ pub(crate) struct ReadKeys {
 pub(crate) fn read_key_file(path: &Path) -> Result<ReadKeys, KeyFileError> {
     let (bytes, metadata) = regular_file(path, MAX_KEY_FILE_BYTES).map_err(KeyFileError::Unreadable)?;
     let bytes = Zeroizing::new(bytes);
-    // What is not UTF-8 is no key either; its line is not worth naming.
+    // Bytes that are not UTF-8 are no key either; their line is not worth naming.
     let text = std::str::from_utf8(&bytes).map_err(|_| KeyFileError::Invalid(KeyFileProblem::Line { line: 1 }))?;
     let file = KeyFile::parse(text).map_err(KeyFileError::Invalid)?;
     let ring = file.ring().map_err(|error| KeyFileError::Invalid(error.into()))?;

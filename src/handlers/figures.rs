@@ -24,7 +24,7 @@ pub(crate) struct Counters {
 pub(crate) struct Figures {
     /// Runs that have ended.
     pub(crate) runs: u64,
-    /// Those of them that failed.
+    /// Runs that failed.
     pub(crate) failures: u64,
     /// Tries at a web address after the first one.
     pub(crate) retries: u64,

@@ -194,7 +194,7 @@ impl Connection {
         let handshake = http1::Builder::new().max_buf_size(64 * 1024).handshake(TokioIo::new(stream));
         let (requests, connection) = handshake.await.map_err(Failed::passing)?;
         let task = tokio::spawn(async move {
-            // How it ended is told to whoever waits for an answer.
+            // The end of the connection is told to whoever waits for an answer.
             let _ = connection.await;
         });
         Ok(Self { requests, used: Instant::now(), _task: AbortOnDropHandle::new(task) })

@@ -87,7 +87,7 @@ impl Refusal {
     }
 
     pub(super) fn no_such_lease(lease: &LeaseName, contended: &BTreeSet<LeaseName>) -> Self {
-        // As many as fit into a line.
+        // The first of them that fit into a line.
         let mut names: Vec<String> = contended.iter().take(8).map(ToString::to_string).collect();
         if contended.len() > names.len() {
             names.push("…".to_owned());

@@ -123,7 +123,7 @@ pub struct Deliver {
     /// The topic.
     #[schemars(regex(pattern = patterns::TOPIC))]
     pub topic: String,
-    /// What it says, in base64.
+    /// The payload, in base64.
     #[schemars(regex(pattern = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"))]
     pub payload: String,
     /// The node that said it.

@@ -167,7 +167,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         hanging_work: 0.1,
         leases: leases::options(seed, schedule),
         sealed: variation.sealed,
-        // What comes out of a seal is what went in, so nothing is spared.
+        // A packet comes out of a seal as it went in, so nothing is spared.
         forging: variation.sealed,
         ..WorldOptions::new(seed, schedule.nodes, settings)
     };

@@ -140,7 +140,7 @@ impl Driver {
         let is_whole = is_over || self.lookup.as_ref().is_some_and(|lookup| lookup.is_whole(count));
         if is_whole {
             self.lookup = None;
-            // Those that no source names any more.
+            // Seeds that no source names any more.
             self.seed_addresses.retain(|seed, _| self.seeds_found.contains(seed));
         }
         let addresses = self.seed_addresses.values().cloned().collect();

@@ -11,7 +11,7 @@ use crate::seal::{Key, KeyId, SealMode};
 /// A request to a member's agent.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum KeyRequest {
-    /// Which keys it holds.
+    /// Asks for the ids of the keys that it holds.
     List,
     /// To accept one more key: the secret itself.
     Add([u8; Key::BYTES]),

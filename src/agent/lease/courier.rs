@@ -22,12 +22,12 @@ pub(super) enum Errand {
     Nodes(Round, oneshot::Sender<Result<(Answer, Vec<NodeRow>), StoreError>>),
     /// Deletes old rows.
     Sweep {
-        /// How old.
+        /// The least age of a row that is deleted.
         row_ttl: Duration,
     },
 }
 
-/// What the courier brings back.
+/// An answer that the courier brings back.
 #[derive(Debug)]
 pub(super) enum Brought {
     Round(Result<Answer, StoreError>),
@@ -76,7 +76,7 @@ impl Courier {
         })
     }
 
-    /// What is brought back next; `None` if the courier is gone. Cancel safe.
+    /// Returns the answer that is brought back next; `None` if the courier is gone. Cancel safe.
     pub(super) async fn brought(&mut self) -> Option<Brought> {
         self.brought.recv().await
     }

@@ -1,4 +1,5 @@
-//! What handles share with the task of leases: an office for each lease, the asks of handles, the words of other agents.
+//! The state that handles share with the task of leases: an office for each lease, the asks of handles, the words of
+//! other agents.
 //!
 //! Invariants: an office is made once for each lease, and stays for as long as the configuration names it, a handle holds it,
 //! or something of it is still to be released; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
@@ -29,7 +30,7 @@ pub(super) const MAX_WORDS: usize = 256;
 /// Requests that leaders declined, and whose askers have not looked yet; older ones are lost.
 const MAX_DECLINED: usize = 16;
 
-/// What handles want of the task.
+/// A request of a handle to the task.
 #[derive(Debug)]
 pub(in crate::agent) enum Ask {
     /// Handles of this lease came or went: see whether it is to be contended for.
@@ -106,7 +107,7 @@ impl Drop for Hold {
     }
 }
 
-/// What handles share with the task.
+/// The state that handles share with the task.
 #[derive(Debug)]
 pub(in crate::agent) struct Leases {
     offices: Mutex<BTreeMap<LeaseName, Seat>>,
@@ -222,7 +223,7 @@ impl Leases {
         true
     }
 
-    /// What was counted about each lease.
+    /// Returns the figures of each lease.
     pub(in crate::agent) fn figures(&self) -> BTreeMap<LeaseName, LeaseFigures> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).leases.clone()
     }

@@ -1,4 +1,4 @@
-//! What is counted about leases: how often they were tried for, held, missed, and how long the database took.
+//! Figures of leases: how often they were tried for, held, missed, and how long the database took.
 //!
 //! Invariant: at most [`MAX_LEASES`](crate::lease::MAX_LEASES) leases, the same that there are offices of.
 

@@ -46,7 +46,7 @@ const WORK_ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Whoever leads sweeps at most so often.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the task is made of.
+/// The parts that the task is made of.
 pub(super) struct Parts {
     pub(super) contender: Contender,
     pub(super) clock: Clock,
@@ -73,7 +73,7 @@ pub(super) struct Task {
     is_member: bool,
     /// When old rows are looked for next, if this node leads then.
     sweep_at: Instant,
-    /// What operators were told of, and when: as few as there are kinds of it.
+    /// The kinds of trouble that operators were told of, with the times; bounded by the number of kinds.
     told: Vec<(Told, Instant)>,
     /// Leases whose led work is to end, and has not yet.
     ending: usize,
@@ -238,7 +238,7 @@ impl Task {
                 self.tell_error(&error);
                 self.parts.contender.failed(now, error.is_outcome_known());
                 if !self.stopping.is_empty() && self.ending == 0 {
-                    // What cannot be released runs out.
+                    // A lease that cannot be released runs out.
                     self.failed_farewells += 1;
                     self.is_over |= self.failed_farewells >= MAX_FAREWELLS || error.needs_people();
                 }

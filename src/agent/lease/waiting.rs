@@ -1,4 +1,4 @@
-//! Who waits for the task: for the proof that this node holds a lease.
+//! Requests that wait for the task: for the proof that this node holds a lease.
 //!
 //! Invariants: a proof is a round that was handed out after the question and was answered, with the claim standing in the same
 //! term; at most [`MAX_WAITING`] wait, each for [`PATIENCE`].
@@ -13,9 +13,9 @@ use super::desk::Unproven;
 use crate::core::Time;
 use crate::lease::{Claim, LeaseName};
 
-/// Who waits at one time.
+/// The largest number of requests that wait at one time.
 pub(super) const MAX_WAITING: usize = 256;
-/// How long each waits.
+/// The time that each request waits for its proof.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 type Answer = oneshot::Sender<Result<(u64, Time), Unproven>>;
@@ -28,7 +28,7 @@ struct Asked {
     answer: Answer,
 }
 
-/// Those that wait.
+/// The requests that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(Vec<Asked>);
 

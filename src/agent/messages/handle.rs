@@ -1,4 +1,4 @@
-//! What the handle does with messages.
+//! The part of the handle that is about messages.
 
 use std::collections::BTreeSet;
 #[cfg(feature = "agent")]
@@ -18,13 +18,13 @@ use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply,
 #[cfg(feature = "agent")]
 use crate::core::{Direct, Time};
 
-/// What became of a broadcast.
+/// The outcome of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Broadcasted {
     /// The message.
     pub id: MessageId,
-    /// How many members were live when it was sent, this node included.
+    /// The number of members that were live when it was sent, this node included.
     pub addressed: usize,
 }
 

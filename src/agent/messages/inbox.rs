@@ -25,7 +25,7 @@ pub struct Message {
     pub from: NodeId,
     /// The topic.
     pub topic: Topic,
-    /// What it says.
+    /// The payload.
     pub payload: Payload,
     /// To whom it was said.
     pub kind: DeliveryKind,
@@ -37,7 +37,7 @@ impl Message {
         Self { id, at, from, topic, payload, kind }
     }
 
-    /// Whether it is a request: to be answered by [`Agent::reply`](crate::Agent::reply).
+    /// Returns true if it is a request: to be answered by [`Agent::reply`](crate::Agent::reply).
     pub const fn is_request(&self) -> bool {
         matches!(self.kind, DeliveryKind::Request { .. })
     }
@@ -67,7 +67,7 @@ pub enum ReceiveError {
     /// This listener was too slow. The next call gives the oldest message that still waits.
     #[error("{missed} messages were missed: read faster")]
     Lagged {
-        /// How many, of the topics listened to.
+        /// The number of messages, of the topics listened to.
         missed: u64,
     },
     /// A payload is not what the listener wants. The next call gives the next message.
@@ -146,7 +146,7 @@ impl Stream for Inbox {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Received<T> {
-    /// What it says.
+    /// The payload, decoded.
     pub value: T,
     /// The message.
     pub message: Message,

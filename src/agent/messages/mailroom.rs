@@ -37,7 +37,7 @@ struct State {
 
 #[derive(Debug)]
 struct Queue {
-    /// What it listens to; everything, if there is none.
+    /// The topics that it listens to; all, if this is empty.
     topics: BTreeSet<Topic>,
     waiting: VecDeque<Arc<Message>>,
     bytes: usize,
@@ -45,7 +45,7 @@ struct Queue {
     waker: Option<Waker>,
 }
 
-/// What is next in a queue.
+/// The next thing in a queue.
 pub(super) enum Next {
     Message(Arc<Message>),
     Missed(u64),
@@ -137,7 +137,7 @@ impl Mailroom {
         drop(queue);
     }
 
-    /// How many listen, and how many messages gave way because one was too slow.
+    /// Returns the number of listeners, and that of messages that gave way because one was too slow.
     pub(in crate::agent) fn figures(&self) -> (usize, u64) {
         let state = self.state();
         (state.queues.len(), state.lost)

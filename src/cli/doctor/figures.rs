@@ -1,4 +1,4 @@
-//! What an agent's metrics tell of its disk, its packets and its machine.
+//! Findings from an agent's metrics: its disk, its packets and its machine.
 //!
 //! Invariant: a metric that is missing is no failure: agents of other versions have others.
 

@@ -28,7 +28,7 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest datagram that is read.
 const MAX_DATAGRAM: usize = 2_048;
 
-/// What an address answered.
+/// The answers of one address, by UDP and by TCP.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) udp: Udp,
@@ -36,7 +36,7 @@ pub(super) struct Probe {
     pub(super) tcp: Result<(), String>,
 }
 
-/// What an address answered by UDP.
+/// The answer of an address by UDP.
 #[derive(Debug)]
 pub(super) enum Udp {
     /// A member, and its record.
@@ -104,7 +104,7 @@ fn question(cluster: &str, nonce: Nonce, echo: Option<Nonce>) -> Vec<u8> {
     packet.finish()
 }
 
-/// What one datagram says.
+/// The meaning of one datagram.
 enum Said {
     /// It asks back, with a nonce that is to be echoed.
     Asks(Nonce),

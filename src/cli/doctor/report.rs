@@ -24,7 +24,7 @@ pub(super) struct Finding {
     /// The name of the check.
     pub(super) check: &'static str,
     pub(super) level: Level,
-    /// What was found.
+    /// The fact that the check found, in a sentence.
     pub(super) found: String,
     /// A thing to try.
     pub(super) advice: Option<String>,

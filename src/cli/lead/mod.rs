@@ -51,7 +51,7 @@ const MOST_RENEW_PAUSE: Duration = Duration::from_millis(200);
 /// Signals that are passed on to the command: it runs in a process group of its own, which signals from a terminal, or
 /// to this process, do not reach. Their effect is the command's decision.
 const PASSED_ON: [Signal; 5] = [Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
-/// Those of them that have no effect while no command runs.
+/// Signals among [`PASSED_ON`] that have no effect while no command runs.
 const MEANT_FOR_A_COMMAND: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 /// Interval at which the command's end is looked for.
 const TICK: Duration = Duration::from_millis(20);

@@ -35,7 +35,7 @@ pub(super) enum News {
     Stop,
 }
 
-/// What single calls answered.
+/// The answers to one round of polling: the figures that events do not carry.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) info: Info,

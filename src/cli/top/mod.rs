@@ -100,7 +100,7 @@ fn follow(
                 _ => {}
             }
         }
-        // As many as there is room for, so that keys are never waited for by a flood of events.
+        // No more at a time than there is room for, so that keys never wait for a flood of events.
         for _ in 0..QUEUED_NEWS {
             match news.try_recv() {
                 Ok(News::Stop) => return Ok(None),

@@ -1,4 +1,4 @@
-//! What the screen knows, and what keys do to it.
+//! The state of the screen, and the effects of keys on it.
 //!
 //! Invariants: the timeline holds at most [`MAX_TIMELINE`] events; the selection is a member's name, so that it stays
 //! on it while rows move. Must not know how anything looks.

@@ -156,7 +156,7 @@ impl Connection {
             .await
             .map_err(|error| CallError::Broken(error.to_string()))?;
         let task = tokio::spawn(async move {
-            // How it ended is told to whoever waits for an answer.
+            // The end of the connection is told to whoever waits for an answer.
             let _ = connection.await;
         });
         Ok(Self { requests, _task: AbortOnDropHandle::new(task) })

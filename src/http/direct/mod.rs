@@ -69,7 +69,7 @@ const ROSTER_AGE: Duration = Duration::from_secs(1);
 /// write to the table can have it sent anywhere.
 pub async fn deliver_directly(agent: Agent, tokens: Tokens, shutdown: CancellationToken) {
     let Some(said) = agent.own_broadcasts() else { return };
-    // What is said here bears the agent's name, like all that it says.
+    // Every line of the log from here bears the agent's name.
     let span = tracing::error_span!(target: "headcount", "headcount", agent = %agent.config().name);
     tokio::select! {
         () = shutdown.cancelled() => {}

@@ -110,7 +110,7 @@ impl Task {
     async fn bring(&mut self, said: &Said) -> Result<bool, CallError> {
         let mut left = if self.is_failing { 1 } else { MAX_TRIES };
         loop {
-            // What was kept may have been closed by the other side in this very moment.
+            // A connection that was kept may have been closed by the other side in this very moment.
             let was_kept = self.connection.is_some();
             match self.caller.call(&mut self.connection, &self.id, self.address, said).await {
                 Err(CallError::Broken(_)) if was_kept => {}

@@ -27,7 +27,7 @@ struct Listed {
     until: Instant,
 }
 
-/// What the table listed last.
+/// The nodes that the table listed last.
 #[derive(Debug)]
 pub(super) struct Roster {
     window: Duration,

@@ -30,7 +30,7 @@ pub(in crate::http) struct Selection {
 impl Selection {
     fn admits(&self, entry: &Entry) -> bool {
         let is_listed = match self.statuses.as_slice() {
-            // Those that left are history: they are shown to whoever asks for them.
+            // Members that left are history: they are shown to whoever asks for them.
             [] => !matches!(entry.status, Status::Left(_)),
             asked => asked.contains(&entry.status.name()),
         };

@@ -59,7 +59,7 @@ pub(in crate::http) struct Listings<S = Agent> {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) current: Option<Arc<Listing>>,
-    /// Those that are still read, oldest first.
+    /// Former listings that are still read, oldest first.
     older: VecDeque<Weak<Listing>>,
     is_building: bool,
     may_build_at: Option<Instant>,

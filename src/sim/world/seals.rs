@@ -34,7 +34,7 @@ const UNDER_WAY: Duration = Duration::from_micros(300);
 pub enum SealFlaw {
     /// The numbers of datagrams begin anew with each packet, so that they follow from the core's.
     ReusedNonce,
-    /// What was opened is remembered by the address that it came from.
+    /// Numbers that were opened are remembered by the address that they came from.
     WindowPerAddress,
     /// Clear packets are taken.
     AnswersUnsealed,
@@ -55,7 +55,7 @@ impl SealFlaw {
     ];
 }
 
-/// What was sealed, played and refused in a world.
+/// The numbers of packets that were sealed, played and refused in a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SealCounts {
     /// Datagrams sealed.
