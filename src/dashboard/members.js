@@ -200,7 +200,8 @@ function update(row, member, at) {
   write(row.heard, heard(member));
   write(row.rtt, member.is_me ? NONE : span(member.rtt_ms));
   write(row.inc, String(member.incarnation));
-  const badge = [member.is_me ? "asked" : "", store.facts.leader?.leader === member.id ? "leader" : ""].filter(Boolean).join(" ");
+  // Where there is room for one only, it is the leader's.
+  const badge = [store.facts.leader?.leader === member.id ? "leader" : "", member.is_me ? "asked" : ""].filter(Boolean).join(" ");
   if (row.badge !== badge) {
     row.badge = badge;
     fill(row.badges, ...badge.split(" ").filter(Boolean).map((word) => el("span", { class: `badge badge-${word}` }, word === "asked" ? "this view" : word)));

@@ -71,7 +71,10 @@ export function judge() {
     reasons.push(`${count(missing)} fewer than expected${left.length ? `: ${names(left)} left` : ""}`);
   }
   if (extra) reasons.push("more members than expected");
-  if (counted.draining) reasons.push(`${counted.draining} draining`);
+  if (counted.draining) {
+    const those = store.inOrder("name").filter((member) => member.draining);
+    reasons.push(`${names(those.map((member) => member.id))} ${those.length === 1 ? "is" : "are"} draining`);
+  }
   const leader = store.facts.leader;
   const leaderless = leader && leader.state !== "led" && leader.state !== "disabled";
   if (leaderless) reasons.push("nobody leads");
@@ -93,7 +96,7 @@ function render() {
   if (document.title !== title) document.title = title;
   const want = expected();
   if (document.activeElement !== $("expected") && $("expected").value !== String(want.number)) $("expected").value = String(want.number);
-  write($("expected-note"), want.isGiven ? "kept in this address" : "the most seen here");
+  write($("expected-note"), want.isGiven ? "from the address" : "the most seen here");
   show($("expected-reset"), want.isGiven);
   renderBar();
   renderPartition();
