@@ -1,0 +1,140 @@
+//! The page tells what its agent sees, as it happens, and says so when it cannot.
+
+use nix::sys::signal::Signal;
+
+use crate::browser::Browser;
+use crate::cluster::{Cluster, THREE};
+use crate::page::Page;
+use crate::support::wait_for;
+
+/// The longest time between an agent's event and the page that shows it, in milliseconds.
+const LATE_MS: f64 = 1_000.0;
+
+#[test]
+fn the_page_loads_under_its_policy_and_tells_verdict_members_leader_and_term() {
+    let Some(browser) = Browser::start() else { return };
+    let cluster = Cluster::start();
+    let (leader, term) = cluster.leader();
+    let page = Page::open(browser, &cluster.agents[0].http, "expected=3");
+    page.until_text("#verdict-text", "3 of 3 up");
+    page.until_members(&["a up", "b up", "c up"]);
+    page.until_text("#leader-value", &leader);
+    page.until_text("#leader-note", &format!("term {term}"));
+    page.until_text("#tolerance-value", "1 voter");
+    page.until_text("#agreement-value", "all share it");
+    assert_eq!(page.text("#verdict-why"), "Every expected member is up.");
+    assert_eq!(page.value("document.title"), "3 of 3 up · headcount");
+    let badges = page.list("#member-rows .badge-leader", "node.closest('[data-id]').dataset.id");
+    assert_eq!(badges, [leader]);
+    page.picture("healthy");
+
+    page.visit(&format!("http://{}/dashboard#expected=5", cluster.agents[0].http));
+    page.until_text("#verdict-text", "3 of 5 up");
+    page.until_text("#verdict-why", "2 fewer than expected");
+    page.until("the verdict is bad", "document.getElementById('verdict').dataset.level === 'down'");
+
+    let foreign = "performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith(origin))";
+    assert_eq!(page.value(foreign), serde_json::json!([]));
+    page.assert_quiet();
+}
+
+#[test]
+fn scripts_and_sources_of_others_are_refused() {
+    let Some(browser) = Browser::start() else { return };
+    let cluster = Cluster::start();
+    let page = Page::open(browser, &cluster.agents[0].http, "");
+    page.assert_quiet();
+    let smuggle = "const script = document.createElement('script'); script.textContent = 'window.smuggled = 1'; \
+        document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\">'); \
+        const image = new Image(); image.src = arguments[0]; \
+        fetch(arguments[0]).then(() => { window.smuggled = 2; }, () => {}).finally(() => { window.tried = 1; });";
+    page.run(smuggle, &[format!("http://{}/v1/info", cluster.agents[1].http).into()]);
+    page.until("the call has ended", "window.tried");
+    assert!(!page.is("window.smuggled"));
+    let console = wait_for("four refusals", || {
+        let console = page.console();
+        (console.iter().filter(|line| line.contains("Content Security Policy")).count() >= 4).then_some(console)
+    });
+    for directive in ["script-src", "style-src", "img-src", "connect-src"] {
+        assert!(console.iter().any(|line| line.contains(directive)), "{directive}: {console:#?}");
+    }
+}
+
+#[test]
+fn a_killed_node_is_shown_down_within_a_second_of_the_agents_own_event() {
+    let Some(browser) = Browser::start() else { return };
+    let mut cluster = Cluster::start();
+    let killed = cluster.agents.pop().expect("c");
+    let watch = cluster.agents[0].watch();
+    let page = Page::open(browser, &cluster.agents[0].http, "expected=3");
+    page.until_members(&["a up", "b up", "c up"]);
+    let record = "new MutationObserver(() => { \
+        if (document.querySelector('#member-rows [data-id=c]')?.dataset.status === 'down') window.shownAt ??= Date.now(); \
+        }).observe(document.getElementById('member-rows'), { attributes: true, childList: true, subtree: true })";
+    page.run(record, &[]);
+    // The watch stands when it has told of something.
+    let mut round = 0;
+    wait_for("the watch stands", || {
+        round += 1;
+        cluster.agents[1].client(&["tags", &format!("round={round}")]);
+        (!watch.about("b").is_empty()).then_some(())
+    });
+
+    killed.signal(Signal::SIGKILL);
+    watch.wait_for("c", "node_detected_down");
+    page.until_members(&["c down", "a up", "b up"]);
+    let event = watch.events().into_iter().rfind(|event| event["event"] == "node_detected_down").expect("seen");
+    let late = page.run("return window.shownAt - Date.parse(arguments[0])", &[event["at"].clone()]);
+    let late = late.as_f64().expect("a number");
+    println!("shown {late} ms after the agent's event");
+    assert!(late < LATE_MS, "shown {late} ms after the agent's event");
+
+    page.until_text("#verdict-text", "2 of 3 up");
+    page.until_text("#verdict-why", "c is down (connection lost)");
+    page.until_text("#chip-down", "1");
+    page.until_text("#events", "c is down");
+    page.until_text("#tolerance-value", "none");
+    page.picture("degraded");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_banner_says_that_the_agent_is_silent_until_it_answers_again() {
+    let Some(browser) = Browser::start() else { return };
+    let mut cluster = Cluster::start();
+    let http = cluster.agents[0].http.clone();
+    let gossip = cluster.agents[0].gossip.clone();
+    let page = Page::open(browser, &http, "expected=3");
+    page.until_text("#verdict-text", "3 of 3 up");
+    page.until_shown("#open-actions", true);
+    assert!(!page.shows("#banner"));
+    page.run("window.isSame = true", &[]);
+
+    // Its connections stay, but nothing comes.
+    cluster.agents[0].signal(Signal::SIGSTOP);
+    page.until_shown("#banner", true);
+    page.until_text("#banner-title", "a is silent");
+    page.until_text("#verdict-text", "3 of 3 up, when last heard");
+    assert!(!page.shows("#open-actions"), "nothing can be commanded");
+    cluster.agents[0].signal(Signal::SIGCONT);
+    page.until_shown("#banner", false);
+    page.until_text("#verdict-text", "3 of 3 up");
+
+    // Its process ends, and another takes its place.
+    drop(cluster.agents.remove(0));
+    page.until_shown("#banner", true);
+    page.until_text("#banner-text", "What you see is old");
+    page.until("the members look old", "getComputedStyle(document.querySelector('main > .columns')).filter !== 'none'");
+    page.picture("silent");
+    let again = cluster.start_node("a", &["--http", &http, "--bind", &gossip]);
+    again.wait_for_up(&THREE);
+    page.until_shown("#banner", false);
+    page.until_members(&["a up", "b up", "c up"]);
+    page.until_text("#link-word", "live");
+    page.until_text("#view-note", "live");
+    page.until_shown("#open-actions", true);
+    assert!(page.is("window.isSame"), "it was not loaded again");
+    // Calls that nobody answered are all that the console has.
+    let other: Vec<_> = page.console().into_iter().filter(|line| !line.contains("net::ERR_")).collect();
+    assert!(other.is_empty(), "the console has {other:#?}");
+}

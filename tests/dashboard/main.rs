@@ -1,0 +1,16 @@
+//! The dashboard in a real browser, before real agents: what it tells, what it offers, and how it looks.
+//!
+//! Needs Chromium and its driver; skipped where they are missing, except in CI.
+#![cfg(all(feature = "agent", unix))]
+
+mod browser;
+mod cluster;
+mod commands;
+mod crowd;
+mod finding;
+mod live;
+mod looks;
+mod many;
+mod page;
+#[path = "../support/mod.rs"]
+mod support;

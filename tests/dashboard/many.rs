@@ -1,0 +1,105 @@
+//! A thousand members: the page stays quick, and what it cannot see it says.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::browser::{Browser, key};
+use crate::crowd::Crowd;
+use crate::page::Page;
+use crate::support::Agent;
+
+const MANY: usize = 1_000;
+/// The time that events go on for.
+const STORM: Duration = Duration::from_secs(5);
+/// The pause between two events of the storm.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A page that does not answer for so long seems to hang.
+const HANGING_MS: f64 = 1_000.0;
+
+#[test]
+fn a_thousand_members_and_fifty_events_a_second_leave_the_page_quick() {
+    let Some(browser) = Browser::start() else { return };
+    let agent = Agent::start("a", &[], &[]);
+    let crowd = Crowd::before(&agent, MANY);
+    let page = Page::open(browser, &crowd.http, "");
+    page.until_text("#verdict-text", "1,000 of 1,000 up");
+    assert!(page.members().len() < 60, "only the rows in sight are in the page");
+    let record = "window.tasks = []; new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((task) => task.duration))) \
+        .observe({ type: 'longtask' }); window.frames_seen = 0; const count = () => { window.frames_seen += 1; requestAnimationFrame(count); }; count();";
+    page.run(record, &[]);
+
+    let began = Instant::now();
+    page.press("/");
+    let mut words = "worker-9".chars();
+    for turn in 0.. {
+        if began.elapsed() >= STORM {
+            break;
+        }
+        let at = 1 + turn * 7 % (MANY - 1);
+        match turn % 3 {
+            0 => crowd.change(at, "node_suspected", &json!({ "status": "suspect", "method": "heartbeat_timeout" })),
+            1 => crowd.change(at - 7 % at, "node_recovered", &json!({ "status": "up", "method": null })),
+            _ => crowd.change(at, "node_updated", &json!({ "tags": { "turn": turn.to_string() } })),
+        }
+        // Somebody types and scrolls meanwhile.
+        if turn % 20 == 19 {
+            if let Some(letter) = words.next() {
+                page.press(&letter.to_string());
+            }
+            page.run("document.getElementById('members-scroll').scrollTop += 300", &[]);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let lasted = began.elapsed().as_millis();
+    let tasks: Vec<f64> = serde_json::from_value(page.value("window.tasks")).expect("numbers");
+    let (blocked, longest) = (tasks.iter().sum::<f64>(), tasks.iter().copied().fold(0.0, f64::max));
+    let frames = page.value("window.frames_seen").as_u64().expect("a number");
+    println!(
+        "{lasted} ms of events: {frames} frames, {} tasks over 50 ms, {blocked} ms in all, the longest {longest} ms",
+        tasks.len()
+    );
+    // Machines differ, and this one may be busy: no more than that it never hangs.
+    assert!(longest < HANGING_MS, "the page did not answer for {longest} ms");
+
+    words.for_each(|letter| page.press(&letter.to_string()));
+    page.until("the search has been typed", "document.getElementById('search').value === 'worker-9'");
+    // worker-9, -90 to -99, -900 to -999.
+    page.until_text("#members-shown", "111 of 1,000 shown");
+    page.press(key::TAB);
+    assert!(page.members().len() < 60);
+    page.assert_quiet();
+}
+
+#[test]
+fn a_cut_is_said_loudly_until_it_is_over() {
+    let Some(browser) = Browser::start() else { return };
+    let agent = Agent::start("a", &[], &[]);
+    let crowd = Crowd::before(&agent, 8);
+    let page = Page::open(browser, &crowd.http, "");
+    page.until_text("#verdict-text", "8 of 8 up");
+    assert!(!page.shows("#partition"));
+    let cut = ["worker-5", "worker-6", "worker-7"];
+    for at in 5..8 {
+        crowd.change(at, "node_suspected", &json!({ "status": "suspect", "method": "heartbeat_timeout" }));
+    }
+    crowd.tell(
+        json!({ "event": "partition_suspected", "node": null, "unreachable": cut, "reachable": ["a", "worker-1"] }),
+    );
+    for at in 5..8 {
+        crowd.change(at, "node_detected_down", &json!({ "status": "down", "method": "network_partition" }));
+    }
+    page.until_shown("#partition", true);
+    page.until_text("#partition-text", "cannot reach worker-5, worker-6 and worker-7");
+    page.until_text("#verdict-text", "5 of 8 up");
+    page.until_text("#verdict-why", "network partition");
+    page.picture("partitioned");
+
+    for at in 5..8 {
+        crowd.change(at, "node_joined", &json!({ "status": "up", "method": null }));
+    }
+    crowd.tell(json!({ "event": "partition_healed", "node": null, "unreachable": [], "reachable": cut }));
+    page.until_shown("#partition", false);
+    page.until_text("#verdict-text", "8 of 8 up");
+    page.assert_quiet();
+}
