@@ -32,8 +32,10 @@ fn main() {
         for _ in 0..TRIES {
             let mut sender = DatagramSealer::new(Run(7), 1);
             let begin = Instant::now();
-            let sealed: Vec<_> =
-                packets.iter().map(|packet| sender.seal(ring.sealing(), packet).expect("our own")).collect();
+            let sealed: Vec<_> = packets
+                .iter()
+                .map(|packet| sender.seal(ring.sealing(), Some(Run(8)), packet).expect("our own"))
+                .collect();
             best_seal = best_seal.min(begin.elapsed().as_nanos() as f64 / PACKETS as f64);
             length = sealed[0].len();
             let (mut receiver, mut opened) = (DatagramSealer::new(Run(8), 1), Vec::new());

@@ -174,7 +174,7 @@ impl Pair {
         let mut stored = None;
         while let Some(output) = self.cores[node].poll() {
             match output {
-                Output::Transmit { to, bytes } => self.wire.send(node, to, bytes),
+                Output::Transmit { to, bytes, .. } => self.wire.send(node, to, bytes),
                 Output::Persist(durable) => stored = Some(durable.incarnation_bound),
                 // Events have no consumer, and there are no links: they are tried repeatedly, as behind a firewall.
                 _ => {}

@@ -199,7 +199,7 @@ impl Crowd {
         self.core.handle(self.now, Input::Packet { from, bytes: &question.finish() });
         let mut asked = None;
         while let Some(output) = self.core.poll() {
-            let Output::Transmit { to, bytes } = output else { continue };
+            let Output::Transmit { to, bytes, .. } = output else { continue };
             assert_eq!(to, from);
             for message in Packet::decode(&bytes).expect("a packet of ours").messages {
                 if let Message::WhoAreYou { nonce, .. } = message {

@@ -7,6 +7,7 @@
 
 use crate::core::doors::{Command, Input, Output};
 use crate::core::limits::MAX_FRAME_BYTES;
+use crate::core::packet::Way;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::VoterRequest;
@@ -27,7 +28,8 @@ impl Core {
         }
         self.expire_claim();
         match input {
-            Input::Packet { from, bytes } => self.receive(from, bytes),
+            Input::Packet { from, bytes } => self.receive(from, Way::Datagrams, bytes),
+            Input::UnboundPacket { from, bytes } => self.receive(from, Way::Unbound, bytes),
             Input::Tick => {
                 self.measure_tick();
                 self.fire();

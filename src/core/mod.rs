@@ -83,7 +83,7 @@ use rand_chacha::ChaCha8Rng;
 pub use counters::{Counters, DropReason, Histogram, MessageCounters};
 pub use doors::{
     Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
-    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Reply, SelfDoubt, StopReason, Ticket,
+    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use member::{Change, ChangeKind};
@@ -141,6 +141,8 @@ pub struct Core {
     settings: Settings,
     /// Bytes of each datagram that are left to the driver, which seals it.
     seal_bytes: usize,
+    /// The most bytes by which the seals of two packets differ.
+    seal_slack: usize,
     rng: ChaCha8Rng,
     prover: Prover,
     phase: Phase,
@@ -311,6 +313,7 @@ impl Core {
             tracker: None,
             settings: init.settings,
             seal_bytes: 0,
+            seal_slack: 0,
             rng,
         };
         let record = Arc::new(record);
@@ -330,9 +333,15 @@ impl Core {
     }
 
     /// Leaves so many bytes of each datagram to the driver from now on, which seals them. `mtu` is at least 1,000 more.
-    pub fn leave_room(&mut self, bytes: usize) {
+    /// `slack` is the most bytes by which the seals of two packets differ: so much shorter than a question are its answers.
+    pub fn leave_room(&mut self, bytes: usize, slack: usize) {
         debug_assert!(self.settings.mtu >= 1_000 + bytes, "the configuration was checked");
-        self.seal_bytes = bytes;
+        (self.seal_bytes, self.seal_slack) = (bytes, slack);
+    }
+
+    /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
+    fn question_bytes(&self, answer: usize) -> usize {
+        answer + self.seal_slack
     }
 
     /// Returns the greatest size of a packet in a datagram.

@@ -1,9 +1,12 @@
-//! One datagram: sealed by its sender, and opened at most once by each receiver.
+//! One datagram: sealed by its sender, bound to its receiver wherever the sender knows its run, and opened at most once.
+//!
+//! Bound datagrams are opened by their receiver alone. Unbound ones are for questions to whoever is at an address, and for
+//! answers to the nameless; they can be played to any node, which is told that they are unbound.
 
 use super::SealError;
 use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
 use super::key::{Key, KeyId};
-use super::replay::Replays;
+use super::replay::{Replays, Verdict};
 use super::ring::KeyRing;
 use crate::core::Run;
 use crate::core::wire::VERSION;
@@ -14,8 +17,10 @@ const CLEAR_BYTES: usize = 16;
 pub(super) const FIXED_BYTES: usize = 12;
 /// The mark of a clear packet.
 const CLEAR: u8 = 0;
-/// The mark of a sealed datagram.
-const SEALED: u8 = 1;
+/// The mark of a sealed datagram that anybody opens who holds the key.
+const UNBOUND: u8 = 1;
+/// The mark of a sealed datagram that one run opens.
+const BOUND: u8 = 3;
 /// The bytes of the fingerprint, the least that a packet holds behind its header.
 const FINGERPRINT_BYTES: usize = 8;
 /// The shortest sealed datagram: varints of one byte.
@@ -23,12 +28,20 @@ const MIN_BYTES: usize = FIXED_BYTES + KeyId::BYTES + 1 + 1 + FINGERPRINT_BYTES 
 /// The most bytes that a sealed datagram is longer than its packet: a number of ten bytes in the place of one of one, and
 /// as many for the difference.
 pub const MAX_OVERHEAD: usize = KeyId::BYTES + 9 + 10 + TAG_BYTES + 1;
+/// The least bytes that a sealed datagram is longer than its packet: a number as long as the packet's own.
+pub const MIN_OVERHEAD: usize = FIXED_BYTES + KeyId::BYTES - CLEAR_BYTES + 1 + TAG_BYTES;
 
 /// The outcome of opening a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
     /// It was sealed, and the packet was written to the buffer.
-    Sealed,
+    Sealed {
+        /// True if it was sealed for this run.
+        is_bound: bool,
+        /// True if it is opened for the first time, for certain. It is not certain of a bound datagram whose number is far
+        /// behind or far ahead: the core has a window of its own, of which the sender proves that it was pushed.
+        is_first: bool,
+    },
     /// It does not claim to be sealed.
     Clear,
 }
@@ -54,8 +67,9 @@ impl DatagramSealer {
         self.replays.len()
     }
 
-    /// Seals a packet of this run and cluster, or an anonymous one; `None` if the bytes are no such packet: they are not to be sent.
-    pub fn seal(&mut self, key: &Key, packet: &[u8]) -> Option<Vec<u8>> {
+    /// Seals a packet of this run and cluster, or an anonymous one, for a receiver if its run is known; `None` if the bytes
+    /// are no such packet: they are not to be sent.
+    pub fn seal(&mut self, key: &Key, receiver: Option<Run>, packet: &[u8]) -> Option<Vec<u8>> {
         let (fixed, rest) = packet.split_first_chunk::<CLEAR_BYTES>()?;
         let (sequence, rest) = split_varint(rest)?;
         let (prefix, run) = fixed.split_at(CLEAR_BYTES - size_of::<Run>());
@@ -69,7 +83,8 @@ impl DatagramSealer {
         let number = sequence.max(self.last.checked_add(1)?);
         self.last = number;
         let mut sealed = Vec::with_capacity(packet.len() + MAX_OVERHEAD);
-        sealed.extend_from_slice(&[b'H', b'C', VERSION, SEALED]);
+        let mark = if receiver.is_some() { BOUND } else { UNBOUND };
+        sealed.extend_from_slice(&[b'H', b'C', VERSION, mark]);
         sealed.extend_from_slice(&self.run.0.to_le_bytes());
         sealed.extend_from_slice(&key.id().0);
         push_varint(&mut sealed, number);
@@ -78,7 +93,7 @@ impl DatagramSealer {
         sealed.extend_from_slice(rest);
         let (header, contents) = sealed.split_at_mut(header);
         let nonce = Nonce::new(Channel::Datagram, self.run, number, 0);
-        let tag = cipher::seal(key.secret(), nonce, &bound(header, self.cluster), contents);
+        let tag = cipher::seal(key.secret(), nonce, &bound(header, self.cluster, receiver), contents);
         sealed.extend_from_slice(&tag);
         Some(sealed)
     }
@@ -88,9 +103,11 @@ impl DatagramSealer {
     ///
     /// The address that it came from plays no part: a window per address would be opened anew by each replay from another.
     pub fn open(&mut self, ring: &KeyRing, datagram: &[u8], packet: &mut Vec<u8>) -> Result<Opened, SealError> {
-        if datagram.get(3) != Some(&SEALED) || !datagram.starts_with(b"HC") {
-            return Ok(Opened::Clear);
-        }
+        let is_bound = match datagram.get(3) {
+            Some(&BOUND) if datagram.starts_with(b"HC") => true,
+            Some(&UNBOUND) if datagram.starts_with(b"HC") => false,
+            _ => return Ok(Opened::Clear),
+        };
         if datagram[2] != VERSION {
             return Err(SealError::UnknownVersion);
         }
@@ -110,16 +127,20 @@ impl DatagramSealer {
             || !cipher::open(
                 key.secret(),
                 Nonce::new(Channel::Datagram, run, number, 0),
-                &bound(header, self.cluster),
+                &bound(header, self.cluster, is_bound.then_some(self.run)),
                 packet,
                 tag,
             )
         {
-            return Err(SealError::Forged);
+            return Err(if is_bound { SealError::Misdirected } else { SealError::Forged });
         }
-        if !self.replays.accept(run, number) {
-            return Err(SealError::Replayed);
-        }
+        let is_first = match self.replays.look_at(run, number) {
+            Verdict::New => true,
+            // The core's window judges what is bound, and takes nothing of importance from the unbound.
+            Verdict::FarAhead => false,
+            Verdict::FarBehind if is_bound => false,
+            Verdict::FarBehind | Verdict::Seen => return Err(SealError::Replayed),
+        };
         // Sealed by a member: from here on nothing fails but by a member's mistake.
         let (behind, rest) = split_varint(packet).ok_or(SealError::Malformed)?;
         let sequence = number.checked_sub(behind).ok_or(SealError::Malformed)?;
@@ -131,7 +152,7 @@ impl DatagramSealer {
         push_varint(&mut clear, sequence);
         let replaced = packet.len() - rest.len();
         packet.splice(..replaced, clear);
-        Ok(Opened::Sealed)
+        Ok(Opened::Sealed { is_bound, is_first })
     }
 }
 
@@ -140,10 +161,14 @@ pub(super) fn run_in(bytes: &[u8]) -> Option<Run> {
     bytes.first_chunk().map(|run| Run(u64::from_le_bytes(*run)))
 }
 
-/// Returns what a header is authenticated as: with the cluster, which does not travel.
-fn bound(header: &[u8], cluster: u32) -> Vec<u8> {
-    let mut bound = Vec::with_capacity(header.len() + size_of::<u32>());
+/// Returns what a header is authenticated as: with the cluster and the receiver's run, which do not travel. The header's
+/// mark says whether there is a receiver.
+fn bound(header: &[u8], cluster: u32, receiver: Option<Run>) -> Vec<u8> {
+    let mut bound = Vec::with_capacity(header.len() + size_of::<u32>() + size_of::<Run>());
     bound.extend_from_slice(header);
     bound.extend_from_slice(&cluster.to_le_bytes());
+    if let Some(receiver) = receiver {
+        bound.extend_from_slice(&receiver.0.to_le_bytes());
+    }
     bound
 }

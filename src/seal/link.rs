@@ -8,8 +8,8 @@
 //!
 //! The first frame of a connection decides whether it is clear or sealed, and it stays so. What was recorded fits nowhere
 //! else: another connection has other values, another direction another channel, another place another nonce. A greeting
-//! that is played to an acceptor again is refused, and would lead nowhere if it were not: the next frame would have to be
-//! bound to a value that the acceptor has just drawn.
+//! that is played to an acceptor again leads nowhere: the next frame would have to be bound to a value that the acceptor has
+//! just drawn. So nothing is remembered of greetings, and there is no window that somebody else's numbers could move.
 //!
 //! Invariants: an error ends the connection; after an error nothing is sent or taken any more.
 
@@ -18,7 +18,6 @@ use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
 use super::datagram::{FIXED_BYTES, run_in};
 use super::key::{Key, KeyId};
 use super::mode::SealMode;
-use super::replay::Replays;
 use super::ring::KeyRing;
 use crate::core::Run;
 use crate::core::wire::VERSION;
@@ -129,28 +128,16 @@ impl LinkSealer {
         Some(frame)
     }
 
-    /// Takes a frame. `greetings` are those that this run has accepted, by whom.
-    pub fn take(
-        &mut self,
-        mode: SealMode,
-        ring: &KeyRing,
-        greetings: &mut Replays,
-        frame: &[u8],
-    ) -> Result<LinkStep, SealError> {
-        let step = self.step(mode, ring, greetings, frame);
+    /// Takes a frame.
+    pub fn take(&mut self, mode: SealMode, ring: &KeyRing, frame: &[u8]) -> Result<LinkStep, SealError> {
+        let step = self.step(mode, ring, frame);
         if step.is_err() {
             self.state = State::Failed;
         }
         step
     }
 
-    fn step(
-        &mut self,
-        mode: SealMode,
-        ring: &KeyRing,
-        greetings: &mut Replays,
-        frame: &[u8],
-    ) -> Result<LinkStep, SealError> {
+    fn step(&mut self, mode: SealMode, ring: &KeyRing, frame: &[u8]) -> Result<LinkStep, SealError> {
         match &mut self.state {
             State::Failed => Err(SealError::Malformed),
             State::Clear if mode.accepts_clear() => Ok(LinkStep::Clear),
@@ -159,17 +146,11 @@ impl LinkSealer {
                 let nonce = takes.next().ok_or(SealError::Malformed)?;
                 open(ring, nonce, binding, frame).map(LinkStep::Frame)
             }
-            State::Waiting => self.take_first(mode, ring, greetings, frame),
+            State::Waiting => self.take_first(mode, ring, frame),
         }
     }
 
-    fn take_first(
-        &mut self,
-        mode: SealMode,
-        ring: &KeyRing,
-        greetings: &mut Replays,
-        frame: &[u8],
-    ) -> Result<LinkStep, SealError> {
+    fn take_first(&mut self, mode: SealMode, ring: &KeyRing, frame: &[u8]) -> Result<LinkStep, SealError> {
         if frame.get(3) != Some(&GREETING) || !frame.starts_with(b"HC") {
             // An opener that greeted expects a greeting and nothing else.
             if self.is_opener || !mode.accepts_clear() {
@@ -187,10 +168,6 @@ impl LinkSealer {
             (Channel::OpenerGreeting, &[][..])
         };
         let Greeting { run, number, random, key } = read_greeting(ring, channel, &self.bind(bound_to), frame)?;
-        // The acceptor's is bound to a value of this connection: it cannot have been seen before.
-        if !self.is_opener && !greetings.accept(run, number) {
-            return Err(SealError::Replayed);
-        }
         let theirs = |channel| Direction { channel, run, number, next: 0 };
         let ours = |channel| Direction { channel, run: self.run, number: self.number, next: 0 };
         let (greeting, sends, takes, binding) = if self.is_opener {

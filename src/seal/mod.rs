@@ -17,7 +17,7 @@
 //! # Bytes
 //!
 //! ```text
-//! datagram = "HC"  version u8  1  run 8 B  key id 4 B  number varint  sealed(behind varint  fingerprint 8 B  message*)
+//! datagram = "HC"  version u8  1 | 3  run 8 B  key id 4 B  number varint  sealed(behind varint  fingerprint 8 B  message*)
 //! greeting = "HC"  version u8  2  run 8 B  key id 4 B  number varint  sealed(random 16 B)
 //! frame    = key id 4 B  sealed(packet)
 //! sealed   = as many bytes as its contents  tag 16 B
@@ -25,6 +25,10 @@
 //!
 //! The fourth byte of a clear packet is 0, and 255 in a refusal. Everything before `sealed` is authenticated with it, and
 //! so is the hash of the cluster's name, which does not travel: nothing of another cluster is opened, though it has the key.
+//! A datagram with mark 3 is *bound*: authenticated with the run of its receiver as well, which does not travel either.
+//! Nobody else opens it. One with mark 1 is *unbound*: its sender does not know the run of who is there (`Join`, `ReachMe`,
+//! name probes, questions to members that have fallen silent and may have been restarted, answers to the nameless). The
+//! core takes the sender of an unbound datagram for a stranger, or for one that claims to be a member, whatever its address.
 //! `behind` is what the packet's own sequence number lacks to `number`: a packet without a number, which strangers get,
 //! is as far behind as can be. So a sealed datagram is opened to exactly the clear packet that was sealed, and is 17
 //! bytes longer, 40 at the very most ([`MAX_OVERHEAD`]).
@@ -51,7 +55,11 @@
 //!
 //! - What is not sealed, has an unknown key id, or is too short is refused before anything is decrypted, and nothing is
 //!   ever answered to it. Nothing is allocated for it.
-//! - A datagram is opened at most once by each run of a receiver ([`Replays`]), whatever address it comes from.
+//! - A bound datagram is opened by its receiver alone; whoever opens another one knows that it is unbound.
+//! - A datagram is opened at most once by each run of a receiver ([`Replays`]), whatever address it comes from; but not so
+//!   a bound one whose number is far behind the last or more than [`MAX_STEP`] ahead, of which the core's own window, which
+//!   no outsider moves and its owner restarts by a proof, takes none twice. So no number that a member makes up keeps
+//!   another's bound packets out.
 //! - Keys are overwritten when the last ring lets go of them, and no `Debug` or `Display` shows more than a key's id.
 //!
 //! Must not know: sockets, clocks, files, where randomness comes from, and the meaning of what is sealed.
@@ -67,12 +75,12 @@ mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use datagram::{DatagramSealer, MAX_OVERHEAD, Opened};
+pub use datagram::{DatagramSealer, MAX_OVERHEAD, MIN_OVERHEAD, Opened};
 pub use file::{KeyFile, KeyFileProblem};
 pub use key::{InvalidKey, InvalidKeyId, Key, KeyId};
 pub use link::{FRAME_OVERHEAD, LinkSealer, LinkStep};
 pub use mode::{InvalidSealMode, SealMode};
-pub use replay::{MAX_SENDERS, Replays};
+pub use replay::{MAX_SENDERS, MAX_STEP, Replays, Verdict};
 pub use ring::{KeyRing, MAX_KEYS, RingError};
 
 /// The reason why a datagram or a frame was refused at the edge, before the core saw it.
@@ -94,6 +102,10 @@ pub enum SealError {
     /// Its seal does not match its bytes: it was changed, or made without the key.
     #[error("the seal does not match")]
     Forged,
+    /// It is bound to a receiver, and its seal does not match for this one: it was meant for another run (a node's that was
+    /// restarted, say), or was played here by somebody who recorded it, or is forged.
+    #[error("sealed for another node, or forged")]
+    Misdirected,
     /// It was opened before, or is older than anything that can be told from that.
     #[error("seen before")]
     Replayed,
@@ -101,14 +113,14 @@ pub enum SealError {
 
 /// Returns the id of the key that a datagram or a greeting claims to be sealed with; `None` if it does not claim to be.
 pub fn key_id_of(bytes: &[u8]) -> Option<KeyId> {
-    let is_sealed = bytes.starts_with(b"HC") && matches!(bytes.get(3), Some(1 | 2));
+    let is_sealed = bytes.starts_with(b"HC") && matches!(bytes.get(3), Some(1..=3));
     let id = bytes.get(12..).and_then(|rest| rest.first_chunk());
     id.filter(|_| is_sealed).map(|id| KeyId(*id))
 }
 
 impl SealError {
     /// The number of reasons.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 
     /// Returns the place of the reason among all, from 0.
     pub const fn index(self) -> usize {
@@ -119,6 +131,7 @@ impl SealError {
             SealError::UnknownKey(_) => 3,
             SealError::Forged => 4,
             SealError::Replayed => 5,
+            SealError::Misdirected => 6,
         }
     }
 
@@ -130,5 +143,6 @@ impl SealError {
         "sealed_unknown_key",
         "sealed_forged",
         "sealed_replayed",
+        "sealed_misdirected",
     ];
 }

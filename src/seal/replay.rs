@@ -1,4 +1,4 @@
-//! Numbers that were seen, by sender: each datagram, and each greeting, is opened at most once.
+//! Numbers that were seen, by sender: each datagram is opened at most once.
 //!
 //! A sender is a run, never an address: addresses are not sealed. Only what a member sealed makes an entry, so that an
 //! outsider fills the table at most with what it recorded of earlier runs. The least recently heard senders give way at
@@ -8,10 +8,27 @@
 use std::collections::BTreeMap;
 
 use crate::core::Run;
-use crate::core::window::Window;
+use crate::core::window::{Sight, Window};
 
 /// The largest number of senders whose numbers are remembered.
 pub const MAX_SENDERS: usize = 8_192;
+
+/// The largest step by which a sender's window moves at once: more packets than any run sends between two that one receiver
+/// hears. A greater number is somebody's that has the key and means harm; it moves nothing.
+pub const MAX_STEP: u64 = 1 << 32;
+
+/// The outcome of looking at a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The number was not seen before, and is remembered.
+    New,
+    /// The number is more than [`MAX_STEP`] ahead, and is not remembered.
+    FarAhead,
+    /// The number is so far behind that nobody knows.
+    FarBehind,
+    /// The number was seen before.
+    Seen,
+}
 
 /// The window is as wide as the core's own.
 type Seen = Box<Window<16>>;
@@ -26,18 +43,19 @@ pub struct Replays {
 }
 
 impl Replays {
-    /// Takes note of a number; returns false if it was seen before, or is too old to tell.
-    pub fn accept(&mut self, sender: Run, number: u64) -> bool {
+    /// Judges a number, and takes note of it if it is new.
+    pub fn look_at(&mut self, sender: Run, number: u64) -> Verdict {
         if let Some(seen) = self.young.get_mut(&sender) {
-            return seen.accept(number);
+            return look(seen, number);
         }
-        let mut seen = self.old.remove(&sender).unwrap_or_else(|| Box::new(Window::around(number)));
-        let is_new = seen.accept(number);
+        let begin = number.min(MAX_STEP);
+        let mut seen = self.old.remove(&sender).unwrap_or_else(|| Box::new(Window::around(begin)));
+        let verdict = look(&mut seen, number);
         if self.young.len() >= MAX_SENDERS / 2 {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(sender, seen);
-        is_new
+        verdict
     }
 
     /// Returns the number of senders remembered.
@@ -51,9 +69,42 @@ impl Replays {
     }
 }
 
+fn look(seen: &mut Window<16>, number: u64) -> Verdict {
+    if number > seen.highest().saturating_add(MAX_STEP) {
+        return Verdict::FarAhead;
+    }
+    let sight = seen.judge(number);
+    seen.accept(number);
+    match sight {
+        Sight::New | Sight::Far => Verdict::New,
+        Sight::Seen => Verdict::Seen,
+        Sight::Behind => Verdict::FarBehind,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Replays {
+        fn accept(&mut self, sender: Run, number: u64) -> bool {
+            self.look_at(sender, number) == Verdict::New
+        }
+    }
+
+    #[test]
+    fn a_number_at_the_greatest_step_moves_the_window_and_a_greater_one_does_not() {
+        let mut replays = Replays::default();
+        assert_eq!(replays.look_at(Run(1), 10), Verdict::New);
+        assert_eq!(replays.look_at(Run(1), 11 + MAX_STEP), Verdict::FarAhead);
+        assert_eq!(replays.look_at(Run(1), u64::MAX), Verdict::FarAhead);
+        assert_eq!(replays.look_at(Run(1), 11), Verdict::New, "it goes on");
+        assert_eq!(replays.look_at(Run(1), 11), Verdict::Seen);
+        assert_eq!(replays.look_at(Run(1), 11 + MAX_STEP), Verdict::New);
+        assert_eq!(replays.look_at(Run(1), 12), Verdict::FarBehind);
+        assert_eq!(replays.look_at(Run(2), u64::MAX), Verdict::FarAhead, "the very first");
+        assert_eq!(replays.look_at(Run(2), 1), Verdict::FarBehind, "it began at the greatest step");
+    }
 
     #[test]
     fn a_number_counts_once_whatever_came_between() {

@@ -34,7 +34,7 @@ fn anonymous() -> Vec<u8> {
 fn opened(sealer: &mut DatagramSealer, ring: &KeyRing, datagram: &[u8]) -> Result<Vec<u8>, SealError> {
     let mut packet = Vec::new();
     match sealer.open(ring, datagram, &mut packet)? {
-        Opened::Sealed => Ok(packet),
+        Opened::Sealed { .. } => Ok(packet),
         Opened::Clear => Err(SealError::Unsealed),
     }
 }
@@ -57,8 +57,9 @@ proptest! {
         let (mut from, mut to, ring) = (DatagramSealer::new(RUN, 7), receiver(), ring(&[1]));
         for sequence in sequences {
             let packet = if sequence == 0 { anonymous() } else { packet(RUN, sequence, padding) };
-            let sealed = from.seal(ring.sealing(), &packet).expect("a packet of ours");
-            prop_assert!(sealed.len() <= packet.len() + MAX_OVERHEAD);
+            let sealed = from.seal(ring.sealing(), Some(Run(99)), &packet).expect("a packet of ours");
+            let longer = sealed.len() - packet.len();
+            prop_assert!((MIN_OVERHEAD..=MAX_OVERHEAD).contains(&longer), "{longer}");
             prop_assert_eq!(opened(&mut to, &ring, &sealed), Ok(packet));
             prop_assert_eq!(opened(&mut to, &ring, &sealed), Err(SealError::Replayed));
         }
@@ -69,7 +70,7 @@ proptest! {
         let (mut from, ring, mut seen) = (DatagramSealer::new(RUN, 7), ring(&[1]), std::collections::BTreeSet::new());
         for sequence in sequences {
             let packet = if sequence == 0 { anonymous() } else { packet(RUN, sequence, 0) };
-            let sealed = from.seal(ring.sealing(), &packet).expect("a packet of ours");
+            let sealed = from.seal(ring.sealing(), Some(Run(99)), &packet).expect("a packet of ours");
             prop_assert!(seen.insert(nonce_of(&sealed)), "of {sequence}");
         }
     }
@@ -77,7 +78,7 @@ proptest! {
     #[test]
     fn a_changed_byte_anywhere_is_noticed(place in 0..200usize, with in 1..=255u8, padding in 0..150usize) {
         let (mut from, ring) = (DatagramSealer::new(RUN, 7), ring(&[1, 2]));
-        let mut sealed = from.seal(ring.sealing(), &packet(RUN, 3, padding)).expect("a packet of ours");
+        let mut sealed = from.seal(ring.sealing(), Some(Run(99)), &packet(RUN, 3, padding)).expect("a packet of ours");
         let place = place % sealed.len();
         sealed[place] ^= with;
         prop_assert!(opened(&mut receiver(), &ring, &sealed).is_err(), "byte {place}");
@@ -86,14 +87,14 @@ proptest! {
     #[test]
     fn a_cut_or_lengthened_datagram_is_noticed(length in 0..300usize) {
         let (mut from, ring) = (DatagramSealer::new(RUN, 7), ring(&[1]));
-        let mut sealed = from.seal(ring.sealing(), &packet(RUN, 3, 150)).expect("a packet of ours");
+        let mut sealed = from.seal(ring.sealing(), Some(Run(99)), &packet(RUN, 3, 150)).expect("a packet of ours");
         prop_assume!(length != sealed.len());
         sealed.resize(length, 0);
         prop_assert!(opened(&mut receiver(), &ring, &sealed).is_err());
     }
 
     #[test]
-    fn no_bytes_make_opening_panic(bytes: Vec<u8>, mark in 0..4u8) {
+    fn no_bytes_make_opening_panic(bytes: Vec<u8>, mark in 0..5u8) {
         let ring = ring(&[1]);
         let sealed = [b"HC\x01", &[mark][..], &bytes].concat();
         let _ = opened(&mut receiver(), &ring, &sealed);
@@ -104,7 +105,7 @@ proptest! {
         prop_assert!(opened(&mut receiver(), &ring, &known).is_err());
         let mut link = LinkSealer::acceptor(Run(99), 7, 1, [1; 16]);
         prop_assert!(!matches!(
-            link.take(SealMode::Require, &ring, &mut Replays::default(), &known),
+            link.take(SealMode::Require, &ring, &known),
             Ok(LinkStep::Frame(_) | LinkStep::Clear | LinkStep::Greeted(_))
         ));
     }
@@ -143,7 +144,7 @@ proptest! {
         let steps = [ring(&[1]), ring(&[1, 2]), ring(&[2, 1]), ring(&[2])];
         let (here, there) = (&steps[step], &steps[step + 1]);
         let (here, there) = if ahead { (there, here) } else { (here, there) };
-        let sealed = DatagramSealer::new(RUN, 7).seal(here.sealing(), &packet(RUN, 1, 0)).expect("a packet of ours");
+        let sealed = DatagramSealer::new(RUN, 7).seal(here.sealing(), Some(Run(99)), &packet(RUN, 1, 0)).expect("a packet of ours");
         prop_assert!(opened(&mut receiver(), there, &sealed).is_ok());
     }
 }
@@ -155,7 +156,7 @@ fn a_sealed_packet_has_these_bytes_for_ever() {
     packet.push(&Message::Ack { nonce: Nonce(5) });
     let packet = packet.finish();
     let (mut sender, mut receiver) = (DatagramSealer::new(RUN, 0x0102_0304), DatagramSealer::new(Run(99), 0x0102_0304));
-    let datagram = sender.seal(&key(1), &packet).expect("a packet of ours");
+    let datagram = sender.seal(&key(1), None, &packet).expect("a packet of ours");
     let clear_header = [b"HC\x01\x01", &[0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01][..]].concat();
     assert_eq!(datagram[..12], clear_header);
     assert_eq!(datagram[12..18], [0x3f, 0x4a, 0xdd, 0x3a, 0xac, 0x02], "the key's id, and the number");
@@ -172,13 +173,13 @@ fn a_sealed_packet_has_these_bytes_for_ever() {
 
 #[test]
 fn nothing_of_another_cluster_is_opened_although_it_has_the_key() {
-    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), &packet(RUN, 1, 0)).expect("a packet of ours");
+    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), None, &packet(RUN, 1, 0)).expect("a packet of ours");
     let mut elsewhere = DatagramSealer::new(Run(99), 8);
     assert_eq!(opened(&mut elsewhere, &ring(&[1]), &sealed), Err(SealError::Forged));
-    assert_eq!(elsewhere.seal(&key(1), &packet(Run(99), 1, 0)), None, "of cluster 7");
+    assert_eq!(elsewhere.seal(&key(1), None, &packet(Run(99), 1, 0)), None, "of cluster 7");
     let mut acceptor = LinkSealer::acceptor(Run(99), 8, 1, [1; 16]);
     let greeting = LinkSealer::opener(RUN, 7, 1, [2; 16]).greeting(&key(1));
-    let step = acceptor.take(SealMode::Require, &ring(&[1]), &mut Replays::default(), &greeting);
+    let step = acceptor.take(SealMode::Require, &ring(&[1]), &greeting);
     assert_eq!(step, Err(SealError::Forged));
 }
 
@@ -187,19 +188,19 @@ fn a_sealed_heartbeat_has_at_most_56_bytes() {
     let mut sealer = DatagramSealer::new(RUN, 7);
     // After years of packets, and with one to a stranger before it.
     for (sequence, most) in [(1, 52), (1_000_000, 54), (250_000_000, 55)] {
-        sealer.seal(&key(1), &anonymous()).expect("a packet of ours");
+        sealer.seal(&key(1), None, &anonymous()).expect("a packet of ours");
         let header = Header { cluster: 7, run: RUN, sequence, fingerprint: 9 };
         let mut packet = PacketBuilder::new(&header, 1_400);
         let echo = Some(crate::core::wire::Echo { stamp: 3, hold: 4 });
         packet.push(&Message::Heartbeat(crate::core::wire::Heartbeat { stamp: 1, echo }));
-        let datagram = sealer.seal(&key(1), &packet.finish()).expect("a packet of ours");
+        let datagram = sealer.seal(&key(1), None, &packet.finish()).expect("a packet of ours");
         assert!(datagram.len() <= most, "{} bytes at {sequence}", datagram.len());
     }
 }
 
 #[test]
 fn who_lacks_the_key_is_told_which_before_anything_is_decrypted() {
-    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), &packet(RUN, 1, 0)).expect("a packet of ours");
+    let sealed = DatagramSealer::new(RUN, 7).seal(&key(1), None, &packet(RUN, 1, 0)).expect("a packet of ours");
     assert_eq!(opened(&mut receiver(), &ring(&[2]), &sealed), Err(SealError::UnknownKey(key(1).id())));
     let mut short = sealed.clone();
     short.truncate(41);
@@ -210,9 +211,9 @@ fn who_lacks_the_key_is_told_which_before_anything_is_decrypted() {
 #[test]
 fn packets_of_others_are_not_sealed_as_ours() {
     let mut sealer = DatagramSealer::new(RUN, 7);
-    assert_eq!(sealer.seal(&key(1), &packet(Run(5), 1, 0)), None);
-    assert_eq!(sealer.seal(&key(1), &Packet::refusal(crate::core::ProtocolRange::OURS)), None);
-    assert_eq!(sealer.seal(&key(1), b"HC"), None);
+    assert_eq!(sealer.seal(&key(1), None, &packet(Run(5), 1, 0)), None);
+    assert_eq!(sealer.seal(&key(1), None, &Packet::refusal(crate::core::ProtocolRange::OURS)), None);
+    assert_eq!(sealer.seal(&key(1), None, b"HC"), None);
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn a_packet_without_a_number_costs_no_number_twice() {
     let (mut sealer, ring) = (DatagramSealer::new(RUN, 7), ring(&[1]));
     let numbers: Vec<u64> = [packet(RUN, 5, 0), anonymous(), anonymous(), packet(RUN, 5, 0), packet(RUN, 6, 0)]
         .iter()
-        .map(|packet| nonce_of(&sealer.seal(ring.sealing(), packet).expect("ours")).1)
+        .map(|packet| nonce_of(&sealer.seal(ring.sealing(), None, packet).expect("ours")).1)
         .collect();
     assert_eq!(numbers, [5, 6, 7, 8, 9]);
 }
@@ -230,7 +231,6 @@ struct Pair {
     opener: LinkSealer,
     acceptor: LinkSealer,
     ring: KeyRing,
-    greetings: Replays,
 }
 
 impl Pair {
@@ -240,7 +240,6 @@ impl Pair {
             opener: LinkSealer::opener(RUN, 7, number, random),
             acceptor: LinkSealer::acceptor(Run(99), 7, number, [!number as u8; 16]),
             ring: ring(&[1]),
-            greetings: Replays::default(),
         }
     }
 
@@ -254,11 +253,11 @@ impl Pair {
     }
 
     fn at_acceptor(&mut self, frame: &[u8]) -> Result<LinkStep, SealError> {
-        self.acceptor.take(SealMode::Require, &self.ring, &mut self.greetings, frame)
+        self.acceptor.take(SealMode::Require, &self.ring, frame)
     }
 
     fn at_opener(&mut self, frame: &[u8]) -> Result<LinkStep, SealError> {
-        self.opener.take(SealMode::Require, &self.ring, &mut Replays::default(), frame)
+        self.opener.take(SealMode::Require, &self.ring, frame)
     }
 }
 
@@ -296,25 +295,17 @@ fn frames_are_not_repeated_left_out_swapped_reflected_or_moved() {
 }
 
 #[test]
-fn a_recorded_greeting_is_refused_and_leads_nowhere() {
+fn a_recorded_greeting_leads_nowhere() {
     let (mut pair, greeting) = Pair::greeted(1);
     let key = pair.ring.sealing().clone();
     let frame = pair.opener.seal(&key, b"hello").expect("greeted");
-    let mut again = LinkSealer::acceptor(Run(99), 7, 2, [3; 16]);
-    assert_eq!(
-        again.take(SealMode::Require, &pair.ring, &mut pair.greetings, &greeting),
-        Err(SealError::Replayed),
-        "by this run"
-    );
-    // A restarted acceptor has not seen it, and has drawn another value.
-    let mut restarted = LinkSealer::acceptor(Run(100), 7, 1, [4; 16]);
-    let mut nothing_seen = Replays::default();
-    assert!(restarted.take(SealMode::Require, &pair.ring, &mut nothing_seen, &greeting).is_ok());
-    assert_eq!(
-        restarted.take(SealMode::Require, &pair.ring, &mut nothing_seen, &frame),
-        Err(SealError::Forged),
-        "bound to the value of the one before"
-    );
+    // The same acceptor for another connection, and one that was restarted: each has drawn another value.
+    for mut again in [LinkSealer::acceptor(Run(99), 7, 2, [3; 16]), LinkSealer::acceptor(Run(100), 7, 1, [4; 16])] {
+        let answer = again.take(SealMode::Require, &pair.ring, &greeting);
+        assert!(matches!(answer, Ok(LinkStep::Greeted(Some(_)))), "{answer:?}");
+        let step = again.take(SealMode::Require, &pair.ring, &frame);
+        assert_eq!(step, Err(SealError::Forged), "bound to the value of the one before");
+    }
 }
 
 #[test]
@@ -324,22 +315,22 @@ fn the_first_frame_decides_and_a_clear_one_is_refused_where_sealing_is_required(
         [(SealMode::Off, true), (SealMode::Permit, true), (SealMode::Prefer, true), (SealMode::Require, false)]
     {
         let mut pair = Pair::new(1);
-        let step = pair.acceptor.take(mode, &pair.ring, &mut pair.greetings, &clear);
+        let step = pair.acceptor.take(mode, &pair.ring, &clear);
         assert_eq!(step, if is_taken { Ok(LinkStep::Clear) } else { Err(SealError::Unsealed) }, "{mode}");
         let greeting = pair.opener.greeting(pair.ring.sealing());
-        let step = pair.acceptor.take(mode, &pair.ring, &mut pair.greetings, &greeting);
+        let step = pair.acceptor.take(mode, &pair.ring, &greeting);
         assert!(!matches!(step, Ok(LinkStep::Greeted(_))), "what began clear stays so: {mode}");
     }
     let mut pair = Pair::new(1);
     pair.opener.greeting(pair.ring.sealing());
-    let answer = pair.opener.take(SealMode::Prefer, &pair.ring, &mut Replays::default(), &clear);
+    let answer = pair.opener.take(SealMode::Prefer, &pair.ring, &clear);
     assert_eq!(answer, Err(SealError::Unsealed), "who greeted is not talked down to a clear connection");
 }
 
 #[test]
 fn a_clear_link_ends_with_the_first_frame_after_sealing_became_required() {
     let mut pair = Pair::new(1);
-    assert_eq!(pair.acceptor.take(SealMode::Prefer, &pair.ring, &mut pair.greetings, b"HC\x01\0"), Ok(LinkStep::Clear));
+    assert_eq!(pair.acceptor.take(SealMode::Prefer, &pair.ring, b"HC\x01\0"), Ok(LinkStep::Clear));
     assert_eq!(pair.at_acceptor(b"HC\x01\0"), Err(SealError::Unsealed));
 }
 
@@ -353,4 +344,53 @@ fn a_link_outlives_the_rotation_of_its_key() {
     }
     let frame = pair.opener.seal(&key(1), b"x").expect("greeted");
     assert_eq!(pair.at_acceptor(&frame), Err(SealError::UnknownKey(key(1).id())), "the key was removed");
+}
+
+/// Opens a datagram as this run; returns whether it was bound.
+fn bound_for(run: Run, datagram: &[u8]) -> Result<bool, SealError> {
+    let mut packet = Vec::new();
+    match DatagramSealer::new(run, 7).open(&ring(&[1]), datagram, &mut packet)? {
+        Opened::Sealed { is_bound, .. } => Ok(is_bound),
+        Opened::Clear => Err(SealError::Unsealed),
+    }
+}
+
+#[test]
+fn a_bound_datagram_is_opened_by_its_receiver_alone_and_an_unbound_one_by_all_who_know_that_it_is() {
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    let bound = sealer.seal(&key(1), Some(Run(99)), &packet(RUN, 1, 0)).expect("a packet of ours");
+    let unbound = sealer.seal(&key(1), None, &packet(RUN, 2, 0)).expect("a packet of ours");
+    assert_eq!(bound.len(), unbound.len(), "the receiver does not travel");
+    assert_eq!(bound_for(Run(99), &bound), Ok(true));
+    for other in [Run(98), Run(0), Run(u64::MAX), RUN] {
+        assert_eq!(bound_for(other, &bound), Err(SealError::Misdirected), "{other:?}");
+        assert_eq!(bound_for(other, &unbound), Ok(false), "{other:?}");
+    }
+}
+
+#[test]
+fn the_mark_is_sealed_too() {
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    let mut bound = sealer.seal(&key(1), Some(Run(99)), &packet(RUN, 1, 0)).expect("a packet of ours");
+    let mut unbound = sealer.seal(&key(1), None, &packet(RUN, 2, 0)).expect("a packet of ours");
+    std::mem::swap(&mut bound[3], &mut unbound[3]);
+    assert_eq!(bound_for(Run(99), &bound), Err(SealError::Forged), "not opened as unbound");
+    assert_eq!(bound_for(Run(99), &unbound), Err(SealError::Misdirected), "not opened as bound");
+}
+
+#[test]
+fn the_number_that_somebody_made_up_keeps_no_bound_packet_out() {
+    let (ring, mut to) = (ring(&[1]), receiver());
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    let mut sealed = |sequence, receiver| sealer.seal(&key(1), receiver, &packet(RUN, sequence, 0)).expect("ours");
+    let numbers = [1, 2, 3].map(|sequence| sealed(sequence, Some(Run(99))));
+    assert!(opened(&mut to, &ring, &numbers[0]).is_ok());
+    // The greatest step that moves the window, and one that does not.
+    for number in [MAX_STEP, u64::MAX - 1] {
+        let mut liar = DatagramSealer::new(RUN, 7);
+        let lie = liar.seal(&key(1), None, &packet(RUN, number, 0)).expect("whoever has the key can seal it");
+        assert!(opened(&mut to, &ring, &lie).is_ok());
+    }
+    assert!(opened(&mut to, &ring, &numbers[1]).is_ok(), "the core judges it");
+    assert!(opened(&mut to, &ring, &numbers[2]).is_ok());
 }

@@ -38,6 +38,6 @@ pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
 pub use world::{
-    ElectionSighting, Judged, LeaderNews, LeaseOptions, PartitionSighting, SealCounts, SealFlaw, Sighting, WayFault,
-    World, WorldOptions, key_of,
+    ElectionSighting, Judged, LeaderNews, LeaseOptions, Misdirection, PartitionSighting, SealCounts, SealFlaw,
+    Sighting, WayFault, World, WorldOptions, key_of,
 };

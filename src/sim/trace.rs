@@ -51,7 +51,7 @@ impl Trace {
     pub fn input(&mut self, now: Nanos, node: usize, input: &Input<'_>) {
         self.head(now, node);
         match input {
-            Input::Packet { from, bytes } => {
+            Input::Packet { from, bytes } | Input::UnboundPacket { from, bytes } => {
                 self.tag(1);
                 self.address(*from);
                 self.hash.update(bytes);
@@ -89,7 +89,7 @@ impl Trace {
     pub fn output(&mut self, now: Nanos, node: usize, name: &NodeId, output: &Output) {
         self.head(now, node);
         match output {
-            Output::Transmit { to, bytes } => {
+            Output::Transmit { to, bytes, .. } => {
                 self.tag(101);
                 self.address(*to);
                 self.hash.update(bytes);

@@ -42,6 +42,7 @@ mod leases;
 mod life;
 mod links;
 mod look;
+mod misdirecting;
 mod options;
 mod seals;
 mod sizes;
@@ -53,6 +54,7 @@ pub use expect::Judged;
 pub(crate) use expect::UpheavalContext;
 pub(crate) use leases::Happening;
 pub use leases::{LeaseOptions, WayFault};
+pub use misdirecting::Misdirection;
 pub use options::WorldOptions;
 pub use seals::{SealCounts, SealFlaw, key_of};
 pub use voting::{ElectionSighting, LeaderNews};
@@ -165,6 +167,8 @@ enum Event {
     Recorder {
         visit: u64,
     },
+    /// It is the turn of the recorder that plays what the dead said.
+    Misdirected,
     Heal {
         cut: CutId,
     },

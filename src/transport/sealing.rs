@@ -18,7 +18,7 @@ use tracing::Level;
 
 use crate::core::Run;
 use crate::journal::Journal;
-use crate::seal::{KeyRing, LinkSealer, LinkStep, Replays, SealError, SealMode};
+use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode};
 
 /// The shortest time between two lines of the log about packets that were refused for one reason.
 pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
@@ -66,8 +66,6 @@ struct Shared {
     policy: watch::Sender<Arc<SealPolicy>>,
     /// The number of the last connection end.
     connections: AtomicU64,
-    /// Greetings that were accepted, by whom.
-    greetings: Mutex<Replays>,
     refused: [AtomicU64; SealError::COUNT],
     untold: Mutex<[Untold; SealError::COUNT]>,
     journal: Journal,
@@ -81,7 +79,6 @@ impl Sealing {
             cluster,
             policy: watch::Sender::new(Arc::new(policy)),
             connections: AtomicU64::new(0),
-            greetings: Mutex::default(),
             refused: Default::default(),
             untold: Mutex::default(),
             journal,
@@ -128,10 +125,7 @@ impl Sealing {
     pub(super) fn take(&self, link: &mut LinkSealer, from: SocketAddr, frame: &[u8]) -> Result<LinkStep, SealError> {
         let policy = self.policy();
         let step = match policy.ring() {
-            Some(ring) => {
-                let mut greetings = self.0.greetings.lock().unwrap_or_else(PoisonError::into_inner);
-                link.take(policy.mode(), ring, &mut greetings, frame)
-            }
+            Some(ring) => link.take(policy.mode(), ring, frame),
             None if !link.is_ready() && crate::seal::key_id_of(frame).is_none() => {
                 link.stay_clear();
                 Ok(LinkStep::Clear)
@@ -150,7 +144,8 @@ impl Sealing {
         let place = error.index();
         self.0.refused[place].fetch_add(1, Ordering::Relaxed);
         // The network repeats packets, and what was recorded costs nothing but a count.
-        if matches!(error, SealError::Replayed | SealError::Malformed) {
+        // A node that was restarted is sent what is bound to its former run.
+        if matches!(error, SealError::Replayed | SealError::Malformed | SealError::Misdirected) {
             return;
         }
         let count = {
@@ -211,7 +206,7 @@ mod tests {
             sealing.refuse(from, SealError::Unsealed);
         }
         sealing.refuse(from, SealError::Replayed);
-        assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1]);
+        assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0]);
         let untold = sealing.0.untold.lock().expect("nobody panicked")[0];
         assert_eq!(untold.count, 4, "all but the one that was told");
         assert!(untold.told.is_some());

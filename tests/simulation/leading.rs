@@ -6,7 +6,7 @@ use std::time::Duration;
 use headcount::Profile;
 use headcount::core::election::{Body, Term};
 use headcount::core::wire::{Message, Packet};
-use headcount::core::{Command, Leadership, Output};
+use headcount::core::{Command, Leadership, Output, Receiver};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::{Schedule, Variation};
 use headcount::sim::invariants::Invariant;
@@ -165,7 +165,8 @@ fn a_vote_for_two_is_caught() {
     let plant = Plant::output(|_, output| match output {
         Output::Transmit { ref bytes, .. } if words(bytes).1 => {
             let bytes = bytes.clone();
-            vec![output, Output::Transmit { to: "10.0.0.9:7117".parse().expect("an address"), bytes }]
+            let (to, receiver) = ("10.0.0.9:7117".parse().expect("an address"), Receiver::Anybody);
+            vec![output, Output::Transmit { to, receiver, bytes }]
         }
         other => vec![other],
     });
@@ -231,7 +232,7 @@ fn is_flood(bytes: &[u8]) -> bool {
 fn a_member_that_misses_every_flood_learns_who_leads_from_pulses() {
     let deaf = "10.0.0.5:7117".parse().expect("an address");
     let plant = Plant::output(move |_, output| match output {
-        Output::Transmit { to, ref bytes } if to == deaf && is_flood(bytes) => Vec::new(),
+        Output::Transmit { to, ref bytes, .. } if to == deaf && is_flood(bytes) => Vec::new(),
         other => vec![other],
     });
     let armed = plant.alarm();

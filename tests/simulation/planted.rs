@@ -194,9 +194,9 @@ fn the_end_of_a_partition_that_nobody_suspected_is_caught() {
 #[test]
 fn a_sponsor_that_leaves_somebody_out_is_caught() {
     let plant = Plant::output(|_, output| match output {
-        Output::Transmit { to, bytes } => {
+        Output::Transmit { to, receiver, bytes } => {
             let bytes = without_a_member(&bytes).unwrap_or(bytes);
-            vec![Output::Transmit { to, bytes }]
+            vec![Output::Transmit { to, receiver, bytes }]
         }
         other => vec![other],
     });
@@ -206,9 +206,9 @@ fn a_sponsor_that_leaves_somebody_out_is_caught() {
 #[test]
 fn an_oversized_datagram_is_caught() {
     let plant = Plant::output(|_, output| match output {
-        Output::Transmit { to, mut bytes } => {
+        Output::Transmit { to, receiver, mut bytes } => {
             bytes.resize(1_401, 0);
-            vec![Output::Transmit { to, bytes }]
+            vec![Output::Transmit { to, receiver, bytes }]
         }
         other => vec![other],
     });

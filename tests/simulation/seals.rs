@@ -7,7 +7,7 @@ use headcount::seal::SealError;
 use headcount::sim::adversary::{Attack, MOST_INVENTED};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
-use headcount::sim::{SealFlaw, World, WorldOptions, key_of};
+use headcount::sim::{Misdirection, SealFlaw, World, WorldOptions, key_of};
 use headcount::{Profile, Settings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -113,6 +113,65 @@ fn every_rule_that_is_left_out_is_noticed() {
         println!("{flaw:?}: {}", noticed.as_deref().unwrap_or("not noticed"));
         assert!(noticed.is_some(), "{flaw:?}");
     }
+}
+
+/// A host loses its power, and whoever recorded what it sent plays each datagram to those whom it was not meant for, with
+/// its address. Returns the first promise that was broken: the others are to find it gone in time.
+fn dead_played(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
+    const DEAD: usize = 5;
+    let mut world = sealed(seed);
+    if let Some(flaw) = flaw {
+        world.plant_in_seals(flaw);
+    }
+    world.run_for(SECOND * 8);
+    world.misdirect(Misdirection::AfterDeath(DEAD));
+    world.run_for(SECOND * 6);
+    world.power_off(DEAD);
+    world.run_for(SECOND * 10);
+    trouble(&world).map_or(Ok(world), Err)
+}
+
+#[test]
+fn nobody_takes_the_dead_for_alive_by_what_they_said_to_others() {
+    for seed in 1..=4 {
+        let world = dead_played(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        assert!(refused(&world, SealError::Misdirected) > 300, "{:?}", world.seal_counts());
+    }
+    let noticed = (1..=4).find_map(|seed| dead_played(seed, Some(SealFlaw::Unbound)).err());
+    println!("the dead: {}", noticed.as_deref().unwrap_or("not noticed"));
+    assert!(noticed.is_some_and(|noticed| noticed.contains('5')), "it matters that datagrams are bound");
+}
+
+/// Leaders crash again and again, while everything that anybody is told is told to everybody else, too.
+fn votes_played(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
+    let settings = Settings { observers: 5, ..campaign_settings() };
+    let lease = Profile::Local.lease_timing();
+    let mut world = World::new(WorldOptions { sealed: true, voters: 5, lease, ..WorldOptions::new(seed, 5, settings) });
+    if let Some(flaw) = flaw {
+        world.plant_in_seals(flaw);
+    }
+    world.run_for(SECOND * 8);
+    world.misdirect(Misdirection::AtOnce);
+    for _ in 0..6 {
+        if let Some(leader) = world.leader() {
+            world.crash(leader);
+            world.run_for(SECOND * 4);
+            world.start(leader);
+        }
+        world.run_for(SECOND * 4);
+    }
+    trouble(&world).map_or(Ok(world), Err)
+}
+
+#[test]
+fn no_vote_counts_for_another_candidate_than_the_one_that_it_was_given() {
+    for seed in 1..=6 {
+        let world = votes_played(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        assert!(refused(&world, SealError::Misdirected) > 1_000, "{:?}", world.seal_counts());
+    }
+    let noticed = (1..=20).find_map(|seed| votes_played(seed, Some(SealFlaw::Unbound)).err());
+    println!("votes: {}", noticed.as_deref().unwrap_or("not noticed"));
+    assert!(noticed.is_some(), "it matters that datagrams are bound");
 }
 
 /// Lets an adversary without a key do its worst; returns the first promise that was broken.

@@ -42,7 +42,7 @@ impl Driver {
     fn carry_out(&mut self, output: Output, now: Time) {
         let Parts { core, links, resolver, seeds, state_writer, shared, .. } = &mut self.parts;
         match output {
-            Output::Transmit { to, bytes } => self.send_datagram(to, &bytes),
+            Output::Transmit { to, receiver, bytes } => self.send_datagram(to, receiver, &bytes),
             Output::OpenLink { link, to } => links.open(link, to),
             Output::SendFrame { link, bytes } => links.send(link, bytes),
             Output::CloseLink { link } => links.close(link),

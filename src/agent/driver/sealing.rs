@@ -7,8 +7,8 @@
 use std::net::SocketAddr;
 
 use super::Driver;
-use crate::core::{Input, Time};
-use crate::seal::{MAX_OVERHEAD, Opened, SealError, key_id_of};
+use crate::core::{Input, Receiver, Time};
+use crate::seal::{MAX_OVERHEAD, MIN_OVERHEAD, Opened, SealError, key_id_of};
 
 impl Driver {
     /// Hands a datagram to the core, opened if it is sealed, unless it is refused.
@@ -19,36 +19,41 @@ impl Driver {
             Some(ring) => self.parts.sealer.open(ring, datagram, &mut self.opened),
             None => key_id_of(datagram).map_or(Ok(Opened::Clear), |id| Err(SealError::UnknownKey(id))),
         };
-        let bytes = match opened {
-            Ok(Opened::Sealed) => &self.opened[..],
-            Ok(Opened::Clear) if policy.mode().accepts_clear() => datagram,
+        let input = match opened {
+            Ok(Opened::Sealed { is_bound: true, .. }) => Input::Packet { from, bytes: &self.opened },
+            Ok(Opened::Sealed { is_bound: false, .. }) => Input::UnboundPacket { from, bytes: &self.opened },
+            Ok(Opened::Clear) if policy.mode().accepts_clear() => Input::Packet { from, bytes: datagram },
             Ok(Opened::Clear) => return self.parts.sealing.refuse(from, SealError::Unsealed),
             Err(error) => return self.parts.sealing.refuse(from, error),
         };
-        self.parts.core.handle(now, Input::Packet { from, bytes });
+        self.parts.core.handle(now, input);
         self.drain(now);
     }
 
-    /// Sends a packet of the core, sealed where packets are sealed.
-    pub(super) fn send_datagram(&mut self, to: SocketAddr, packet: &[u8]) {
+    /// Sends a packet of the core, sealed where packets are sealed: bound to its receiver if that is known, and once more
+    /// unbound if another run may be there by now.
+    pub(super) fn send_datagram(&mut self, to: SocketAddr, receiver: Receiver, packet: &[u8]) {
         let policy = self.parts.sealing.policy();
-        let sealed = policy.ring().filter(|_| policy.mode().seals()).map(|ring| {
-            // Without a place in a seal: the refusal of a format version.
-            self.parts.sealer.seal(ring.sealing(), packet)
-        });
-        // Errors are counted where they happen. The protocol expects losses and repeats what matters.
-        let _ = match sealed {
-            Some(Some(sealed)) => self.parts.socket.send(to, &sealed),
-            Some(None) if !policy.mode().accepts_clear() => return,
-            Some(None) | None => self.parts.socket.send(to, packet),
+        let Some(ring) = policy.ring().filter(|_| policy.mode().seals()) else {
+            // Errors are counted where they happen. The protocol expects losses and repeats what matters.
+            let _ = self.parts.socket.send(to, packet);
+            return;
         };
+        for run in receiver.seals() {
+            match self.parts.sealer.seal(ring.sealing(), run, packet) {
+                Some(sealed) => _ = self.parts.socket.send(to, &sealed),
+                // Without a place in a seal: the refusal of a format version.
+                None if policy.mode().accepts_clear() => _ = self.parts.socket.send(to, packet),
+                None => {}
+            }
+        }
     }
 
     /// Has the core leave room for seals, once there is a ring: before the first packet of a node that seals.
     pub(super) fn leave_room_for_seals(&mut self) {
         if !self.leaves_room && self.parts.sealing.policy().ring().is_some() {
             self.leaves_room = true;
-            self.parts.core.leave_room(MAX_OVERHEAD);
+            self.parts.core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
         }
     }
 }

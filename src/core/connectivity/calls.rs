@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId, Output};
+use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
 use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION};
 use crate::core::packet::Sender;
 use crate::core::time::Time;
@@ -118,7 +118,7 @@ impl Core {
         for address in self.calls.connected() {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
-            self.transmit(address, packet);
+            self.transmit(address, Receiver::Anybody, packet);
         }
     }
 

@@ -250,8 +250,7 @@ impl Core {
         if is_late && !self.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
             self.copy_to_link(run, &bytes);
-            let to = self.view.record(slot).address;
-            return self.transmit_bytes(to, bytes);
+            return self.transmit_bytes_at_home(slot, bytes);
         }
         if wants_link && !self.is_linked(run) {
             // The word is kept for the link: the lease may end before there is another one.
@@ -259,8 +258,7 @@ impl Core {
             if let Some(partner) = self.detours.partners.get_mut(&run) {
                 partner.unsent = Some(bytes.clone());
             }
-            let to = self.view.record(slot).address;
-            return self.transmit_bytes(to, bytes);
+            return self.transmit_bytes_at_home(slot, bytes);
         }
         self.send_to(slot, packet);
     }

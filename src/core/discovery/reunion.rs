@@ -20,7 +20,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::{CommandError, Contacted, Output, Reply, Ticket};
+use crate::core::doors::{CommandError, Contacted, Output, Receiver, Reply, Ticket};
 use crate::core::limits::{
     CALL_ONE_IN, CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
@@ -278,7 +278,7 @@ impl Core {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(MIN_QUESTION_BYTES);
+        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
         self.send_to(slot, packet);
     }
 
@@ -369,8 +369,8 @@ impl Core {
                 let nonce = self.prover.nonce(record.address, self.now);
                 let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
-                packet.pad_to(MIN_PROBE_BYTES.min(sender.bytes));
-                self.transmit(record.address, packet);
+                packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
+                self.transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
                     self.call(record.address);
                 }

@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::counters::DropReason;
-use crate::core::doors::Output;
+use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES};
-use crate::core::member::NodeId;
+use crate::core::member::{NodeId, Run};
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::{LeaseUpdate, Message, PacketBuilder};
@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// Tells a node that this one brings in the highest terms of all leases.
-    pub(in crate::core) fn teach_lease_terms(&mut self, to: SocketAddr) {
+    pub(in crate::core) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
         let node = self.me().id.clone();
         let word = |(lease, term): (&NodeId, &u64)| LeaseUpdate {
             lease: lease.clone(),
@@ -139,14 +139,14 @@ impl Core {
             let message = Message::LeaseUpdate(Box::new(word));
             let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
             if !packet.push(&message) {
-                self.transmit(to, packet);
+                self.transmit(to, Receiver::of(run), packet);
                 packet = self.packet(usize::MAX);
                 packet.push(&message);
             }
             open = Some(packet);
         }
         if let Some(packet) = open {
-            self.transmit(to, packet);
+            self.transmit(to, Receiver::of(run), packet);
         }
     }
 

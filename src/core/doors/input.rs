@@ -10,11 +10,19 @@ use crate::core::election::Term;
 /// One input of the core.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// A datagram arrived.
+    /// A datagram arrived: clear, or sealed for this run.
     Packet {
         /// The source address of the datagram.
         from: SocketAddr,
         /// The payload of the datagram.
+        bytes: &'a [u8],
+    },
+    /// A sealed datagram arrived that is bound to no receiver: it was meant for anybody, and may have been played here by
+    /// somebody who recorded it. Its sender is taken for a stranger, or for one that claims to be a member.
+    UnboundPacket {
+        /// The source address of the datagram.
+        from: SocketAddr,
+        /// The packet that was sealed.
         bytes: &'a [u8],
     },
     /// Time passed: fires the timers that are due. Only this input fires timers, so that a driver that comes late can

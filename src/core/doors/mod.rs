@@ -24,4 +24,4 @@ pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
 pub use message::{Delivery, DeliveryKind, Direct};
 pub use notice::{Notice, SelfDoubt};
-pub use output::{Durable, Output, StopReason};
+pub use output::{Durable, Output, Receiver, StopReason};

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use super::{Delivery, LinkId, Notice, Reply, Ticket};
 use crate::core::election::{Ballot, LossReason, NumberedView, Term};
-use crate::core::member::{Change, NodeId};
+use crate::core::member::{Change, NodeId, Run};
 
 /// One output of the core, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Output {
     Transmit {
         /// The receiver's address.
         to: SocketAddr,
+        /// The receiver; a driver that seals binds the datagram to it.
+        receiver: Receiver,
         /// The payload, at most `mtu` bytes.
         bytes: Vec<u8>,
     },
@@ -124,6 +126,35 @@ pub enum Output {
     Notice(Notice),
     /// The core has ended: it takes no more inputs and gives no more outputs.
     Stopped(StopReason),
+}
+
+/// The receiver that a datagram is meant for. Drivers that do not seal ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receiver {
+    /// The node at the address, whichever it is: its run is not known.
+    Anybody,
+    /// This run alone.
+    Run(Run),
+    /// This run, or the one that has taken its place: it has fallen silent. One datagram is sealed for each.
+    RunOrSuccessor(Run),
+}
+
+impl Receiver {
+    /// Returns the runs to which a driver that seals binds the datagrams that it sends, one for each; `None` is an unbound
+    /// one.
+    pub fn seals(self) -> impl Iterator<Item = Option<Run>> {
+        let (first, second) = match self {
+            Receiver::Anybody => (None, None),
+            Receiver::Run(run) => (Some(run), None),
+            Receiver::RunOrSuccessor(run) => (Some(run), Some(None)),
+        };
+        std::iter::once(first).chain(second)
+    }
+
+    /// Returns the receiver of this run; anybody, if it is nobody's.
+    pub(in crate::core) fn of(run: Run) -> Self {
+        if run.is_nobody() { Receiver::Anybody } else { Receiver::Run(run) }
+    }
 }
 
 /// The state that survives the process.

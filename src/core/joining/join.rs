@@ -27,7 +27,7 @@ use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
 use crate::core::counters::DropReason;
-use crate::core::doors::{Contacted, Notice, Output, StopReason};
+use crate::core::doors::{Contacted, Notice, Output, Receiver, StopReason};
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MAX_JOINERS,
@@ -208,8 +208,8 @@ impl Core {
             packet.push(&Message::Seeking(seeking));
         }
         packet.push(&Message::Join { nonce, record, cookie });
-        packet.pad_to(MIN_QUESTION_BYTES);
-        self.transmit(to, packet);
+        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+        self.transmit(to, Receiver::Anybody, packet);
         if self.calls.is_any_connected() {
             // The referred addresses are asked by the same way as the node that named them.
             self.call(to);

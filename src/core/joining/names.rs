@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::core::Core;
-use crate::core::doors::Notice;
+use crate::core::doors::{Notice, Receiver};
 use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
 use crate::core::packet::{News, Sender};
@@ -88,8 +88,8 @@ impl Core {
         let nonce = self.prover.nonce(address, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(MIN_QUESTION_BYTES);
-        self.transmit(address, packet);
+        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+        self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Handles an answer to a question of ours that a newcomer may wait for. An anonymous answer does not count: the

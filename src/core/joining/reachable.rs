@@ -41,7 +41,7 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use crate::core::doors::Notice;
+use crate::core::doors::{Notice, Receiver};
 use crate::core::limits::{
     MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
 };
@@ -108,7 +108,7 @@ impl Core {
                 // The newcomer called, so that datagrams may not pass: its port is asked by a call, too.
                 self.call_with(address, bytes.clone());
             }
-            self.transmit_bytes(address, bytes);
+            self.transmit_bytes(address, Receiver::of(run), bytes);
         }
         if self.now.since(since) < UNREACHED_PATIENCE {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
@@ -153,7 +153,7 @@ impl Core {
     /// Pulls the view of a sponsor; from one that is heard from another address than it advertises only once it
     /// answered there. Members of another family are asked to reach this node once they are known.
     pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
-        let is_elsewhere = advertised != sender.from && sender.way == Way::Datagrams;
+        let is_elsewhere = advertised != sender.from && !matches!(sender.way, Way::Link(_));
         if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {
             return self.pull_from(sender.from, sender.run);
         }
@@ -170,7 +170,7 @@ impl Core {
             packet.push(&Message::Reply);
             let refusal = Refusal::Unreachable { advertised, heard_from };
             packet.push(&Message::Refused { nonce: cookie, refusal });
-            self.transmit(heard_from, packet);
+            self.transmit(heard_from, Receiver::of(run), packet);
         }
     }
 
@@ -201,8 +201,8 @@ impl Core {
         let SenderKind::ClaimsMember(slot) = kind else { return };
         let record = self.view.record(slot);
         let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
-        let is_silent = matches!(record.status, Status::Suspect | Status::Down);
-        if sender.way != Way::Datagrams || !is_silent || says.is_some_and(|says| says != advertised) {
+        let is_silent = matches!(record.status, Status::Suspect | Status::Down) && heard_from != advertised;
+        if matches!(sender.way, Way::Link(_)) || !is_silent || says.is_some_and(|says| says != advertised) {
             return;
         }
         let refusal = Refusal::Unreachable { advertised, heard_from };
@@ -230,8 +230,8 @@ impl Core {
         for to in asked {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::ReachMe { nonce, address });
-            packet.pad_to(MIN_QUESTION_BYTES);
-            self.transmit(to, packet);
+            packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+            self.transmit(to, Receiver::Anybody, packet);
         }
         self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
     }
@@ -245,7 +245,7 @@ impl Core {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });
-            self.transmit(address, packet);
+            self.transmit(address, Receiver::of(sender.run), packet);
         }
     }
 

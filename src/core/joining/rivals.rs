@@ -181,7 +181,7 @@ impl Core {
             let nonce = self.prover.nonce(self.view.record(*slot).address, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::WhoHolds { nonce, id: id.clone() });
-            packet.pad_to(MIN_QUESTION_BYTES);
+            packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
             self.send_to(*slot, packet);
         }
         silent.is_empty()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::reachable::Unreached;
 use crate::core::counters::DropReason;
-use crate::core::doors::Notice;
+use crate::core::doors::{Notice, Receiver};
 use crate::core::limits::{
     JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST, REACH_PATIENCE,
 };
@@ -185,7 +185,7 @@ impl Core {
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Reply);
         packet.push(message);
-        self.transmit(newcomer.from, packet);
+        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
@@ -209,7 +209,7 @@ impl Core {
             packet.push(&Message::Seeking(seeking));
         }
         packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
-        self.transmit(newcomer.from, packet);
+        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Tells some of the joiners that asked that another candidate comes first.
@@ -282,7 +282,7 @@ impl Core {
         packet.push(&Message::Reply);
         self.push_founded(&mut packet);
         packet.push(&Message::Welcome { nonce, sponsor, count });
-        self.transmit(newcomer.from, packet);
+        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Returns a live member of another name at the joiner's address. It is probed before the joiner is admitted: one

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::counters::DropReason;
+use crate::core::doors::Receiver;
 use crate::core::limits::{
     IDLE_PLACE, MAX_PLACE_TIME, MAX_PULL_RETRIES, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
     UNUSED_PLACE_PENALTY, VIEW_PATIENCE,
@@ -253,10 +254,10 @@ impl Core {
     /// Asks for pages from the first missing one on.
     fn pull_pages(&mut self, pages: u8) {
         let Some(transfer) = &self.transfer else { return };
-        let (to, after) = (transfer.address, transfer.cursor.clone());
+        let (to, run, after) = (transfer.address, transfer.run, transfer.cursor.clone());
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Pull { after, pages });
-        self.transmit(to, packet);
+        self.transmit(to, Receiver::of(run), packet);
     }
 
     /// Handles pages that did not come in time.
@@ -340,14 +341,14 @@ impl Core {
         self.serving.begin(sender.run, to, self.now);
         self.serving.pulled(sender.run, after, self.now);
         if after.is_none() {
-            self.teach_lease_terms(to);
+            self.teach_lease_terms(to, sender.run);
         }
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.serving.allow(self.now) {
                 return self.counters.drop(DropReason::RateLimited);
             }
-            let next = self.send_page(to, after);
+            let next = self.send_page(to, sender.run, after);
             if next.is_none() {
                 self.serving.end(sender.run);
                 break;
@@ -357,7 +358,7 @@ impl Core {
     }
 
     /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
-    fn send_page(&mut self, to: SocketAddr, after: Option<NodeId>) -> Option<NodeId> {
+    fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>) -> Option<NodeId> {
         let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
         let mut packet = self.packet(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
         let fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
@@ -367,7 +368,7 @@ impl Core {
         packet.raise_limit(self.datagram_bytes());
         let is_pushed = packet.push(&Message::Page { after, more });
         debug_assert!(is_pushed, "room was left for it");
-        self.transmit(to, packet);
+        self.transmit(to, Receiver::of(run), packet);
         last.filter(|_| more)
     }
 }

@@ -146,6 +146,7 @@ impl Core {
         let address = entry.record.address;
         let comes_from_there = match sender.way {
             Way::Datagrams => sender.from == address,
+            Way::Unbound => false,
             // This node opened the link, and was answered by this run.
             Way::Link(LinkId::Opened(_)) => true,
             Way::Link(LinkId::Accepted(_)) => sender.from.ip().to_canonical() == address.ip().to_canonical(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::confirm::Purpose;
 use crate::core::counters::DropReason;
-use crate::core::doors::{CommandError, Durable, Notice, Output, Reply, StopReason, Ticket};
+use crate::core::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
 use crate::core::limits::{
     CONFIRM_TIMEOUT, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP,
 };
@@ -129,7 +129,7 @@ impl Core {
                 packet.push(&Message::Reply);
                 self.push_reminder(&mut packet, to);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
-                self.transmit(to, packet);
+                self.transmit(to, Receiver::Anybody, packet);
             }
         }
     }

@@ -413,7 +413,8 @@ impl Core {
     /// Tells a node that this one has brought in what it may have missed before it was Up.
     fn teach_who_came(&mut self, slot: Slot, is_ours: bool) {
         if is_ours && self.view.record(slot).status == Status::Up {
-            self.teach_lease_terms(self.view.record(slot).address);
+            let (address, run) = (self.view.record(slot).address, self.view.record(slot).run);
+            self.teach_lease_terms(address, run);
         }
     }
 

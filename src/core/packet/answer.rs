@@ -13,8 +13,9 @@ use super::senders::SenderKind;
 use super::stranger::Introduction;
 use super::way::Way;
 use crate::core::counters::DropReason;
+use crate::core::doors::Receiver;
 use crate::core::election::ElectorateReport;
-use crate::core::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
+use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES, MIN_QUESTION_BYTES};
 use crate::core::member::{NodeId, Record, Status};
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking};
@@ -111,7 +112,7 @@ impl Core {
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
         if packet.push(message) && packet.len() <= sender.bytes {
-            self.transmit(sender.from, packet);
+            self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }
 
@@ -183,7 +184,7 @@ impl Core {
         if answer.stranger {
             self.counters.drop(DropReason::UnknownRun);
         }
-        if self.answer_proven(sender, answer) {
+        if self.answer_proven(sender, answer) || self.answer_unbound(sender, answer) {
             return;
         }
         let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
@@ -205,8 +206,28 @@ impl Core {
         let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() <= sender.bytes {
-            self.transmit(sender.from, packet);
+            self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
+    }
+
+    /// Answers a member that asks whoever is here who that is, at the member's own proven address and bound to its run;
+    /// says whether there was anything to answer. The question may be a recording, so that the answer is not larger.
+    fn answer_unbound(&mut self, sender: Sender, answer: &Answer) -> bool {
+        let (SenderKind::ClaimsMember(slot), Some(nonce)) = (answer.kind, answer.introduce) else { return false };
+        let entry = self.view.entry(slot);
+        let is_at_home = entry.peer.proven && entry.record.address == sender.from && entry.record.run == sender.run;
+        if sender.way != Way::Unbound || !is_at_home || matches!(self.phase, Phase::Joining(_)) {
+            return false;
+        }
+        let mut packet = self.packet(sender.bytes.max(MAX_HEADER_BYTES));
+        packet.push(&Message::Reply);
+        self.push_reminder(&mut packet, sender.from);
+        let is_answered = packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+        if is_answered {
+            self.push_told(&mut packet, slot);
+            self.transmit(sender.from, Receiver::Run(sender.run), packet);
+        }
+        is_answered
     }
 
     /// Adds the status of a member that is held as gone to the answer to a call in its name: if the caller is that
@@ -263,7 +284,7 @@ impl Core {
         }
         let is_needed = !packet.is_empty();
         if is_needed {
-            self.transmit(sender.from, packet);
+            self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
         is_needed
     }

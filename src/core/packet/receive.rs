@@ -3,6 +3,8 @@
 //! Invariants:
 //! - A packet of a member (see `senders`) with a fresh sequence number is a sign of life, whatever it says, unless the
 //!   member has not heard this node for long (see `echo`); it never changes a status.
+//! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
+//!   address: it is no sign of life, moves no window, and brings neither news nor votes.
 //! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
 //!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
 //!   messages are looked at.
@@ -22,7 +24,7 @@ use super::inbox::{Inbox, Received};
 use super::senders::SenderKind;
 use super::way::Way;
 use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, Output};
+use crate::core::doors::{Notice, Output, Receiver};
 use crate::core::member::{ProtocolRange, Run, Status};
 use crate::core::time::Time;
 use crate::core::view::{Freshness, Slot};
@@ -38,18 +40,19 @@ pub(in crate::core) struct Sender {
     pub(in crate::core) kind: SenderKind,
     /// The way it came; answers go the same way.
     pub(in crate::core) way: Way,
-    /// Size of the packet: no answer to an unproven address is larger.
+    /// Size of the packet: no answer to an unproven address is larger. Where datagrams are sealed it is less, so that it is
+    /// true of what travels.
     pub(in crate::core) bytes: usize,
 }
 
 impl Core {
-    pub(in crate::core) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) {
+    pub(in crate::core) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
-            let way = Way::Datagrams;
             let kind = self.sender_kind(header.run, from, way);
-            let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
+            let answer_bytes = bytes.len().saturating_sub(self.seal_slack);
+            let sender = Sender { from, run: header.run, kind, way, bytes: answer_bytes };
             self.receive_packet(sender, header, messages)
         });
         if let Err(error) = taken {
@@ -223,7 +226,7 @@ impl Core {
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
                 if self.refusals.allow(self.now, from, false) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
-                    self.outputs.push_back(Output::Transmit { to: from, bytes });
+                    self.outputs.push_back(Output::Transmit { to: from, receiver: Receiver::Anybody, bytes });
                 }
             }
         }

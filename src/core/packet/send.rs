@@ -1,13 +1,14 @@
 //! Packets out: the contents of every packet to a member, and its greatest size.
 //!
 //! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
-//! a heartbeat. Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
+//! a heartbeat. They are bound to the run in that record, where packets are sealed; what a node sends that does not know
+//! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
 //! and carries a probe.
 
 use std::net::SocketAddr;
 
 use crate::core::Core;
-use crate::core::doors::Output;
+use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use crate::core::member::{LeaveReason, Status};
 use crate::core::view::{Entry, Slot, View, is_due};
@@ -41,13 +42,14 @@ impl Core {
     /// Returns the same, of at most `limit` bytes.
     pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
-        let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
+        let mut packet =
+            self.packet(limit.min(if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) }));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if proven {
             self.ask_for_keepsake(&mut packet, slot);
         } else {
             self.push_probe(&mut packet, slot);
-            packet.pad_to(MIN_PROBE_BYTES);
+            packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         }
         self.push_told(&mut packet, slot);
         if self.detours.is_any() && self.detours.is_unheard(self.view.record(slot).run) {
@@ -86,7 +88,7 @@ impl Core {
     }
 
     /// Tells the receiver the status that it is held as, if it must know.
-    fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(super) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.must_be_told(slot) {
             let age_ms = self.age_ms(entry);
@@ -149,24 +151,39 @@ impl Core {
             let pause = self.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.now, pause);
         }
-        let record = self.view.record(slot);
-        let (run, to) = (record.run, record.address);
+        let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
-        self.transmit_bytes(to, bytes);
+        self.transmit_bytes_at_home(slot, bytes);
+    }
+
+    /// Sends a packet to the address in a member's record, bound to its run. A member that has fallen silent may have
+    /// been restarted: the new run there hears of this node by the same packets, and makes itself known.
+    pub(in crate::core) fn transmit_at_home(&mut self, slot: Slot, packet: PacketBuilder) {
+        self.transmit_bytes_at_home(slot, packet.finish());
+    }
+
+    pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) {
+        let record = self.view.record(slot);
+        let (to, run) = (record.address, record.run);
+        let receiver = match record.status {
+            Status::Suspect | Status::Down => Receiver::RunOrSuccessor(run),
+            Status::Joining | Status::Up | Status::Leaving | Status::Left(_) => Receiver::Run(run),
+        };
+        self.transmit_bytes(to, receiver, bytes);
     }
 
     /// Sends a packet to an address; if there is a call to it, a copy goes by the call.
-    pub(in crate::core) fn transmit(&mut self, to: SocketAddr, packet: PacketBuilder) {
-        self.transmit_bytes(to, packet.finish());
+    pub(in crate::core) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
+        self.transmit_bytes(to, receiver, packet.finish());
     }
 
-    pub(in crate::core) fn transmit_bytes(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+    pub(in crate::core) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
         if self.calls.len() > 0 {
             self.send_by_call(to, &bytes);
         }
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
-        self.outputs.push_back(Output::Transmit { to, bytes });
+        self.outputs.push_back(Output::Transmit { to, receiver, bytes });
     }
 }

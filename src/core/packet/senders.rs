@@ -8,9 +8,9 @@
 //!   behind a NAT, or has several interfaces),
 //! - or over a link that leads to the record's address (see `links` and `guests`).
 //!
-//! Every other packet is a stranger's, whatever run it bears. A stranger that bears a member's run makes this node ask
-//! at the record's address, rarely enough to be no burden: a member that is really there answers, and has proven its
-//! alias.
+//! and, if it is sealed, was bound to this node's run. Every other packet is a stranger's, whatever run it bears. A
+//! stranger that bears a member's run makes this node ask at the record's address, rarely enough to be no burden: a
+//! member that is really there answers, and has proven its alias.
 //!
 //! Invariants:
 //! - Only a member's packet is a sign of life, moves its replay window, or carries updates.
@@ -145,6 +145,8 @@ impl Core {
         let home = self.view.record(slot).address;
         let is_there = match way {
             Way::Datagrams => home == from || self.senders.is_alias(run, from, home),
+            // Somebody may have recorded it, and have played it here with any address.
+            Way::Unbound => false,
             Way::Link(link) => self.links.leads_to(run, link, home) || self.calls.leads_to(link, home),
         };
         if is_there { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
@@ -198,7 +200,7 @@ impl Core {
         self.push_probe(&mut packet, slot);
         if packet.len() <= asked || self.view.entry(slot).peer.proven {
             // This packet has no heartbeat, and replaces none: it was not this node's turn to send one.
-            self.transmit(self.view.record(slot).address, packet);
+            self.transmit_at_home(slot, packet);
         }
     }
 
@@ -231,7 +233,7 @@ impl Core {
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Probe { nonce, doubted: false });
         if packet.len() <= asked || self.view.entry(slot).peer.proven {
-            self.transmit(self.view.record(slot).address, packet);
+            self.transmit_at_home(slot, packet);
         }
     }
 

@@ -7,5 +7,7 @@ use crate::core::doors::LinkId;
 pub(in crate::core) enum Way {
     #[default]
     Datagrams,
+    /// Sealed datagrams that are bound to no receiver; answers are datagrams. Nobody is a member by this way.
+    Unbound,
     Link(LinkId),
 }

@@ -71,7 +71,7 @@ impl Alone {
         self.core.handle(self.now, Input::Packet { from, bytes: &packet.finish() });
         let mut sent = Vec::new();
         while let Some(output) = self.core.poll() {
-            if let Output::Transmit { to, bytes } = output {
+            if let Output::Transmit { to, bytes, .. } = output {
                 let messages = Packet::decode(&bytes).expect("decodes").messages;
                 sent.extend(
                     messages.into_iter().filter(|message| *message != Message::Reply).map(|message| (to, message)),

@@ -50,6 +50,7 @@ mod structure;
 mod succession;
 mod traffic;
 mod twins;
+mod unbound;
 mod usurpers;
 mod views;
 mod waiting;

@@ -314,7 +314,7 @@ impl Net {
         while let Some(output) = self.nodes[at].core.poll() {
             let node = &mut self.nodes[at];
             match output {
-                Output::Transmit { to, bytes } => {
+                Output::Transmit { to, bytes, .. } => {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
                     let is_of_family = |address: &SocketAddr| address.is_ipv6() == to.is_ipv6();

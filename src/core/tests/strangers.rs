@@ -168,7 +168,7 @@ fn a_connection_in_a_members_name_is_nobodys_until_it_is_proven() {
     let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
     assert_eq!(net.nodes[0].core.open_links(), 0);
     let asked = outputs.iter().find_map(|output| match output {
-        Output::Transmit { to, bytes } if *to == address(1) => {
+        Output::Transmit { to, bytes, .. } if *to == address(1) => {
             Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
                 Message::Probe { nonce, .. } => Some(nonce),
                 _ => None,

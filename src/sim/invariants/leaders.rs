@@ -115,7 +115,7 @@ impl Leaders {
                 if was_unavailable == *is_reached { None } else { broken(Invariant::LeaderEventsFold, detail()) }
             }
             Output::ViewAgreed(view) => self.view_agreed(node, view),
-            Output::Transmit { to, bytes } => self.transmit(node, *to, bytes),
+            Output::Transmit { to, bytes, .. } => self.transmit(node, *to, bytes),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
-use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output, Run};
+use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output, Receiver, Run};
 use crate::sim::adversary::MOST_INVENTED;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
@@ -82,6 +82,7 @@ impl World {
                 }
             }
             Event::Recorder { visit } => self.let_it_play(visit),
+            Event::Misdirected => self.misdirect_next(),
             Event::Adversary { visit } => self.let_it_act(visit),
             Event::ToAdversary { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
@@ -120,8 +121,10 @@ impl World {
         match what {
             Waiting::Packet { from, bytes } => {
                 self.takes_in(from);
-                if let Some(bytes) = self.open_datagram(node, from, bytes) {
-                    self.step(node, Input::Packet { from, bytes: &bytes });
+                match self.open_datagram(node, from, bytes) {
+                    Some((bytes, true)) => self.step(node, Input::Packet { from, bytes: &bytes }),
+                    Some((bytes, false)) => self.step(node, Input::UnboundPacket { from, bytes: &bytes }),
+                    None => {}
                 }
             }
             Waiting::Answer { link, answer } => {
@@ -288,7 +291,7 @@ impl World {
         let mut before = Before::default();
         if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
             before.suspicions_raised = process.core.counters().suspicions_raised;
-            if let Input::Packet { bytes, .. } = input
+            if let Input::Packet { bytes, .. } | Input::UnboundPacket { bytes, .. } = input
                 && !checker.was_up(node)
             {
                 before.sponsor = checker.handed_to_joiner(node, bytes);
@@ -385,7 +388,7 @@ impl World {
         }
         self.compare_with_expectations(node, &output);
         match output {
-            Output::Transmit { to, bytes } => self.transmit(node, to, bytes),
+            Output::Transmit { to, receiver, bytes } => self.transmit(node, to, receiver, bytes),
             Output::OpenLink { link, to } => self.open_stream(node, link, to),
             Output::SendFrame { link, bytes } => self.send_frame(node, link, bytes),
             Output::CloseLink { link } => self.close_stream(node, link),
@@ -418,11 +421,13 @@ impl World {
         false
     }
 
-    fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
+    fn transmit(&mut self, node: usize, to: SocketAddr, addressee: Receiver, bytes: Vec<u8>) {
         let Some(receiver) = self.place_at(to) else {
-            let Some(bytes) = self.seal_datagram(node, None, bytes) else { return };
-            self.look_at_answer(node, to);
-            return self.transmit_elsewhere(node, to, bytes);
+            for bytes in self.seal_datagrams(node, None, addressee, bytes) {
+                self.look_at_answer(node, to);
+                self.transmit_elsewhere(node, to, bytes);
+            }
+            return;
         };
         self.let_it_overhear(&bytes);
         if let Some(checker) = &mut self.checker
@@ -434,16 +439,17 @@ impl World {
         if self.checker.is_some() {
             self.check_storm(node);
         }
-        let Some(bytes) = self.seal_datagram(node, Some(receiver), bytes) else { return };
-        let from = self.nodes[node].address;
-        let queue = &mut self.queue;
-        let forging = self.options.forging;
-        self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {
-            if is_corrupt && !forging && Packet::decode(&bytes).is_ok() {
-                return;
-            }
-            queue.push(at, Event::Packet { from, to: receiver, bytes, delayed: false });
-        });
+        for bytes in self.seal_datagrams(node, Some(receiver), addressee, bytes) {
+            let from = self.nodes[node].address;
+            let queue = &mut self.queue;
+            let forging = self.options.forging;
+            self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {
+                if is_corrupt && !forging && Packet::decode(&bytes).is_ok() {
+                    return;
+                }
+                queue.push(at, Event::Packet { from, to: receiver, bytes, delayed: false });
+            });
+        }
     }
 
     fn changed(&mut self, node: usize, change: &Change, before: &Before) {

@@ -101,7 +101,7 @@ impl World {
         let mut asked = Vec::new();
         while let Some(output) = self.nodes[node].process.as_mut().and_then(|process| process.core.poll()) {
             match output {
-                Output::Transmit { to, bytes } if to == sponsor => asked.push(bytes),
+                Output::Transmit { to, bytes, .. } if to == sponsor => asked.push(bytes),
                 output => {
                     self.give_out_of_newborn(node, output);
                 }

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::misdirecting::Misdirecting;
 use super::{Event, Waiting, World};
 use crate::core::wire::Header;
-use crate::core::{Input, LinkEvent, LinkId, Run};
+use crate::core::{Input, LinkEvent, LinkId, Receiver, Run};
 use crate::seal::{
-    DatagramSealer, Key, KeyId, KeyRing, LinkSealer, LinkStep, MAX_OVERHEAD, Opened, Replays, SealError, SealMode,
+    DatagramSealer, Key, KeyId, KeyRing, LinkSealer, LinkStep, MAX_OVERHEAD, MIN_OVERHEAD, Opened, SealError, SealMode,
 };
 use crate::sim::invariants::Invariant;
 use crate::sim::random::{Purpose, Random};
@@ -42,16 +43,19 @@ pub enum SealFlaw {
     ForgetsKeys,
     /// A removed key is still accepted.
     KeepsRemovedKeys,
+    /// Nothing is bound to its receiver, and what is not bound is believed all the same.
+    Unbound,
 }
 
 impl SealFlaw {
     /// All flaws.
-    pub const ALL: [SealFlaw; 5] = [
+    pub const ALL: [SealFlaw; 6] = [
         SealFlaw::ReusedNonce,
         SealFlaw::WindowPerAddress,
         SealFlaw::AnswersUnsealed,
         SealFlaw::ForgetsKeys,
         SealFlaw::KeepsRemovedKeys,
+        SealFlaw::Unbound,
     ];
 }
 
@@ -75,8 +79,9 @@ pub(super) struct Seals {
     /// Nonces of datagrams: key, run, number.
     nonces: BTreeSet<(KeyId, Run, u64)>,
     flaw: Option<SealFlaw>,
-    counts: SealCounts,
+    pub(super) counts: SealCounts,
     recorder: Option<Recorder>,
+    pub(super) misdirecting: Option<Misdirecting>,
     visit: u64,
 }
 
@@ -100,7 +105,6 @@ struct Edge {
     by_address: BTreeMap<SocketAddr, DatagramSealer>,
     /// Hashes of datagrams that were opened.
     opened: BTreeSet<u64>,
-    greetings: Replays,
     links: BTreeMap<LinkId, Link>,
     connections: u64,
 }
@@ -155,6 +159,7 @@ impl Seals {
             flaw: None,
             counts: SealCounts::default(),
             recorder: None,
+            misdirecting: None,
             visit: 0,
         }
     }
@@ -265,32 +270,55 @@ impl World {
             sealer: DatagramSealer::new(run, cluster()),
             by_address: BTreeMap::new(),
             opened: BTreeSet::new(),
-            greetings: Replays::default(),
             links: BTreeMap::new(),
             connections: 0,
         });
         if let Some(process) = &mut self.nodes[node].process {
-            process.core.leave_room(MAX_OVERHEAD);
+            process.core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
         }
     }
 
-    /// Returns the sealed datagram of a packet; the packet itself in a clear world, and `None` for what has no place in
-    /// a seal.
-    pub(super) fn seal_datagram(&mut self, node: usize, to: Option<usize>, packet: Vec<u8>) -> Option<Vec<u8>> {
-        let Some(seals) = &mut self.seals else { return Some(packet) };
+    /// Returns the sealed datagrams of a packet; the packet itself in a clear world, and none for what has no place in a
+    /// seal.
+    pub(super) fn seal_datagrams(
+        &mut self,
+        node: usize,
+        to: Option<usize>,
+        receiver: Receiver,
+        packet: Vec<u8>,
+    ) -> Vec<Vec<u8>> {
+        if self.seals.is_none() {
+            return vec![packet];
+        }
+        let sealed: Vec<_> = receiver.seals().filter_map(|run| self.seal_datagram(node, to, run, &packet)).collect();
+        if let Some(to) = to {
+            sealed.iter().for_each(|datagram| self.let_it_misdirect(node, to, datagram));
+        }
+        sealed
+    }
+
+    fn seal_datagram(
+        &mut self,
+        node: usize,
+        to: Option<usize>,
+        receiver: Option<Run>,
+        packet: &[u8],
+    ) -> Option<Vec<u8>> {
+        let seals = self.seals.as_mut()?;
         let flaw = seals.flaw;
+        let receiver = receiver.filter(|_| flaw != Some(SealFlaw::Unbound));
         let place = seals.nodes.get_mut(node)?;
         let (edge, key) = (place.edge.as_mut()?, place.ring.sealing());
         if flaw == Some(SealFlaw::ReusedNonce) {
             edge.sealer = DatagramSealer::new(edge.run, cluster());
         }
-        let sealed = edge.sealer.seal(key, &packet)?;
+        let sealed = edge.sealer.seal(key, receiver, packet)?;
         let nonce = (key.id(), edge.run, number_in(&sealed));
         let is_fresh = seals.nonces.insert(nonce);
         seals.counts.sealed += 1;
         if let (Some(recorder), Some(to)) = (&mut seals.recorder, to) {
             keep(&mut recorder.datagrams, &mut recorder.random, (node, to, sealed.clone()));
-            keep(&mut recorder.contents, &mut recorder.random, (node, packet));
+            keep(&mut recorder.contents, &mut recorder.random, (node, packet.to_vec()));
         }
         let mtu = self.nodes[node].settings.mtu;
         if !is_fresh {
@@ -302,9 +330,14 @@ impl World {
         Some(sealed)
     }
 
-    /// Returns the packet in a datagram; `None` if it is refused.
-    pub(super) fn open_datagram(&mut self, node: usize, from: SocketAddr, datagram: Vec<u8>) -> Option<Vec<u8>> {
-        let Some(seals) = &mut self.seals else { return Some(datagram) };
+    /// Returns the packet in a datagram, and true unless it is bound to no receiver; `None` if it is refused.
+    pub(super) fn open_datagram(
+        &mut self,
+        node: usize,
+        from: SocketAddr,
+        datagram: Vec<u8>,
+    ) -> Option<(Vec<u8>, bool)> {
+        let Some(seals) = &mut self.seals else { return Some((datagram, true)) };
         let flaw = seals.flaw;
         let place = seals.nodes.get_mut(node)?;
         let edge = place.edge.as_mut()?;
@@ -317,8 +350,8 @@ impl World {
         };
         let mut packet = Vec::new();
         let refused = match sealer.open(&place.ring, &datagram, &mut packet) {
-            Ok(Opened::Sealed) => {
-                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram));
+            Ok(Opened::Sealed { is_bound, is_first: is_certain }) => {
+                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram)) || !is_certain;
                 let by_removed = crate::seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
                 if !is_first {
                     let detail = format!("a datagram from {from} was opened before");
@@ -327,9 +360,9 @@ impl World {
                     let detail = format!("a datagram from {from} is sealed with a key that was removed");
                     self.report(Some(node), Invariant::SealsHold, detail);
                 }
-                return Some(packet);
+                return Some((packet, is_bound || flaw == Some(SealFlaw::Unbound)));
             }
-            Ok(Opened::Clear) if flaw == Some(SealFlaw::AnswersUnsealed) => return Some(datagram),
+            Ok(Opened::Clear) if flaw == Some(SealFlaw::AnswersUnsealed) => return Some((datagram, true)),
             Ok(Opened::Clear) => SealError::Unsealed,
             Err(error) => error,
         };
@@ -430,7 +463,7 @@ impl World {
             Some(SealFlaw::AnswersUnsealed) => SealMode::Prefer,
             _ => SealMode::Require,
         };
-        let taken = match known.sealer.take(mode, &place.ring, &mut edge.greetings, frame) {
+        let taken = match known.sealer.take(mode, &place.ring, frame) {
             Ok(LinkStep::Frame(packet)) => {
                 known.is_known = true;
                 Taken::Packet(packet)
@@ -477,7 +510,7 @@ impl World {
                 .get(8..16)
                 .and_then(|run| run.try_into().ok())
                 .map_or(Run(0), |run| Run(u64::from_le_bytes(run)));
-            if let Some(forged) = DatagramSealer::new(run, cluster()).seal(key, packet) {
+            if let Some(forged) = DatagramSealer::new(run, cluster()).seal(key, None, packet) {
                 played.push((random.chance(0.5).then_some(*sender), random.index(nodes), forged));
             }
         }

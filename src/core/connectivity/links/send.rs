@@ -60,7 +60,7 @@ impl Core {
     /// Sends a packet on its way.
     pub(in crate::core) fn send_by(&mut self, way: Way, slot: Slot, packet: PacketBuilder) {
         match way {
-            Way::Datagrams => self.send_to(slot, packet),
+            Way::Datagrams | Way::Unbound => self.send_to(slot, packet),
             Way::Link(link) => self.send_frame(link, packet),
         }
     }

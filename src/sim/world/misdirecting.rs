@@ -1,0 +1,82 @@
+//! A recorder with a plan: it plays what was meant for one node to others, with the sender's address, while it is news there.
+//!
+//! Unlike the recorder of `seals`, which plays anything at any time, it keeps the order of what it plays, so that each number is
+//! one that its receiver has not seen.
+//!
+//! Must not know: the meaning of packets, and any key.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Event, World};
+
+/// Time between two datagrams of the dead.
+const PACE: Duration = Duration::from_millis(20);
+/// Latency of what is played.
+const UNDER_WAY: Duration = Duration::from_micros(300);
+/// Datagrams that are kept of one node.
+const KEPT: usize = 800;
+
+/// The plan of a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misdirection {
+    /// Every datagram is played at once to all nodes that it was not meant for.
+    AtOnce,
+    /// The datagrams of this node are kept, and played to the others in ascending order once it is gone.
+    AfterDeath(usize),
+}
+
+/// What a recorder with a plan keeps.
+#[derive(Debug)]
+pub(super) struct Misdirecting {
+    plan: Misdirection,
+    /// Receivers and datagrams, the oldest first.
+    kept: VecDeque<(usize, Vec<u8>)>,
+}
+
+impl World {
+    /// Lets a recorder in that carries out this plan from now on.
+    pub fn misdirect(&mut self, plan: Misdirection) {
+        if let Some(seals) = &mut self.seals {
+            seals.misdirecting = Some(Misdirecting { plan, kept: VecDeque::new() });
+            self.push_after(PACE, Event::Misdirected);
+        }
+    }
+
+    /// Shows the recorder a datagram on its way.
+    pub(super) fn let_it_misdirect(&mut self, sender: usize, meant: usize, datagram: &[u8]) {
+        let Some(misdirecting) = self.seals.as_mut().and_then(|seals| seals.misdirecting.as_mut()) else { return };
+        match misdirecting.plan {
+            Misdirection::AtOnce => self.play_to_others(sender, meant, datagram),
+            Misdirection::AfterDeath(subject) if subject == sender => {
+                if misdirecting.kept.len() == KEPT {
+                    misdirecting.kept.pop_front();
+                }
+                misdirecting.kept.push_back((meant, datagram.to_vec()));
+            }
+            Misdirection::AfterDeath(_) => {}
+        }
+    }
+
+    /// Plays the next datagram of a node that is gone.
+    pub(super) fn misdirect_next(&mut self) {
+        let Some(misdirecting) = self.seals.as_mut().and_then(|seals| seals.misdirecting.as_mut()) else { return };
+        let Misdirection::AfterDeath(subject) = misdirecting.plan else { return };
+        if self.nodes[subject].process.is_none()
+            && let Some((meant, datagram)) = misdirecting.kept.pop_front()
+        {
+            self.play_to_others(subject, meant, &datagram);
+        }
+        self.push_after(PACE, Event::Misdirected);
+    }
+
+    fn play_to_others(&mut self, sender: usize, meant: usize, datagram: &[u8]) {
+        let from = self.nodes[sender].address;
+        for to in (0..self.nodes.len()).filter(|to| *to != sender && *to != meant) {
+            if let Some(seals) = &mut self.seals {
+                seals.counts.played += 1;
+            }
+            self.push_after(UNDER_WAY, Event::Packet { from, to, bytes: datagram.to_vec(), delayed: false });
+        }
+    }
+}
