@@ -22,6 +22,8 @@ const KEPT: usize = 800;
 pub enum Misdirection {
     /// Every datagram is played at once to all nodes that it was not meant for.
     AtOnce,
+    /// Every datagram for one of these two is played at once to the other one.
+    Between(usize, usize),
     /// The datagrams of this node are kept, and played to the others in ascending order once it is gone.
     AfterDeath(usize),
 }
@@ -48,13 +50,15 @@ impl World {
         let Some(misdirecting) = self.seals.as_mut().and_then(|seals| seals.misdirecting.as_mut()) else { return };
         match misdirecting.plan {
             Misdirection::AtOnce => self.play_to_others(sender, meant, datagram),
+            Misdirection::Between(one, other) if meant == one => self.play_to(sender, other, datagram),
+            Misdirection::Between(one, other) if meant == other => self.play_to(sender, one, datagram),
             Misdirection::AfterDeath(subject) if subject == sender => {
                 if misdirecting.kept.len() == KEPT {
                     misdirecting.kept.pop_front();
                 }
                 misdirecting.kept.push_back((meant, datagram.to_vec()));
             }
-            Misdirection::AfterDeath(_) => {}
+            Misdirection::Between(..) | Misdirection::AfterDeath(_) => {}
         }
     }
 
@@ -71,12 +75,19 @@ impl World {
     }
 
     fn play_to_others(&mut self, sender: usize, meant: usize, datagram: &[u8]) {
-        let from = self.nodes[sender].address;
-        for to in (0..self.nodes.len()).filter(|to| *to != sender && *to != meant) {
-            if let Some(seals) = &mut self.seals {
-                seals.counts.played += 1;
-            }
-            self.push_after(UNDER_WAY, Event::Packet { from, to, bytes: datagram.to_vec(), delayed: false });
+        for to in (0..self.nodes.len()).filter(|to| *to != meant) {
+            self.play_to(sender, to, datagram);
         }
+    }
+
+    fn play_to(&mut self, sender: usize, to: usize, datagram: &[u8]) {
+        if sender == to {
+            return;
+        }
+        let from = self.nodes[sender].address;
+        if let Some(seals) = &mut self.seals {
+            seals.counts.played += 1;
+        }
+        self.push_after(UNDER_WAY, Event::Packet { from, to, bytes: datagram.to_vec(), delayed: false });
     }
 }
