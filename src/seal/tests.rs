@@ -382,8 +382,8 @@ fn the_mark_is_sealed_too() {
 fn the_number_that_somebody_made_up_keeps_no_bound_packet_out() {
     let (ring, mut to) = (ring(&[1]), receiver());
     let mut sealer = DatagramSealer::new(RUN, 7);
-    let mut sealed = |sequence, receiver| sealer.seal(&key(1), receiver, &packet(RUN, sequence, 0)).expect("ours");
-    let numbers = [1, 2, 3].map(|sequence| sealed(sequence, Some(Run(99))));
+    let mut said = |sequence, receiver| sealer.seal(&key(1), receiver, &packet(RUN, sequence, 0)).expect("ours");
+    let numbers = [1, 2, 3].map(|sequence| said(sequence, Some(Run(99))));
     assert!(opened(&mut to, &ring, &numbers[0]).is_ok());
     // The greatest step that moves the window, and one that does not.
     for number in [MAX_STEP, u64::MAX - 1] {

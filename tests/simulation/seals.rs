@@ -135,7 +135,7 @@ fn dead_played(seed: u64, flaw: Option<SealFlaw>) -> (World, Duration) {
         })
     };
     world.run_while(began + SECOND * 10, SECOND / 10, is_taken_for_live);
-    let took = world.now() - began;
+    let took = world.now().saturating_sub(began);
     world.run_until(began + SECOND * 10);
     (world, took)
 }

@@ -292,7 +292,9 @@ impl World {
         }
         let sealed: Vec<_> = receiver.seals().filter_map(|run| self.seal_datagram(node, to, run, &packet)).collect();
         if let Some(to) = to {
-            sealed.iter().for_each(|datagram| self.let_it_misdirect(node, to, datagram));
+            for datagram in &sealed {
+                self.let_it_misdirect(node, to, datagram);
+            }
         }
         sealed
     }
