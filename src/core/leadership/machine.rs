@@ -75,7 +75,10 @@ impl Core {
     }
 
     /// Calls the machine with its surroundings, and carries out its actions.
-    pub(super) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
+    pub(in crate::core) fn with_election<T>(
+        &mut self,
+        act: impl FnOnce(&mut Election, &Context<'_>) -> T,
+    ) -> Option<T> {
         let mut election = self.tracker.as_mut()?.election.take()?;
         let random = self.rng.random();
         let is_up = matches!(self.phase, Phase::Up);

@@ -35,6 +35,7 @@ mod limits;
 mod linking;
 mod merging;
 mod messages;
+mod misdirected;
 mod movers;
 mod moving;
 mod names;

@@ -63,6 +63,8 @@ pub(super) struct Net {
     pub(super) drop_one_in: u64,
     /// Every packet that was sent, and where from and to, if that is of interest.
     pub(super) sent: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
+    /// Packets that are lost, if any are of this kind.
+    pub(super) is_lost: Option<fn(&[u8]) -> bool>,
     /// Nodes whose packets seem to come from elsewhere than where they are reached.
     pub(super) seen_at: BTreeMap<SocketAddr, SocketAddr>,
     /// Packets to addresses where nobody listens.
@@ -114,6 +116,7 @@ impl Net {
             settings: profile.settings(),
             drop_one_in: 0,
             sent: None,
+            is_lost: None,
             seen_at: BTreeMap::new(),
             undelivered: Vec::new(),
             voters: Vec::new(),
@@ -326,7 +329,8 @@ impl Net {
                     self.counter += 1;
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
-                    if !lot.is_multiple_of(self.drop_one_in) {
+                    let is_lost = self.is_lost.is_some_and(|is_lost| is_lost(&bytes));
+                    if !is_lost && !lot.is_multiple_of(self.drop_one_in) {
                         let at = self.now + self.latency + self.jitter.mul_f64((lot % 1_000) as f64 / 1_000.0);
                         self.in_flight.insert((at, self.counter), (from, to, bytes));
                     }
