@@ -176,12 +176,10 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         run.operations
             .push(format!("{} nodes, {} of them vote{}", schedule.nodes, schedule.voters, schedule.variation));
         run.world = Some(World::with_tamper(options, tamper));
-        run.attack = schedule.attack(seed);
-        // Not beside an adversary: what members answer to recordings at forged addresses, since datagrams are not bound to
-        // their receiver, would be laid to the adversary's charge.
-        if let Some(world) = run.world.as_mut().filter(|_| variation.sealed && run.attack.is_none()) {
+        if let Some(world) = run.world.as_mut().filter(|_| variation.sealed) {
             world.start_recorder(None);
         }
+        run.attack = schedule.attack(seed);
         run.through(schedule);
     }))
     .err()
@@ -257,6 +255,7 @@ impl Run {
             if is_large && self.attack.is_some() {
                 world.run_for(STAYS_AFTER);
                 world.stop_adversary();
+                world.stop_recorder();
             }
         }
         world.run_until(schedule.heal_at);
@@ -264,9 +263,6 @@ impl Run {
             return;
         }
         let can_join_at_once = has_seed_that_is_up(world);
-        // It goes with the faults: datagrams are not bound to their receiver, and members that are shown as alive, or
-        // answered for, by recordings agree later than the bound.
-        world.stop_recorder();
         world.heal_all();
         restart_what_is_needed(world);
         self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));

@@ -178,6 +178,9 @@ impl World {
     /// Counts bytes to addresses that did not ask for them.
     pub(super) fn goes_elsewhere(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = bytes as u64 + self.network.header_bytes();
+        if self.goes_to_recorder(to, bytes) {
+            return;
+        }
         let adversary_state = &mut self.adversary_state;
         match &adversary_state.adversary {
             Some(adversary) if adversary.is_mute(to) => adversary_state.to_mute += bytes,

@@ -83,6 +83,9 @@ pub(super) struct Seals {
     recorder: Option<Recorder>,
     pub(super) misdirecting: Option<Misdirecting>,
     visit: u64,
+    /// Bytes of recordings from elsewhere that were opened, and of what was sent there.
+    opened_from_elsewhere: u64,
+    sent_elsewhere: u64,
 }
 
 /// A node's keys, and the seals of its process.
@@ -161,6 +164,8 @@ impl Seals {
             recorder: None,
             misdirecting: None,
             visit: 0,
+            opened_from_elsewhere: 0,
+            sent_elsewhere: 0,
         }
     }
 
@@ -353,6 +358,9 @@ impl World {
         let mut packet = Vec::new();
         let refused = match sealer.open(&place.ring, &datagram, &mut packet) {
             Ok(Opened::Sealed { is_bound, is_first: is_certain }) => {
+                if from == elsewhere() {
+                    seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
+                }
                 let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram)) || !is_certain;
                 let by_removed = crate::seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
                 if !is_first {
@@ -370,6 +378,19 @@ impl World {
         };
         seals.counts.refused[refused.index()] += 1;
         None
+    }
+
+    /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it;
+    /// returns false if they go anywhere else. They are its own account: an adversary beside it did not cause them.
+    pub(super) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: u64) -> bool {
+        let Some(seals) = self.seals.as_mut().filter(|_| to == elsewhere()) else { return false };
+        seals.sent_elsewhere += bytes;
+        let (opened, sent) = (seals.opened_from_elsewhere, seals.sent_elsewhere);
+        if sent > opened {
+            let detail = format!("{sent} bytes went to where recordings of {opened} came from");
+            self.report(None, Invariant::NobodyIsFlooded, detail);
+        }
+        true
     }
 
     /// Checks that nobody is sent a datagram who never sealed one.
