@@ -10,6 +10,9 @@
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
 //! evidence against this node (see `health`).
 //!
+//! In a crowd of new members (see `settled`) nobody is asked about one that never echoed anything to this node: it is
+//! judged by its silence here, and refutes.
+//!
 //! Answers tell what the sender heard *itself* and what counts (see `echo`), never what it was told, so that no
 //! evidence can go round and grow younger on its way.
 
@@ -134,6 +137,10 @@ impl Core {
     /// Asks witnesses about a silent member; if too few have answered, asks the other observers, and again the silent
     /// ones.
     pub(super) fn probe_indirectly(&mut self, subject: Slot) {
+        if self.is_crowded() && self.view.entry(subject).peer.is_newcomer() {
+            // A thousand invented members are not to cause ten thousand questions.
+            return;
+        }
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();

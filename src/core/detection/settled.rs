@@ -15,6 +15,10 @@
 //! Where views differ for these few seconds, some member has one observer more or less; the graph of all is there all
 //! along.
 //!
+//! **Crowds.** If more than [`CROWD`] members are new and a neighbour is doubted, or was a short while ago, many of them
+//! may be invented, too many for all to be found out before they would settle. Then those of them that never echoed to
+//! this node are asked for an echo, a few at a time, and settle only once they gave it.
+//!
 //! Invariants:
 //! - There is one graph, and nothing here costs anything, if all members are settled, or if this node is not.
 //! - A settled member costs a byte, a new one no more.
@@ -24,13 +28,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
+
 use super::observers::FLOOD_RINGS;
 use super::rings::{Ends, Rings, ring_count};
-use crate::core::limits::{SETTLE, SETTLE_TOGETHER};
+use crate::core::limits::{CROWD, CROWD_MEMORY, MAX_AUDITS, SETTLE, SETTLE_TOGETHER};
 use crate::core::member::Status;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Entry, Slot, View};
+use crate::core::view::{Entry, Slot, View, is_due};
 use crate::core::{Core, Phase};
 
 /// The graph of settled members, as this node sees it.
@@ -38,6 +44,8 @@ use crate::core::{Core, Phase};
 pub(in crate::core) struct Settled {
     /// The time since when this node is settled itself.
     since: Option<Time>,
+    /// The time at which a neighbour was last doubted.
+    doubted_at: Option<Time>,
     /// The rings of settled members; empty unless some members are settled and others are not, and the settled ones are
     /// too many for a full mesh.
     rings: Rings,
@@ -47,7 +55,12 @@ pub(in crate::core) struct Settled {
 
 impl Settled {
     pub(in crate::core) fn new(me: u64) -> Self {
-        Self { since: None, rings: Rings::new(me), mesh: BTreeSet::new() }
+        Self { since: None, doubted_at: None, rings: Rings::new(me), mesh: BTreeSet::new() }
+    }
+
+    /// Notes that a neighbour is doubted.
+    pub(super) fn note_doubts(&mut self, now: Time) {
+        self.doubted_at = Some(now);
     }
 
     pub(super) fn rings(&self) -> &Rings {
@@ -91,6 +104,11 @@ impl Core {
         }
     }
 
+    /// Returns true if so many members are new that they may be invented.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.view.live().len() - self.view.settled() > CROWD
+    }
+
     /// Returns true if there are two graphs.
     fn has_settled_graph(&self) -> bool {
         let settled = self.view.settled();
@@ -105,7 +123,8 @@ impl Core {
         self.observers.settled.since.get_or_insert(self.now);
         let now = seconds(self.now);
         let mut next: Option<Duration> = None;
-        let mut ripe = Vec::new();
+        let (mut ripe, mut unknown) = (Vec::new(), Vec::new());
+        let is_trusted = !self.is_crowded() || is_due(self.now, self.observers.settled.doubted_at, CROWD_MEMORY);
         for slot in self.view.live() {
             let entry = self.view.entry(*slot);
             if entry.peer.settled {
@@ -113,14 +132,23 @@ impl Core {
             }
             let age = Duration::from_secs(now.wrapping_sub(entry.peer.live_since).into());
             let left = (SETTLE + entry.record.timing.down_timeout()).saturating_sub(age);
-            if left <= SETTLE_TOGETHER && entry.status == Status::Up {
+            let is_ripe = left <= SETTLE_TOGETHER && entry.status == Status::Up;
+            if is_ripe && (is_trusted || entry.peer.proven) {
                 ripe.push(*slot);
             } else {
+                if is_ripe {
+                    unknown.push(*slot);
+                }
                 next = Some(next.map_or(left, |next| next.min(left)).max(SETTLE_TOGETHER));
             }
         }
         for slot in &ripe {
             self.view.settle(*slot);
+        }
+        let audited: Vec<Slot> = unknown.sample(&mut self.rng, MAX_AUDITS).copied().collect();
+        for slot in audited {
+            let packet = self.packet_to(slot);
+            self.send_to(slot, packet);
         }
         if let Some(next) = next {
             self.timers.set(Timer::Settle, self.now + next);

@@ -24,6 +24,8 @@
 //! - Doubt alone accuses nobody: a member that is taken over is probed, and judged, like any neighbour.
 //! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
 //! - A member that is doubted no more is walked past no more, and the members behind it are left alone.
+//! - Of members that have not settled and never echoed to this node, which anybody may invent by the thousand, at most
+//!   [`MAX_NEWCOMERS_PASSED`] are passed at one time; those behind them have their turn when these are judged.
 //!
 //! Must not know: why a member is silent.
 
@@ -32,7 +34,9 @@ use std::time::Duration;
 
 use super::observers::FLOOD_RINGS;
 use super::rings::Rings;
-use crate::core::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
+use crate::core::limits::{
+    FIRST_REACH, MAX_NEWCOMERS_PASSED, MIN_CRASH_PROBE_GAP, MIN_NEWCOMERS_PER_WAY, REACH_GROWTH, WIDE_DOUBT,
+};
 use crate::core::member::Status;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -97,6 +101,15 @@ pub(super) struct Place {
     pub(super) distance: u64,
     pub(super) slot: Slot,
     pub(super) liveness: Liveness,
+    /// True if it is one more of the newcomers of which few are passed.
+    pub(super) is_newcomer: bool,
+}
+
+impl Place {
+    /// Returns true if passing it leaves room for one newcomer less.
+    fn is_counted(&self) -> bool {
+        self.is_newcomer && self.liveness != Liveness::Answers
+    }
 }
 
 /// The liveness of a member that a walk comes to.
@@ -119,18 +132,32 @@ pub(super) struct Path {
     pub(super) end: Option<Slot>,
 }
 
-/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones. If the
-/// nearest member is not doubted, the way is empty.
-pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
+/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones and at
+/// most so many `newcomers`. If the nearest member is not doubted, the way is empty.
+pub(super) fn path(places: &mut Vec<Place>, reach: usize, newcomers: usize) -> Path {
     let end = places.iter().filter(|place| place.liveness == Liveness::Answers).map(|place| place.distance).min();
     if let Some(end) = end {
         places.retain(|place| place.distance <= end);
     }
+    // In a crowd the nearest few are all that can be passed, and only those are worth sorting.
+    let uncounted = places.iter().filter(|place| !place.is_counted()).count();
+    let enough = newcomers + uncounted + 1;
+    if enough < places.len() {
+        places.select_nth_unstable_by_key(enough, |place| place.distance);
+        places.truncate(enough);
+    }
     places.sort_unstable_by_key(|place| place.distance);
     let mut path = Path { is_finished: true, ..Path::default() };
     let Some(Place { liveness: Liveness::Doubted, .. }) = places.first() else { return path };
-    let mut unknown = 0;
+    let (mut unknown, mut new) = (0, 0);
     for place in places {
+        if place.is_counted() {
+            if new == newcomers {
+                path.is_finished = false;
+                break;
+            }
+            new += 1;
+        }
         match place.liveness {
             Liveness::Unknown if unknown == reach => {
                 path.is_finished = false;
@@ -173,6 +200,15 @@ impl Lives {
     fn of(&self, pace: Duration) -> Option<Time> {
         self.signs.iter().filter(|(other, _)| *other >= pace).map(|(_, sign)| *sign).max()
     }
+}
+
+/// The number of members that may be passed on one way.
+struct Limits<'a> {
+    /// The number of members about which nothing is known.
+    reach: usize,
+    /// The number of newcomers that are not `passed` on another way.
+    newcomers: usize,
+    passed: &'a BTreeSet<Slot>,
 }
 
 /// The outcome of one step.
@@ -233,7 +269,9 @@ impl Core {
         let is_walking = matches!(self.phase, Phase::Up)
             && doubted_nearest > 0
             && !self.observers.is_full_mesh(self.view.live().len());
-        if !is_walking {
+        if is_walking {
+            self.observers.settled.note_doubts(self.now);
+        } else {
             return self.renew_neighbours(&BTreeMap::new());
         }
         let since = before.since.unwrap_or(self.now);
@@ -266,9 +304,13 @@ impl Core {
 
     fn step(&self, since: Time, reach: usize) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
+        let mut newcomers_left = MAX_NEWCOMERS_PASSED;
         for (rings, ring, is_settled) in self.observers.all_rings() {
             for is_ahead in [true, false] {
-                let path = self.path_on((rings, ring, is_settled), is_ahead, since, reach);
+                // The first ways leave some for the last.
+                let most = (newcomers_left / 2).max(MIN_NEWCOMERS_PER_WAY).min(newcomers_left);
+                let limits = Limits { reach, newcomers: most, passed: &step.passed };
+                let path = self.path_on((rings, ring, is_settled), is_ahead, since, &limits);
                 step.is_finished &= path.is_finished;
                 if ring < FLOOD_RINGS {
                     step.ends.extend(path.end);
@@ -288,7 +330,8 @@ impl Core {
                         lives.add(pace, entry.peer.last_sign);
                     }
                     is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
-                    step.passed.insert(slot);
+                    let is_one_more = step.passed.insert(slot) && entry.peer.is_newcomer() && path.end != Some(slot);
+                    newcomers_left -= usize::from(is_one_more);
                     if path.end != Some(slot) {
                         step.silent.insert(slot);
                     }
@@ -298,7 +341,7 @@ impl Core {
         step
     }
 
-    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, since: Time, reach: usize) -> Path {
+    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, since: Time, limits: &Limits<'_>) -> Path {
         let (rings, ring, is_settled) = ring;
         let doubted = &self.observers.walk.doubted;
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
@@ -318,11 +361,13 @@ impl Core {
         let on_ring = self.view.live().iter().copied().filter(is_on_ring);
         let mut places: Vec<Place> = on_ring
             .map(|slot| {
-                let distance = rings.distance(self.view.entry(slot).name_hash, ring, is_ahead);
-                Place { distance, slot, liveness: liveness(slot) }
+                let entry = self.view.entry(slot);
+                let distance = rings.distance(entry.name_hash, ring, is_ahead);
+                let is_newcomer = entry.peer.is_newcomer() && !limits.passed.contains(&slot);
+                Place { distance, slot, liveness: liveness(slot), is_newcomer }
             })
             .collect();
-        path(&mut places, reach)
+        path(&mut places, limits.reach, limits.newcomers)
     }
 
     /// Asks a member that the walk comes to for the first time if it lives; behind a process that died, by a link, too,
@@ -356,6 +401,7 @@ mod tests {
             distance: (nth as u64 + 1) * 10,
             slot: nth as Slot,
             liveness: *liveness,
+            is_newcomer: false,
         };
         let mut places: Vec<Place> = states.iter().enumerate().map(place).collect();
         // They are listed in the order of the table, not of the ring.
@@ -372,7 +418,7 @@ mod tests {
         fn a_way_holds_the_nearest_that_answers_and_all_before_it(
             states in prop::collection::vec(liveness(), 1..60), reach in 1usize..80,
         ) {
-            let path = path(&mut places(&states), reach);
+            let path = path(&mut places(&states), reach, 0);
             if states[0] != Liveness::Doubted {
                 prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
                 return Ok(());
@@ -399,9 +445,21 @@ mod tests {
         fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
             let mut states = vec![Liveness::Doubted; dead];
             states.push(Liveness::Answers);
-            let there = path(&mut places(&states), FIRST_REACH);
+            let there = path(&mut places(&states), FIRST_REACH, 0);
             prop_assert_eq!(there.end, Some(dead as Slot));
             prop_assert_eq!(there.slots.len(), dead + 1);
+        }
+    }
+
+    #[test]
+    fn so_many_newcomers_are_passed_and_no_more_whatever_is_known_of_them() {
+        for liveness in [Liveness::Unknown, Liveness::Doubted] {
+            let mut states = vec![Liveness::Doubted];
+            states.resize(100, liveness);
+            let mut places = places(&states);
+            places.iter_mut().filter(|place| place.slot >= 10).for_each(|place| place.is_newcomer = true);
+            let path = path(&mut places, usize::MAX, 20);
+            assert_eq!((path.slots.len(), path.is_finished, path.end), (30, false, None), "{liveness:?}");
         }
     }
 
@@ -413,7 +471,7 @@ mod tests {
         while known < 1_000 {
             let states: Vec<Liveness> =
                 (0..1_000).map(|nth| if nth < known { Liveness::Doubted } else { Liveness::Unknown }).collect();
-            known = path(&mut places(&states), reach).slots.len();
+            known = path(&mut places(&states), reach, 0).slots.len();
             reach *= REACH_GROWTH;
             pauses += 1;
         }

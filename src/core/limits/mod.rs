@@ -380,6 +380,20 @@ pub const FIRST_REACH: usize = 1;
 pub const REACH_GROWTH: usize = 4;
 /// The share of the neighbours, as a fraction, that must be doubted for all other members to be asked at once.
 pub const WIDE_DOUBT: (usize, usize) = (3, 4);
+/// The greatest number of members that have not settled, and echoed nothing to this node, that it walks past at one
+/// time. Anybody may invent those, and each one costs probes; the dead of a hundred members that came together are
+/// passed at once.
+pub const MAX_NEWCOMERS_PASSED: usize = 256;
+/// The least number of the newcomers that are left to pass that one way may pass, if so many are left.
+pub const MIN_NEWCOMERS_PER_WAY: usize = 32;
+/// The number of members that have not settled above which they count as a crowd: those of them that never echoed to
+/// this node are judged without witnesses, and settle only once they did if there were doubts (see
+/// [`CROWD_MEMORY`]).
+pub const CROWD: usize = 256;
+/// The time for which a crowd is not trusted after a neighbour was doubted.
+pub const CROWD_MEMORY: Duration = Duration::from_secs(60);
+/// The greatest number of members of a crowd that are asked at one time for the echo without which they do not settle.
+pub const MAX_AUDITS: usize = 64;
 /// The time, beside its down timeout, for which a member has to be live to be settled: one that never answered would
 /// have been detected by then. From then on its word counts about the life and death of others, too.
 pub const SETTLE: Duration = Duration::from_secs(60);

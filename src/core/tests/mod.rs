@@ -12,6 +12,7 @@ mod ages;
 mod bounds;
 mod codec;
 mod crashing;
+mod crowd;
 mod deaf;
 mod departures;
 mod detection;

@@ -41,6 +41,8 @@ pub(super) struct Node {
     parked_links: Vec<Parked>,
     pub(super) largest: usize,
     pub(super) sent: usize,
+    /// The greatest number of packets that one input made it send.
+    pub(super) busiest: usize,
 }
 
 /// A node's word about a partition.
@@ -234,6 +236,7 @@ impl Net {
             parked_links: Vec::new(),
             largest: 0,
             sent: 0,
+            busiest: 0,
         };
         self.nodes.push(node);
         let at = self.nodes.len() - 1;
@@ -314,6 +317,7 @@ impl Net {
     pub(super) fn drain(&mut self, at: usize) {
         let mut resolve = false;
         let (mut persist, mut ended) = (None, None);
+        let sent_before = self.nodes[at].sent;
         while let Some(output) = self.nodes[at].core.poll() {
             let node = &mut self.nodes[at];
             match output {
@@ -372,6 +376,8 @@ impl Net {
                 }
             }
         }
+        let node = &mut self.nodes[at];
+        node.busiest = node.busiest.max(node.sent - sent_before);
         if let Some(durable) = persist {
             self.write(at, durable);
         }

@@ -115,6 +115,11 @@ impl Peer {
         }
     }
 
+    /// Returns true if it has not settled, and never echoed anything to this node: anybody may have invented it.
+    pub(in crate::core) fn is_newcomer(&self) -> bool {
+        !self.settled && !self.proven
+    }
+
     pub(in crate::core) fn rare(&self) -> RareState {
         self.rare.as_deref().copied().unwrap_or_default()
     }
