@@ -31,9 +31,12 @@ use crate::event::Event;
 /// The largest number of lines that wait for the subscriber: a view of some thousand members arriving at once.
 pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
 
-/// The largest number of lines about members in one second; further ones are lost, and counted. An attacker who invents
+/// The largest number of lines about members at once; further ones are lost, and counted. An attacker who invents
 /// members by the thousand must not fill a disk with them. (Subscribers get every event.)
 pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
+
+/// The number of further lines about members in each second after that: twenty seconds bring all of them back.
+pub(crate) const EVENT_LINES_PER_SECOND: u32 = 100;
 
 /// A handle to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,20 +45,21 @@ pub(crate) struct Journal {
     pace: Arc<Mutex<RateLimit>>,
 }
 
-/// The number of lines in the present second.
+/// The time until which lines about members are spent; each one takes its share of a second.
 #[derive(Debug)]
 struct RateLimit {
-    began: Instant,
-    lines: u32,
+    spent_until: Instant,
 }
 
 impl RateLimit {
     fn admits(&mut self, now: Instant) -> bool {
-        if now.duration_since(self.began) >= Duration::from_secs(1) {
-            *self = Self { began: now, lines: 0 };
+        let share = Duration::from_secs(1) / EVENT_LINES_PER_SECOND;
+        let next = self.spent_until.max(now) + share;
+        let is_admitted = next.duration_since(now) <= share * MAX_EVENT_LINES;
+        if is_admitted {
+            self.spent_until = next;
         }
-        self.lines = self.lines.saturating_add(1);
-        self.lines <= MAX_EVENT_LINES
+        is_admitted
     }
 }
 
@@ -81,7 +85,7 @@ impl Journal {
             }
             true
         };
-        let pace = RateLimit { began: Instant::now(), lines: 0 };
+        let pace = RateLimit { spent_until: Instant::now() };
         Ok(Self {
             lines: LossyQueue::start("headcount-log", MAX_QUEUED_LINES, write)?,
             pace: Arc::new(Mutex::new(pace)),
@@ -225,13 +229,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_second_has_so_many_lines_about_members_and_the_next_as_many_again() {
+    fn there_are_so_many_lines_about_members_at_once_and_a_few_in_each_second_after_that() {
         let now = Instant::now();
-        let mut pace = RateLimit { began: now, lines: 0 };
+        let mut pace = RateLimit { spent_until: now };
         let admitted = |pace: &mut RateLimit, at: Instant| (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at)).count();
         assert_eq!(admitted(&mut pace, now) as u32, MAX_EVENT_LINES);
-        assert_eq!(admitted(&mut pace, now + Duration::from_millis(999)), 0);
-        assert_eq!(admitted(&mut pace, now + Duration::from_secs(1)) as u32, MAX_EVENT_LINES);
+        assert_eq!(admitted(&mut pace, now + Duration::from_millis(9)), 0);
+        for second in 1..=60 {
+            let later = admitted(&mut pace, now + Duration::from_secs(second)) as u32;
+            assert_eq!(later, EVENT_LINES_PER_SECOND, "second {second}");
+        }
+        assert_eq!(admitted(&mut pace, now + Duration::from_secs(80)) as u32, MAX_EVENT_LINES);
     }
 
     #[tokio::test]
