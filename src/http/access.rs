@@ -2,21 +2,30 @@
 //!
 //! Invariants:
 //! - Comparing tokens takes the same time wherever they differ, and whichever of the two is presented.
-//! - Tokens may be replaced while the server runs: the next request is judged by the new ones. Streams that are open go
-//!   on.
+//! - Tokens may be replaced while the server runs: the next request is judged by the new ones, and open event streams
+//!   end. Readers with a good token come back and go on where they were; those with the former one do not.
 //! - Where any token is asked for, nothing is commanded without the one that may do all, even if there is none.
 
 use std::hint::black_box;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use tokio::sync::watch;
 
 use super::Token;
 use super::reference::Access;
 
 /// The tokens that requests must bear, shared with whoever may replace them. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Tokens(Arc<RwLock<Held>>);
+pub struct Tokens(Arc<Cabinet>);
 
 #[derive(Debug, Default)]
+struct Cabinet {
+    held: RwLock<Held>,
+    /// Changes when the tokens do.
+    replaced: watch::Sender<()>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Held {
     /// The token that may do all.
     all: Option<Token>,
@@ -27,29 +36,45 @@ struct Held {
 impl Tokens {
     /// Returns tokens: the first may do all, the second may look and change nothing. Without any, none is asked for.
     pub fn new(all: Option<Token>, read: Option<Token>) -> Self {
-        Self(Arc::new(RwLock::new(Held { all, read })))
+        Self(Arc::new(Cabinet { held: RwLock::new(Held { all, read }), replaced: watch::Sender::default() }))
     }
 
-    /// Replaces both tokens. Where none was asked for at the start of the server, the names by which it may be asked stay
-    /// as they are.
+    /// Replaces both tokens, and ends open event streams unless both are the same as before.
     pub fn replace(&self, all: Option<Token>, read: Option<Token>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Held { all, read };
+        let newer = Held { all, read };
+        {
+            let mut held = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
+            if *held == newer {
+                return;
+            }
+            *held = newer;
+        }
+        self.0.replaced.send_replace(());
+    }
+
+    /// Returns a receiver that changes when the tokens are replaced from now on.
+    pub(super) fn watch(&self) -> watch::Receiver<()> {
+        self.0.replaced.subscribe()
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        self.0.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if requests must bear a token.
     pub fn are_asked_for(&self) -> bool {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held();
         held.all.is_some() || held.read.is_some()
     }
 
     /// Returns the token that may do all.
     pub(super) fn all(&self) -> Option<Token> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).all.clone()
+        self.held().all.clone()
     }
 
     /// Returns what a caller who presents this token may do; `None` if it is neither.
     pub(super) fn access_of(&self, presented: &str) -> Option<Access> {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held();
         let is = |token: &Option<Token>| token.as_ref().is_some_and(|token| token.is(presented));
         // Both are compared, whichever it is.
         match (is(&held.all), is(&held.read)) {
@@ -101,5 +126,15 @@ mod tests {
         }
         assert!(tokens.are_asked_for() && !Tokens::default().are_asked_for());
         assert!(Tokens::new(None, Some(token("read-read-read-read"))).are_asked_for(), "nobody may command then");
+    }
+
+    #[test]
+    fn only_other_tokens_are_a_change() {
+        let tokens = Tokens::new(Some(token("all-all-all-all-all")), None);
+        let watch = tokens.watch();
+        tokens.replace(Some(token("all-all-all-all-all")), None);
+        assert!(!watch.has_changed().expect("open"));
+        tokens.replace(Some(token("all-all-all-all-all")), Some(token("read-read-read-read")));
+        assert!(watch.has_changed().expect("open"));
     }
 }

@@ -8,6 +8,7 @@
 //! - The number of open streams is limited by the table of connections; a slow reader loses its own events only.
 //! - A stream holds a position, one frame that is shared with the others, and at most one page of a snapshot: it has no
 //!   queue of its own. A reader that takes no bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
+//! - A stream ends when the tokens are replaced: its reader comes back with a good one, or does not.
 //! - A stream can be resumed after every event that carries an `id:`; the header `Last-Event-ID` of the answer names
 //!   the event after which a stream starts, so that a stream without any event can be resumed as well.
 
@@ -20,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
 use super::frames::{COMMENT, frame, head};
+use super::guard::JudgedBy;
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
@@ -39,6 +41,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) async fn events(
     State(app): State<App>,
     Extension(line): Extension<Arc<ConnectionState>>,
+    Extension(judged_by): Extension<JudgedBy>,
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Refusal> {
@@ -55,7 +58,7 @@ pub(super) async fn events(
     let start = start(&headers, &query)?;
     let hold = app.table.enter(&line, Kind::Stream);
     let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
-    let mut feed = Feed::open(app, line, hold, filter, nodes, &start).await;
+    let mut feed = Feed::open(app, line, hold, judged_by, filter, nodes, &start).await;
     (feed.inbox, feed.wants_events) = (inbox, wants_events);
     let start = EventId { run: feed.run, sequence: feed.subscription.position() };
     let frames = stream::unfold(Some(feed), |feed| async move {
@@ -163,6 +166,7 @@ struct Feed {
     lagged: Option<Bytes>,
     /// The rest of a snapshot, sent before the next event.
     snapshot: Option<Pages>,
+    judged_by: JudgedBy,
     _hold: Hold,
 }
 
@@ -171,6 +175,7 @@ impl Feed {
         app: App,
         line: Arc<ConnectionState>,
         hold: Hold,
+        judged_by: JudgedBy,
         filter: Filter,
         nodes: Vec<NodeId>,
         start: &Start,
@@ -200,6 +205,7 @@ impl Feed {
             wants_events: true,
             lagged: None,
             snapshot: None,
+            judged_by,
             _hold: hold,
         };
         if let Some(missed) = gap {
@@ -214,6 +220,9 @@ impl Feed {
     /// Returns the next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Result<Bytes, Revoked>> {
         loop {
+            if self.judged_by.0.has_changed().unwrap_or(true) {
+                return None;
+            }
             if let Some(lagged) = self.lagged.take() {
                 return Some(Ok(lagged));
             }
@@ -240,6 +249,7 @@ impl Feed {
                     Err(_) => return None,
                 },
                 () = self.app.shutdown.cancelled() => return None,
+                _ = self.judged_by.0.changed() => return None,
                 () = self.line.ended(), if !has_ended => return Some(Ok(COMMENT)),
                 () = tokio::time::sleep(silence) => return Some(Ok(COMMENT)),
             };

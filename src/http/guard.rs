@@ -5,19 +5,24 @@
 //! - Tokens are compared by `access` alone.
 //! - Health checks stay open: a supervisor that restarts dead processes has no token, and may know the agent by any
 //!   name.
-//! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`) to
-//!   loopback addresses too, so that binding loopback alone is no protection; such a request is recognised by the
-//!   header `Origin`, and by `Host` if the page made its own name resolve to us.
-//! - A command counts as one when its whole body is there: half a body holds up its sender only.
+//! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`, an
+//!   image) to loopback addresses too, so that binding loopback alone is no protection; such a request is recognised by
+//!   the headers `Origin` and `Sec-Fetch-Site`, and by `Host` if the page made its own name resolve to us.
+//! - Every answer, refusals included, says that it is not to be cached, shown as another type than its own, or embedded
+//!   in pages of others. There is no header by which another origin might read it.
+//! - A command counts as one when its whole body is there: half a body holds up its sender only. A read that asks other
+//!   nodes counts as one, too.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
+use tokio::sync::watch;
 
 use super::body::{self, Whole};
 use super::host::Names;
@@ -26,18 +31,73 @@ use super::reference::{self, Access};
 use super::table::{ConnectionState, Kind};
 use super::{
     App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
-    REQUEST_TIMEOUT,
+    REQUEST_TIMEOUT, Shared,
 };
 
+/// The header by which answers say whose pages may embed them.
+const EMBEDDING: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// The headers by which browsers say whose page makes a request, how, and what for; no page can set them.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Requests refused by the checks.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    host: AtomicU64,
+    token: AtomicU64,
+    origin: AtomicU64,
+}
+
+impl Refused {
+    /// Returns the numbers of refused requests by reason.
+    pub(super) fn by_reason(&self) -> [(&'static str, u64); 3] {
+        [("host", &self.host), ("token", &self.token), ("origin", &self.origin)]
+            .map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
+    }
+}
+
+/// A receiver that changes when the tokens by which a request was judged are replaced.
+#[derive(Debug, Clone)]
+pub(super) struct JudgedBy(pub(super) watch::Receiver<()>);
+
 /// Refuses requests that are not allowed, then answers the others within the bounds.
-pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let names = if reference::HEALTH.contains(&request.uri().path()) { &Names::Any } else { &app.names };
-    let checked = names.check(&request).and_then(|()| check_token(&app, &request));
-    let access = match checked.and_then(|access| check_origin(request.headers()).map(|()| access)) {
-        Ok(access) => access,
-        Err(refusal) => return refusal.into_response(),
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = match check(&app, request) {
+        Ok(request) => answer(app, request, next).await,
+        Err(refusal) => refusal.into_response(),
     };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (EMBEDDING, "same-origin"),
+        // Answers are those of a moment, and secret where there are tokens.
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Returns the request with what it may do, if it is allowed.
+fn check(app: &Shared, mut request: Request) -> Result<Request, Refusal> {
+    let count = |counter: &AtomicU64, refusal| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        refusal
+    };
+    let may_have_any_name = reference::HEALTH.contains(&request.uri().path()) || app.tokens.are_asked_for();
+    let names = if may_have_any_name { &Names::Any } else { &app.names };
+    names.check(&request).map_err(|refusal| count(&app.refused.host, refusal))?;
+    // Before the tokens are compared: none that is replaced meanwhile goes unnoticed.
+    let judged_by = JudgedBy(app.tokens.watch());
+    let access = check_token(app, &request).map_err(|refusal| count(&app.refused.token, refusal))?;
+    check_origin(&request).map_err(|refusal| count(&app.refused.origin, refusal))?;
     request.extensions_mut().insert(access);
+    request.extensions_mut().insert(judged_by);
+    Ok(request)
+}
+
+async fn answer(app: App, request: Request, next: Next) -> Response {
     let line = request.extensions().get::<Arc<ConnectionState>>().cloned();
     // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
@@ -55,7 +115,7 @@ pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         };
         let request = Request::from_parts(parts, body);
         // Leaving takes no time, and must always be possible.
-        let lasts = is_command && request.uri().path() != "/v1/leave";
+        let lasts = (is_command && request.uri().path() != "/v1/leave") || asks_other_nodes(&request);
         let _hold = match line.as_ref().filter(|_| lasts) {
             Some(line) => Some(app.table.enter(line, Kind::Command).ok_or_else(Refusal::too_many_commands)?),
             None => None,
@@ -66,6 +126,16 @@ pub(super) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Ok(Ok(response)) => count_answer(&app, line, response).unwrap_or_else(Refusal::into_response),
         Ok(Err(refusal)) => Refusal::into_response(refusal),
         Err(_) => Refusal::timeout(patience.as_secs()).into_response(),
+    }
+}
+
+/// Returns true for reads that other members, or a majority, are asked for. They count like commands: a reader cannot
+/// have the whole cluster talk more than a writer.
+fn asks_other_nodes(request: &Request) -> bool {
+    match request.uri().path() {
+        "/v1/keys" => true,
+        "/v1/leader" => request.uri().query().is_some_and(|query| query.contains("confirm")),
+        _ => false,
     }
 }
 
@@ -91,7 +161,7 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
 }
 
 /// Returns what the caller may do, if that is enough for the request.
-fn check_token(app: &App, request: &Request) -> Result<Access, Refusal> {
+fn check_token(app: &Shared, request: &Request) -> Result<Access, Refusal> {
     let needed = Access::needed(request.method().as_str(), request.uri().path());
     if !app.tokens.are_asked_for() {
         return Ok(Access::Write);
@@ -123,15 +193,24 @@ fn check_token(app: &App, request: &Request) -> Result<Access, Refusal> {
 
 /// Refuses requests of web pages that this agent did not serve. The host was checked before, so it is no foreign
 /// page's.
-fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let text = |value: Option<&HeaderValue>| value.and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let host = text(headers.get(header::HOST)).unwrap_or_default();
-    let origin = text(Some(origin)).unwrap_or_default();
-    if origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host)) {
-        return Ok(());
+fn check_origin(request: &Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let refuse = |page: &str| {
+        let detail = format!("the request comes from a web page of {}", page.escape_debug());
+        Err(Refusal::new(StatusCode::FORBIDDEN, "origin", "Foreign web page", detail)
+            .hint("programs send no `Origin` header; pages are served by the agent itself, at its numeric address"))
+    };
+    if headers.contains_key(header::ORIGIN) {
+        let origin = text(header::ORIGIN);
+        let is_ours = |(_, authority): (&str, &str)| authority.eq_ignore_ascii_case(text(header::HOST));
+        return if origin.split_once("://").is_some_and(is_ours) { Ok(()) } else { refuse(origin) };
     }
-    let detail = format!("the request comes from a web page of {}", origin.escape_debug());
-    Err(Refusal::new(StatusCode::FORBIDDEN, "origin", "Foreign web page", detail)
-        .hint("programs send no `Origin` header; pages are served by the agent itself, at its numeric address"))
+    // Images, scripts and frames of a foreign page are asked for without `Origin`. A link is followed: its visitor sees
+    // the answer, and the page does not.
+    let is_link = request.method() == Method::GET && text(FETCH_MODE) == "navigate" && text(FETCH_DEST) == "document";
+    match text(FETCH_SITE) {
+        "cross-site" | "same-site" if !is_link => refuse("another site"),
+        _ => Ok(()),
+    }
 }

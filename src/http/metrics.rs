@@ -50,6 +50,8 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
 struct Figures {
     http: table::Figures,
     listings_revoked: u64,
+    /// The requests that were refused unread, by reason.
+    refused: [(&'static str, u64); 3],
     handlers: Vec<(String, handlers::Figures)>,
     /// The nodes in the table of the database, and the time since the last heartbeat of each; `None` where no lease leads.
     nodes: Option<Vec<(String, Duration)>>,
@@ -62,7 +64,7 @@ impl Figures {
             Some(_) => Some(heartbeats(&app.agent).await),
             None => None,
         };
-        Self { http, listings_revoked, handlers: app.handlers.figures(), nodes }
+        Self { http, listings_revoked, refused: app.refused.by_reason(), handlers: app.handlers.figures(), nodes }
     }
 }
 
@@ -78,7 +80,7 @@ async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { http, listings_revoked, handlers, nodes } = self;
+        let Self { http, listings_revoked, refused, handlers, nodes } = self;
         let encoder = &mut encoder;
         gauge(encoder, ("http_connections", "HTTP connections open, event streams included"), http.connections as u64)?;
         gauge(encoder, ("http_streams", "Event streams open"), http.streams as u64)?;
@@ -95,6 +97,8 @@ impl Collector for Figures {
         ] {
             counter(encoder, (name, help), value)?;
         }
+        let described = ("http_requests_refused", "HTTP requests refused because of their host, token or origin");
+        family(encoder, Kind::Counter, described, "reason", refused.iter().copied())?;
         super::handler_metrics::encode(encoder, handlers)?;
         let Some(nodes) = nodes else { return Ok(()) };
         let described =

@@ -14,14 +14,15 @@
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
 //!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
 //!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
+//!     queries of [`MAX_QUERY_ITEMS`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
 //!     [`MAX_UNCOUNTED_ANSWER_BYTES`] together weigh at most [`MAX_COUNTED_ANSWER_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
 //!     beyond [`SMALL_BODY_BYTES`] are read at a time.
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (Bytes that are not HTTP
 //!   at all are answered by the HTTP library with a bare 400 or 431.)
-//! - Without a token, web pages of other origins cannot command the agent through their visitors' browsers, nor read
-//!   from it.
+//! - Web pages of other origins cannot command the agent through their visitors' browsers, nor read from it, nor open
+//!   streams.
 //!
 //! This module must not know configuration files, terminals, or the inner workings of the agent.
 
@@ -68,9 +69,11 @@ pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
+pub use query::MAX_QUERY_ITEMS;
 pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
 
 use self::frames::SharedFrames;
+use self::guard::Refused;
 use self::host::Names;
 use self::listing::Listings;
 use self::table::{Limits, Table};
@@ -163,7 +166,10 @@ struct Shared {
     /// The address that accepts requests.
     address: SocketAddr,
     tokens: Tokens,
+    /// The names by which the agent may be asked while no token is asked for.
     names: Names,
+    /// The requests that were not allowed.
+    refused: Refused,
     table: Arc<Table>,
     /// The pieces of led work that callers run.
     work: Arc<LedWork>,
@@ -217,7 +223,8 @@ fn router(
 ) -> Router {
     let HttpSettings { tokens, allowed_hosts, log_lines_lost, handlers, .. } = settings;
     let app: App = Arc::new(Shared {
-        names: if tokens.are_asked_for() { Names::Any } else { Names::Only(allowed_hosts) },
+        names: Names::Only(allowed_hosts),
+        refused: Refused::default(),
         tokens,
         address,
         table,

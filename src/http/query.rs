@@ -10,6 +10,9 @@ use super::problem::Refusal;
 use crate::core::NodeId;
 use crate::lease::LeaseName;
 
+/// The largest number of items in the values of a query together: a stream keeps those of its filters while it is open.
+pub const MAX_QUERY_ITEMS: usize = 256;
+
 /// The pairs of a query string, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pairs(Vec<(String, String)>);
@@ -18,7 +21,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let Query(pairs) = Query::from_request_parts(parts, state).await?;
+        let Query(pairs): Query<Vec<(String, String)>> = Query::from_request_parts(parts, state).await?;
+        let items: usize = pairs.iter().map(|(_, value)| value.split(',').count()).sum();
+        if items > MAX_QUERY_ITEMS {
+            return Err(Self::too_long(items));
+        }
         Ok(Self(pairs))
     }
 }
@@ -37,6 +44,11 @@ impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
 }
 
 impl Pairs {
+    fn too_long(items: usize) -> Refusal {
+        Refusal::query(format!("a query has at most {MAX_QUERY_ITEMS} items, found {items}"))
+            .hint("ask for all, and select among the answers; or ask several times")
+    }
+
     /// Refuses keys that are not among these.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
@@ -160,6 +172,19 @@ mod tests {
         let query = pairs(&[("status", "up, suspect,"), ("status", "left")]);
         assert_eq!(query.words("status", &Status::NAMES).ok(), Some(vec!["up", "suspect", "left"]));
         assert_eq!(pairs(&[("status", "")]).words("status", &Status::NAMES).ok(), Some(vec![]));
+    }
+
+    #[tokio::test]
+    async fn a_query_has_a_bound_however_its_items_are_written() {
+        let taken = async |query: String| {
+            let request = axum::http::Request::builder().uri(format!("/?{query}")).body(()).expect("a request");
+            Pairs::from_request_parts(&mut request.into_parts().0, &()).await.is_ok()
+        };
+        for join in [",", "&node="] {
+            let items = |count: usize| format!("node={}", vec!["a"; count].join(join));
+            assert!(taken(items(MAX_QUERY_ITEMS)).await, "{join}");
+            assert!(!taken(items(MAX_QUERY_ITEMS + 1)).await, "{join}");
+        }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use headcount::http::{COMMENT_INTERVAL, HttpSettings};
+use headcount::http::{COMMENT_INTERVAL, HttpSettings, MAX_QUERY_ITEMS, Token, Tokens};
 use serde_json::Value;
 
-use crate::support::{Events, Node, first, first_with, joined, until_up};
+use crate::support::{Events, Node, PATIENCE, first, first_with, joined, until_up};
 
 async fn set_tag(node: &Node, value: &str) {
     let body = format!(r#"{{"tags":{{"t":"{value}"}}}}"#);
@@ -184,4 +184,34 @@ async fn a_quiet_stream_carries_comments() {
         let passed = opened.elapsed();
         assert!(passed + Duration::from_secs(1) >= COMMENT_INTERVAL * comments, "{passed:?}");
     }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_replaced_and_its_reader_needs_the_new_one() {
+    let token = |text: &str| Some(Token::new(text).expect("a token"));
+    let (old, new) = ("old-old-old-old-old", "new-new-new-new-new");
+    let tokens = Tokens::new(token(old), None);
+    let mut settings = HttpSettings::default();
+    settings.tokens = tokens.clone();
+    let a = first_with("a", settings).await;
+    let [old_one, new_one] = [old, new].map(|token| format!("authorization: Bearer {token}"));
+    let mut quiet = a.events("", &[&old_one]).await;
+    let mut behind = a.events("?snapshot=true", &[&old_one]).await;
+    tokens.replace(token(old), None);
+    behind.expect("snapshot").await;
+    tokens.replace(token(new), None);
+    for stream in [&mut quiet, &mut behind] {
+        assert_eq!(tokio::time::timeout(PATIENCE, stream.next()).await.expect("it ends"), None);
+    }
+    assert!(a.events("", &[&old_one]).await.head.starts_with("HTTP/1.1 401"));
+    let mut again = a.events("?snapshot=true", &[&new_one]).await;
+    again.expect("snapshot").await;
+}
+
+#[tokio::test]
+async fn a_filter_has_a_bound() {
+    let a = first("a").await;
+    let names = |count: usize| format!("?node={}", vec!["n"; count].join(","));
+    assert!(a.events(&names(MAX_QUERY_ITEMS), &[]).await.head.starts_with("HTTP/1.1 200"));
+    assert!(a.events(&names(MAX_QUERY_ITEMS + 1), &[]).await.head.starts_with("HTTP/1.1 400"));
 }

@@ -1,6 +1,6 @@
 //! Whom a request believes to talk to, and what a web page of somebody else may do.
 
-use headcount::http::{HttpSettings, Token};
+use headcount::http::{HttpSettings, Token, Tokens};
 
 use crate::support::{Answer, Node, first, first_with};
 
@@ -71,4 +71,77 @@ async fn a_page_whose_name_was_made_to_lead_here_can_neither_read_nor_command() 
         b"POST /v1/leave HTTP/1.1\r\nhost: evil.example\r\norigin: http://evil.example\r\nconnection: close\r\n\r\n";
     assert_eq!(Answer::parse(a.raw(leave).await).status, 403);
     assert!(a.agent.stop().is_none());
+}
+
+#[tokio::test]
+async fn images_scripts_and_frames_of_foreign_pages_are_refused_and_links_are_not() {
+    let a = first("a").await;
+    let ask = async |target: &str, site: &str, mode: &str, dest: &str| {
+        let sent = format!("sec-fetch-site: {site}\r\nsec-fetch-mode: {mode}\r\nsec-fetch-dest: {dest}\r\n");
+        refusal_or_status(&ask(&a, target, &format!("host: {}\r\n{sent}", a.http)).await)
+    };
+    for site in ["cross-site", "same-site"] {
+        for (mode, dest) in [("no-cors", "image"), ("no-cors", "script"), ("no-cors", "empty"), ("navigate", "iframe")]
+        {
+            for target in ["/v1/events", "/v1/keys", "/dashboard", "/healthz"] {
+                assert_eq!(ask(target, site, mode, dest).await, "403 origin", "{target} {site} {mode} {dest}");
+            }
+        }
+        assert_eq!(ask("/dashboard", site, "navigate", "document").await, "200");
+    }
+    for (site, mode, dest) in [("none", "navigate", "document"), ("same-origin", "cors", "empty")] {
+        assert_eq!(ask("/v1/members", site, mode, dest).await, "200", "{site}");
+    }
+    let form = format!(
+        "POST /v1/leave HTTP/1.1\r\nhost: {}\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n\
+         sec-fetch-dest: document\r\nconnection: close\r\n\r\n",
+        a.http
+    );
+    assert_eq!(refusal(&Answer::parse(a.raw(form.as_bytes()).await)), (403, "origin".to_owned()), "a form is no link");
+    let metrics = a.get("/metrics").await.body;
+    assert!(metrics.contains("headcount_http_requests_refused_total{reason=\"origin\"} 33\n"), "{metrics}");
+}
+
+fn refusal_or_status(answer: &Answer) -> String {
+    if answer.status < 400 { answer.status.to_string() } else { format!("{} {}", answer.status, answer.problem()) }
+}
+
+#[tokio::test]
+async fn no_answer_is_cached_taken_for_another_type_or_embedded_by_others() {
+    let a = first_with("a", HttpSettings::new(Token::new(TOKEN).ok())).await;
+    let token = format!("authorization: Bearer {TOKEN}");
+    for (path, headers) in [
+        ("/v1/members", vec![token.as_str()]),
+        ("/v1/members", vec![]),
+        ("/v1/members?x=1", vec![token.as_str()]),
+        ("/no-such-path", vec![token.as_str()]),
+        ("/metrics", vec![token.as_str()]),
+        ("/healthz", vec!["origin: http://evil.example"]),
+        ("/", vec![]),
+        ("/dashboard", vec![]),
+        ("/dashboard/app.js", vec![]),
+        ("/dashboard/", vec![]),
+    ] {
+        let answer = a.ask("GET", path, &headers, "").await;
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
+        // A file of the dashboard may be kept, and is asked for anew each time.
+        let is_file = path.starts_with("/dashboard") && answer.status == 200;
+        assert_eq!(answer.header("cache-control"), Some(if is_file { "no-cache" } else { "no-store" }), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_judged_as_soon_as_no_token_is_asked_for() {
+    let token = || Token::new(TOKEN).ok();
+    let mut settings = HttpSettings::default();
+    let tokens = Tokens::new(token(), None);
+    settings.tokens = tokens.clone();
+    let a = first_with("a", settings).await;
+    assert_eq!(ask(&a, "/v1/members", "host: evil.example\r\n").await.status, 401);
+    tokens.replace(None, None);
+    assert_eq!(refusal(&ask(&a, "/v1/members", "host: evil.example\r\n").await), (403, "host".to_owned()));
+    tokens.replace(token(), None);
+    assert_eq!(ask(&a, "/v1/members", "host: evil.example\r\n").await.status, 401);
 }

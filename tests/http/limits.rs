@@ -196,3 +196,28 @@ async fn a_large_view_is_listed_and_followed_like_a_small_one() {
     .expect("the listing follows");
     assert_eq!(a.get("/v1/members/n39").await.json()["status"], "left");
 }
+
+#[tokio::test]
+async fn reads_that_ask_other_nodes_wait_their_turn_with_commands_and_others_do_not() {
+    let a = small(16, 4).await;
+    let _b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    // Nobody at the other node answers: each takes a place for as long as it waits.
+    let request =
+        format!("POST /v1/request/b/t?timeout_ms=25000 HTTP/1.1\r\nhost: {}\r\ncontent-length: 0\r\n\r\n", a.http);
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let tags = a.send_json("PUT", "/v1/tags", r#"{"tags":{}}"#).await;
+        if tags.status != 200 {
+            break tags;
+        }
+        waiting.push(say(&a, &request).await);
+        assert!(waiting.len() < 500, "commands are bounded");
+    };
+    assert_eq!(refused.status, 429, "{refused:?}");
+    for path in ["/v1/keys", "/v1/leader?confirm=true"] {
+        assert_eq!(a.get(path).await.status, 429, "{path}");
+    }
+    assert_eq!(a.get("/v1/leader").await.status, 200);
+    is_healthy(&a).await;
+}

@@ -14,14 +14,16 @@ types in [`json`](crate::json); `GET /` lists the calls.
 - **Where**: `http.bind`, `127.0.0.1:7118` by default.
 - **Access**: without tokens, whoever reaches the address may do all; calls are then taken under addresses, `localhost` and
   `http.allowed_hosts` alone. With `http.token_file` requests bear `Authorization: Bearer TOKEN`; with `http.read_token_file` there is a
-  second token, which may do what is marked *read* below. *Open* calls ask for none.
+  second token, which may do what is marked *read* below. *Open* calls ask for none. When a token is replaced, open streams end.
+  Requests that web pages of others make (`Origin`, `Sec-Fetch-Site`) are refused with 403.
 - **JSON**: keys are only ever added. All keys are always present unless they are marked *optional*; unknown values are `null`. Times
   are RFC 3339 in UTC with milliseconds, durations end in `_ms`, runs and fingerprints are 16 hex digits, terms stay below 2^53.
 - **Queries**: unknown keys and values are refused with 400. Lists have commas between their items, or repeat the key.
 - **Refusals** are `application/problem+json`, a [Problem](#problem): programs look at `type` and `status`, people read `detail` and
   `hint`. Where a leader matters, `leader` names it with its addresses. 405 names the methods that there are in `Allow`, 429 says in
   `Retry-After` when to try again, 401 asks for a token by `WWW-Authenticate`.
-- **Bounds**: heads of 32 KiB, bodies of 64 KiB (413), answers within 10 s (408), `http.max_connections` and `http.max_streams`.
+- **Bounds**: heads of 32 KiB, 256 items in a query, bodies of 64 KiB (413), answers within 10 s (408), `http.max_connections` and
+  `http.max_streams`.
 - `HEAD` is answered wherever `GET` is.
 
 ## Calls
