@@ -95,6 +95,10 @@ pub mod http_reference {}
 
 #[doc = include_str!("security.md")]
 pub mod security {}
+
+#[doc = include_str!("identities.md")]
+pub mod identities {}
+
 #[cfg(feature = "agent")]
 mod handlers;
 #[cfg(feature = "agent")]
