@@ -99,6 +99,8 @@ pub mod security {}
 #[doc = include_str!("identities.md")]
 pub mod identities {}
 
+#[cfg(all(test, feature = "agent"))]
+mod guide;
 #[cfg(feature = "agent")]
 mod handlers;
 #[cfg(feature = "agent")]

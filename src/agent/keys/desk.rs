@@ -74,3 +74,35 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, journal: &Journal) ->
         Err(_) => KeyAnswer::Refused("the agent is stopping".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::{MessageId, NodeId, Run, Topic};
+
+    fn said(sequence: u64, kind: DeliveryKind) -> Delivery {
+        Delivery {
+            id: MessageId { run: Run(1), sequence },
+            from: NodeId::new("a").expect("a name"),
+            topic: Topic::new("t").expect("a topic"),
+            payload: Payload::new(b"x").expect("small"),
+            kind,
+        }
+    }
+
+    #[test]
+    fn so_many_requests_wait_and_nothing_else() {
+        let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
+        let desk = Desk(sender);
+        desk.take(said(0, DeliveryKind::Broadcast));
+        let request = DeliveryKind::Request { within: Duration::from_secs(1) };
+        for sequence in 1..=MAX_WAITING as u64 + 1 {
+            desk.take(said(sequence, request));
+        }
+        drop(desk);
+        let taken: Vec<u64> = std::iter::from_fn(|| waiting.try_recv().ok()).map(|said| said.id.sequence).collect();
+        assert_eq!(taken, (1..=MAX_WAITING as u64).collect::<Vec<_>>());
+    }
+}

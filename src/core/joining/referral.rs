@@ -128,3 +128,45 @@ impl Core {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_referrals_are_kept_and_the_newest_stay() {
+        let address = |port: usize| SocketAddr::from(([10, 0, 0, 1], 1_000 + port as u16));
+        let mut referrals = Referrals::default();
+        referrals.name((0..MAX_REFERRALS_KEPT).map(address));
+        referrals.name((0..MAX_REFERRALS_KEPT).map(address));
+        assert_eq!(referrals.named, (0..MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>(), "each once");
+        referrals.name([address(MAX_REFERRALS_KEPT)].into_iter());
+        assert_eq!(referrals.named, (1..=MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn so_many_addresses_are_remembered_as_asked() {
+        let address = |port: usize| SocketAddr::from(([10, 0, 0, 1], 1_000 + port as u16));
+        let mut referrals = Referrals::default();
+        for port in 0..=MAX_JOINERS {
+            referrals.ask(address(port));
+        }
+        assert!(
+            referrals.asked.contains(&address(MAX_JOINERS - 1)) && !referrals.asked.contains(&address(MAX_JOINERS))
+        );
+    }
+
+    #[test]
+    fn so_many_referrals_are_followed_in_one_interval() {
+        let (interval, mut referrals) = (Duration::from_secs(1), Referrals::default());
+        let mut follow = |nth: u16, now: Time| {
+            referrals.name([SocketAddr::from(([10, 0, 0, 1], 1_000 + nth))].into_iter());
+            referrals.next(now, interval, |_| 0).is_some()
+        };
+        for nth in 0..MAX_REFERRALS_FOLLOWED as u16 {
+            assert!(follow(nth, Time::ORIGIN), "{nth}");
+        }
+        assert!(!follow(500, Time::ORIGIN));
+        assert!(follow(500, Time::ORIGIN + interval));
+    }
+}

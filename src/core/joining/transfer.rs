@@ -411,6 +411,16 @@ mod tests {
     }
 
     #[test]
+    fn so_many_pages_are_served_in_an_interval() {
+        let mut serving = ViewServer::default();
+        for page in 0..PAGES_PER_INTERVAL {
+            assert!(serving.allow(Time::ORIGIN), "{page}");
+        }
+        assert!(!serving.allow(Time::ORIGIN));
+        assert!(serving.allow(Time::ORIGIN + SERVING_INTERVAL));
+    }
+
+    #[test]
     fn so_many_joiners_have_a_place_and_an_idler_gets_none_of_the_last() {
         let mut serving = ViewServer::default();
         let host = |i: u8| SocketAddr::from(([10, 0, i, 1], 7_117));

@@ -228,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn strangers_are_asked_so_often_per_host_and_in_all() {
+        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
+        let mut questions = Questions::to_strangers();
+        let asked = |questions: &mut Questions, i: u8| {
+            (1..=2 * MAX_QUESTIONS as u16).filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count()
+        };
+        let hosts = (MAX_QUESTIONS / MAX_QUESTIONS_PER_HOST) as u8;
+        for i in 0..hosts {
+            assert_eq!(asked(&mut questions, i), MAX_QUESTIONS_PER_HOST, "host {i}");
+        }
+        assert_eq!(asked(&mut questions, hosts), 0, "those of all hosts are used up");
+        let mut contacted = 0;
+        while questions.allow(Time::ORIGIN, host(hosts, contacted), true) {
+            contacted += 1;
+        }
+        assert_eq!(usize::from(contacted), MAX_QUESTIONS + MAX_CONTACTED, "no more than there is room for");
+        assert!(questions.size() <= 2 * MAX_QUESTIONS + MAX_CONTACTED + MAX_QUESTIONS, "{}", questions.size());
+    }
+
+    #[test]
     fn a_host_is_an_ipv4_address_or_64_bits() {
         let host = |text: &str| Host::of(text.parse().expect("an address"));
         assert_eq!(host("10.0.0.1:1"), host("10.0.0.1:2"));

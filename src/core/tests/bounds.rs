@@ -325,6 +325,15 @@ fn so_many_seeds_have_so_many_addresses() {
 }
 
 #[test]
+fn so_many_addresses_are_known_as_this_nodes_own() {
+    let mut alone = Alone::new(0);
+    for host in 0..=MAX_SEEDS * MAX_ADDRESSES_PER_SEED {
+        alone.core.reunion.is_me(address(host));
+    }
+    assert_eq!(alone.core.reunion.size(), MAX_SEEDS * MAX_ADDRESSES_PER_SEED);
+}
+
+#[test]
 fn who_joins_soon_after_another_settles_together_with_it() {
     let second = std::time::Duration::from_secs(1);
     for (gap, steps) in [(SETTLE_TOGETHER, vec![2, 4]), (SETTLE_TOGETHER + second * 2, vec![2, 3, 4])] {

@@ -1,0 +1,113 @@
+//! The operations guide: its tables of limits say what the code does.
+//!
+//! Must not know: anything else of the guide.
+
+use std::time::Duration;
+
+use crate::agent::{KEPT_EVENTS, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
+use crate::core::limits::{
+    MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
+    MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_JOINERS, MAX_JOINERS_PER_HOST, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES,
+    MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS,
+    MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_PAYLOAD_BYTES, MAX_QUESTIONS,
+    MAX_QUESTIONS_PER_HOST, MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES,
+    MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS, MAX_WORDS_PER_HOST,
+};
+use crate::core::{NodeId, Tags};
+use crate::lease::MAX_LEASES;
+use crate::{http, journal, seal};
+
+const GUIDE: &str = include_str!("operations.md");
+
+/// Writes a number as the guide does.
+fn count(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn kib(bytes: usize) -> String {
+    format!("{} KiB", bytes / 1024)
+}
+
+fn mib(bytes: usize) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs())
+}
+
+/// Returns the cell beside the one that begins so, in the guide's tables of limits.
+fn told(row: &str) -> &'static str {
+    let limits = GUIDE.split("\n## Limits\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let rest = limits.lines().find_map(|line| line.strip_prefix("| ")?.strip_prefix(row)).expect(row);
+    rest.split('|').nth(1).expect("a cell").trim()
+}
+
+#[test]
+fn the_limits_that_are_told_are_those_of_the_code() {
+    let rows = [
+        ("a name", format!("{} bytes", NodeId::MAX_BYTES)),
+        ("tags of a node", format!("{} keys, {} bytes", Tags::MAX_KEYS, Tags::MAX_BYTES)),
+        ("members in a view", count(MAX_MEMBERS)),
+        ("dead members", count(MAX_TOMBSTONES)),
+        ("seeds", format!("{MAX_SEEDS}; {MAX_ADDRESSES_PER_SEED}")),
+        ("addresses remembered", count(MAX_REMEMBERED_ADDRESSES)),
+        ("joiners at one sponsor", format!("{}; {MAX_JOINERS_PER_HOST}", count(MAX_JOINERS))),
+        ("joiners admitted", format!("{MAX_ADMISSIONS_PER_HOST}; {MAX_ADMISSIONS_PER_NETWORK}")),
+        ("joiners that fetch", count(MAX_VIEWS_SERVED)),
+        ("live members removed", count(MAX_REMOVALS)),
+        ("voters", count(MAX_VOTERS)),
+        ("leases", count(MAX_LEASES)),
+        ("questions to strangers", format!("{}; {}", count(MAX_QUESTIONS), count(MAX_QUESTIONS_PER_HOST))),
+        ("other answers to strangers", format!("{MAX_WORDS}; {MAX_WORDS_PER_HOST}")),
+        ("senders whose sealed", count(seal::MAX_SENDERS)),
+        ("keys of a node", count(seal::MAX_KEYS)),
+        ("a frame", format!("{} bytes", count(MAX_FRAME_BYTES))),
+        ("links of a node", count(MAX_LINKS)),
+        ("a payload", format!("{} bytes", count(MAX_PAYLOAD_BYTES))),
+        ("a broadcast that goes", format!("{MAX_FLOODED_PAYLOAD} bytes")),
+        ("broadcasts and sent", format!("{}, {}", count(MAX_MESSAGES_PER_MEMBER), mib(MAX_BYTES_PER_MEMBER))),
+        (
+            "broadcasts kept",
+            format!("{}; {}, {}", count(MAX_KEPT_MESSAGES), mib(MAX_KEPT_BYTES), mib(MAX_KEPT_OWN_BYTES)),
+        ),
+        (
+            "messages to single nodes",
+            format!("{}; {}; {MAX_LETTERS_UNDER_WAY}", count(MAX_LETTERS), mib(MAX_LETTER_BYTES)),
+        ),
+        ("requests that wait", format!("{}; {MAX_OPEN_REQUESTS_PER_MEMBER}", count(MAX_OPEN_REQUESTS))),
+        ("the wait of a request", format!("{}; {}", seconds(MAX_REQUEST_TIMEOUT), seconds(http::MAX_ANSWER_WAIT))),
+        ("messages that wait", format!("{}, {}", count(MAX_WAITING_MESSAGES), mib(MAX_WAITING_BYTES))),
+        ("events kept", count(KEPT_EVENTS)),
+        ("handlers", format!("{MAX_HANDLERS}; {MAX_CONCURRENCY}")),
+        ("lines of the log", count(journal::MAX_QUEUED_LINES)),
+        ("connections", count(http::DEFAULT_MAX_CONNECTIONS)),
+        ("event streams", format!("{}, and 24 fewer than connections", count(http::DEFAULT_MAX_STREAMS))),
+        ("commands, and reads", count(http::MAX_COMMANDS)),
+        ("large answers", format!("{}; {}", http::MAX_LARGE_ANSWERS, mib(http::MAX_COUNTED_ANSWER_BYTES))),
+        ("the head", format!("{}; {}", kib(http::MAX_BUFFER_BYTES), http::MAX_QUERY_ITEMS)),
+        ("the body", format!("{}; {}", kib(http::MAX_BODY_BYTES), kib(http::MAX_DELIVERY_BYTES))),
+        (
+            "time for the head",
+            format!(
+                "{}; {} ({} more for `/v1/request`)",
+                seconds(http::HEAD_TIMEOUT),
+                seconds(http::REQUEST_TIMEOUT),
+                seconds(http::MAX_ANSWER_WAIT)
+            ),
+        ),
+        ("time without", seconds(http::SILENCE_TIMEOUT)),
+    ];
+    for (row, of_the_code) in rows {
+        assert_eq!(told(row), of_the_code, "{row}");
+    }
+}
