@@ -22,6 +22,9 @@ impl Core {
             return;
         }
         self.now = now.max(self.now);
+        if let Input::Worked(worked) = input {
+            return self.note_work(worked);
+        }
         self.notice_pause();
         if matches!(self.phase, Phase::Stopped) {
             return;
@@ -34,6 +37,8 @@ impl Core {
                 self.measure_tick();
                 self.fire();
             }
+            // It was taken note of above.
+            Input::Worked(_) => {}
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => self.seed_addresses(addresses, true),
             Input::SomeSeedAddresses(addresses) => self.seed_addresses(addresses, false),

@@ -87,6 +87,7 @@ impl Driver {
             Received::Datagram { from, length } => {
                 self.errors_in_a_row = 0;
                 let now = self.parts.clock.now();
+                self.tell_work(now);
                 self.take_datagram(from, length, now);
             }
             Received::Failed(SocketErrorKind::Fatal) => {

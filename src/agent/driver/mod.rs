@@ -14,8 +14,9 @@
 //!   into somebody's alerts.
 //! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
 //!
-//! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles ask for, `arrivals` what sockets, links and
-//! lookups bring, `outputs` what the core wants done.
+//! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles ask
+//! for, `arrivals` what sockets, links and lookups bring, `workload` the share of a delay that was work, `outputs` what
+//! the core wants done.
 //!
 //! Must not know: what packets say, when to do what. The core decides, the driver obeys.
 
@@ -25,6 +26,7 @@ mod request;
 mod sealing;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -35,6 +37,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 pub(super) use self::request::{Request, Say};
+use self::workload::Workload;
 use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::keys::Desk;
@@ -111,6 +114,7 @@ pub(super) struct Driver {
     /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
+    workload: Workload,
 }
 
 impl Driver {
@@ -140,6 +144,7 @@ impl Driver {
             writer_died: false,
             is_unwritten: false,
             end: None,
+            workload: Workload::default(),
         };
         let now = driver.parts.clock.now();
         driver.leave_room_for_seals();
@@ -158,6 +163,7 @@ impl Driver {
                 return end;
             }
             let deadline = self.parts.core.next_deadline();
+            self.workload.begin(self.parts.clock.now(), deadline);
             tokio::select! {
                 () = self.parts.shared.cancel.cancelled() => self.end = Some(self.parts.shared.cancelled_by()),
                 request = self.parts.requests.recv() => match request {
@@ -185,8 +191,21 @@ impl Driver {
     fn feed(&mut self, input: Input<'_>) {
         if self.end.is_none() {
             let now = self.parts.clock.now();
+            self.tell_work(now);
+            let is_tick = matches!(input, Input::Tick);
             self.parts.core.handle(now, input);
             self.drain(now);
+            if is_tick {
+                // The next deadline may have passed already, by the work of this one.
+                self.workload.begin_anew();
+            }
+        }
+    }
+
+    /// Tells the core, before an input that comes late, how much of the delay was this driver's own work.
+    fn tell_work(&mut self, now: Time) {
+        if let Some(worked) = self.workload.of_delay(now, self.parts.core.next_deadline()) {
+            self.parts.core.handle(now, Input::Worked(worked));
         }
     }
 

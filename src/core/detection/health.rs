@@ -16,6 +16,10 @@
 //! many at once is what a cut or a crash of many looks like, and must not delay its own report. Only if a third member
 //! proves that the silent ones are well is it evidence against the listener.
 //!
+//! A node is not starved while it works: many packets at once, or a view of thousands to look through, delay its ticks as
+//! well, and whoever can send it such work could otherwise make it blind. So the time that the driver itself worked
+//! since a deadline is taken off the delay (see [`Input::Worked`](crate::core::Input)).
+//!
 //! Packets that waited in the socket meanwhile are dated back to the deadline that was missed: a starved witness must
 //! not make the dead look alive.
 //!
@@ -53,6 +57,8 @@ pub(in crate::core) struct LocalHealth {
     unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
+    /// The time for which the driver last worked although a deadline had passed: from when, and until when.
+    worked: (Time, Time),
     /// The points of evidence against this node.
     score: u32,
     /// The time at which the score last changed.
@@ -71,6 +77,7 @@ impl LocalHealth {
             heard_again: now,
             unheard_since: None,
             counted: None,
+            worked: (now, now),
             score: 0,
             changed: now,
             is_told: false,
@@ -171,11 +178,22 @@ impl Core {
         self.settings.suspect_timeout / 2
     }
 
+    /// Notes that the driver has worked for so long since the deadline that has passed.
+    pub(in crate::core) fn note_work(&mut self, worked: Duration) {
+        self.local_health.worked = (self.now - worked, self.now);
+    }
+
+    /// Returns the time since this deadline in which the driver did not work, as far as is known.
+    fn idle_since(&self, deadline: Time) -> Duration {
+        let (from, until) = self.local_health.worked;
+        self.now.since(deadline).saturating_sub(until.since(from.max(deadline)))
+    }
+
     /// Finds out if this process stood still, before anything is judged.
     pub(in crate::core) fn notice_pause(&mut self) {
         // Nearly every input comes before the deadline, and costs no more than this comparison.
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
-        let late = self.now.since(deadline);
+        let late = self.idle_since(deadline);
         if late <= self.pause_from() {
             return;
         }
@@ -213,8 +231,8 @@ impl Core {
     /// Measures how late a tick comes.
     pub(in crate::core) fn measure_tick(&mut self) {
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
-        let late = self.now.since(deadline);
-        self.counters.tick_lateness.observe(late);
+        self.counters.tick_lateness.observe(self.now.since(deadline));
+        let late = self.idle_since(deadline);
         if late >= self.pause_from() / 4 {
             self.doubt_myself(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
         } else {

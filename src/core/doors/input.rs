@@ -1,6 +1,7 @@
 //! The inputs of the core.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::Command;
 #[cfg(doc)]
@@ -28,6 +29,10 @@ pub enum Input<'a> {
     /// Time passed: fires the timers that are due. Only this input fires timers, so that a driver that comes late can
     /// first hand in the packets that arrived meanwhile.
     Tick,
+    /// The driver comes late, and itself worked for so long since the deadline that has passed, on inputs and their
+    /// outputs. That much of its delay is no starvation, and says nothing against its observation. Given before the
+    /// input that comes late; a driver that cannot tell never gives it.
+    Worked(Duration),
     /// A command of the user.
     Command(Command),
     /// The answer to [`Output::ResolveSeeds`]: for each seed, in order of configuration, all its addresses (none, if

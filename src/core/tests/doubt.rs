@@ -1,11 +1,10 @@
 //! Doubt of oneself, of one's links, and of members that keep refuting.
 
-use crate::core::doors::SelfDoubt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
-use crate::core::doors::Notice;
+use crate::core::doors::{Input, Notice, SelfDoubt};
 use crate::core::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
 use crate::core::member::{ChangeKind, DetectionMethod, Status};
 use crate::core::settings::Profile;
@@ -68,6 +67,57 @@ fn a_starved_node_accuses_nobody_knows_that_it_is_ill_and_recovers() {
     assert_eq!(net.nodes[5].core.health_score(), 0);
     assert_eq!(net.nodes[5].notices.iter().filter(|notice| **notice == Notice::HealthyAgain).count(), 1);
     net.assert_all_up();
+}
+
+/// Keeps a node busy for so long, again and again: it works, and comes to its ticks and to what arrived later.
+fn keep_busy(net: &mut Net, node: usize, each: Duration, lasting: Duration) {
+    let until = net.now + lasting;
+    while net.now < until {
+        net.pause(node, true);
+        net.run(each);
+        let deadline = net.nodes[node].core.next_deadline().expect("it runs");
+        let late = net.now.since(deadline);
+        net.input(node, Input::Worked(late));
+        net.pause(node, false);
+        net.run(ms(20));
+    }
+}
+
+#[test]
+fn a_node_that_is_busy_does_not_doubt_itself_and_sees_the_dead_in_time() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 2);
+        net.run(net.settings.suspect_timeout * 2);
+        let each = (net.settings.heartbeat_interval / 4).max(ms(200)) * 2;
+        let (suspect_timeout, down_timeout) = (net.settings.suspect_timeout, net.settings.down_timeout);
+        keep_busy(&mut net, 0, each, suspect_timeout * 2);
+        assert_eq!((net.nodes[0].core.health_score(), net.nodes[0].core.counters().pauses), (0, 0), "{profile}");
+        assert!(net.nodes[0].core.counters().tick_lateness.max > each / 2, "{profile}: its lateness is measured");
+        net.kill(1);
+        let last = net.now;
+        // It has three probes to send, each in a turn of its own.
+        let slack = each * 4 + net.settings.heartbeat_interval;
+        keep_busy(&mut net, 0, each, down_timeout + slack);
+        let suspected = first(&net, 0, ChangeKind::Suspected).expect("suspected").since(last);
+        assert!(suspected <= suspect_timeout + slack, "{profile}: suspected after {suspected:?}");
+        let down = first(&net, 0, DOWN).expect("down").since(last);
+        assert!(down <= down_timeout + slack, "{profile}: down after {down:?}");
+    }
+}
+
+#[test]
+fn a_starved_node_that_also_worked_doubts_itself_for_the_rest() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.run(Duration::from_secs(5));
+    for _ in 0..10 {
+        net.pause(2, true);
+        net.run(ms(900));
+        net.input(2, Input::Worked(ms(400)));
+        net.pause(2, false);
+        net.run(ms(20));
+    }
+    assert!(net.nodes[2].core.counters().pauses >= 9, "half a second of each was no work");
+    assert_eq!(net.nodes[2].core.health_score(), MAX_SELF_DOUBT);
 }
 
 #[test]
