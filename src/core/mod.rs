@@ -190,6 +190,8 @@ pub struct Core {
     removals: Removals,
     /// Questions to strangers.
     questions: Questions,
+    /// Questions to addresses that others named.
+    hearsay_questions: Questions,
     /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
@@ -292,6 +294,7 @@ impl Core {
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
+            hearsay_questions: Questions::on_hearsay(),
             introductions: Questions::of_weight(),
             unreached_at: None,
             admissions: Admissions::default(),

@@ -50,7 +50,10 @@ impl Core {
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             aliases: self.senders.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
-            strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
+            strangers: self.questions.size()
+                + self.hearsay_questions.size()
+                + self.introductions.size()
+                + self.burials.size(),
             removed_runs: self.removed_runs.len(),
             messages: self.messaging.size(),
         }

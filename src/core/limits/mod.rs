@@ -154,6 +154,11 @@ pub const MAX_QUESTIONS_PER_HOST: usize = 1_000;
 /// The greatest number of questions to strangers in [`QUESTION_INTERVAL`] in all. None of them is larger than the
 /// packet it answers, and none leaves any state.
 pub const MAX_QUESTIONS: usize = 4_000;
+/// The greatest number of questions in [`QUESTION_INTERVAL`] to addresses of one host that others named, and where no
+/// packet came from.
+pub const MAX_HEARSAY_QUESTIONS_PER_HOST: usize = 32;
+/// The greatest number of such questions in [`QUESTION_INTERVAL`] in all.
+pub const MAX_HEARSAY_QUESTIONS: usize = 256;
 /// The greatest number of answers to strangers in [`QUESTION_INTERVAL`] per host that cost more, or change something
 /// (admitting a node that introduced itself, refusing, telling a node that has a tombstone).
 pub const MAX_WORDS_PER_HOST: usize = 50;

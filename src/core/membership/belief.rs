@@ -160,7 +160,7 @@ impl Core {
     /// Asks a run for its own record, if it is reported live.
     pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-        if is_said_to_live && self.questions.allow(self.now, record.address, false) {
+        if is_said_to_live && self.hearsay_questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);
         }
     }
@@ -191,7 +191,7 @@ impl Core {
     /// proof, and needs two voices, as does a node to which nothing at the held address was proven.
     fn doubts_move(&mut self, slot: Slot, record: &Record, reporter: Run, from: Slot) -> bool {
         if self.observes(slot) {
-            if self.questions.allow(self.now, record.address, false) {
+            if self.hearsay_questions.allow(self.now, record.address, false) {
                 self.ask_who(record.address);
             }
             self.tell_of_rival(slot, record, None);
@@ -220,7 +220,7 @@ impl Core {
         if self.questions.allow(self.now, home, false) {
             self.look_for(slot);
         }
-        if home != record.address && self.questions.allow(self.now, record.address, false) {
+        if home != record.address && self.hearsay_questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);
         }
         self.counters.drop(DropReason::Unproven);

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::core::limits::{
-    CONTACT_MEMORY, MAX_CONTACTED, MAX_QUESTIONS, MAX_QUESTIONS_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST,
-    NOTICE_INTERVAL, QUESTION_INTERVAL,
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
+    MAX_QUESTIONS_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL, QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
 
@@ -102,6 +102,11 @@ impl Questions {
     /// Returns the limits of questions to strangers.
     pub(in crate::core) fn to_strangers() -> Self {
         Self::new(MAX_QUESTIONS_PER_HOST, MAX_QUESTIONS)
+    }
+
+    /// Returns the limits of questions to addresses that others named: those may be a third party's, who asked nothing.
+    pub(in crate::core) fn on_hearsay() -> Self {
+        Self::new(MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_HEARSAY_QUESTIONS)
     }
 
     /// Returns the limits of answers that cost more, or that change something.

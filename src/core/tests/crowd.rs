@@ -1,13 +1,13 @@
-//! Crowds of members that do not exist, named by one that does: they hide no death, and settle nowhere.
+//! Crowds of members that do not exist, named by one that does: they hide no death, settle nowhere, and cost little.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::liars::{Liar, old_cluster, update};
 use super::net::{Net, ms};
-use crate::core::limits::{CROWD, MAX_NEWCOMERS_PASSED};
+use crate::core::limits::{CROWD, MAX_FIRST_INCARNATION, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_NEWCOMERS_PASSED, SETTLE};
 use crate::core::member::tests::record;
-use crate::core::member::{Run, Status};
+use crate::core::member::{ChangeKind, Run, Status};
 use crate::core::settings::Profile;
 
 /// The liar of a test joins here.
@@ -125,5 +125,81 @@ fn nobody_of_a_crowd_settles_who_was_never_reached_and_those_who_were_do() {
         assert_eq!(settled, 0, "at n{node}, of {live}");
         let missing = newcomers.iter().filter(|whom| !settled_at(&net, node, **whom)).count();
         assert_eq!(missing, 0, "of the true newcomers at n{node}");
+    }
+}
+
+/// Returns the bytes of all packets that went to addresses of this host where nobody is, and their number.
+fn reflected(net: &Net, host: std::net::IpAddr) -> (usize, usize) {
+    let there = net.undelivered.iter().filter(|(to, _)| to.ip() == host);
+    there.fold((0, 0), |(bytes, packets), (_, packet)| (bytes + packet.len(), packets + 1))
+}
+
+#[test]
+fn addresses_of_a_host_that_only_others_name_are_asked_a_few_times_a_second() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let node = net.add("liar", LIAR_HOST, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    let liar = Liar::new(node);
+    net.undelivered.clear();
+    let host = std::net::IpAddr::from([10, 0, 0, 99]);
+    for chunk in 0..100_u64 {
+        let implausible = (0..10).map(|nth| {
+            let nth = chunk * 10 + nth;
+            let mut record = record(&format!("z{nth:05}"), MAX_FIRST_INCARNATION + 1, Status::Up);
+            (record.run, record.address) = (Run(0xe_0000 + nth), SocketAddr::new(host, 10_000 + nth as u16));
+            update(record)
+        });
+        liar.says(&mut net, 0, &implausible.collect::<Vec<_>>());
+        net.run(ms(10));
+    }
+    let (_, packets) = reflected(&net, host);
+    assert!(packets >= MAX_HEARSAY_QUESTIONS_PER_HOST, "they are asked: {packets}");
+    assert!(packets <= 2 * MAX_HEARSAY_QUESTIONS_PER_HOST, "{packets} questions in a second");
+}
+
+/// The cost of a crowd that cannot be found out at once: three hundred, as a newcomer with a few packets can name.
+#[test]
+fn three_hundred_invented_members_observe_nobody_accuse_nobody_and_are_given_up() {
+    for profile in [Profile::Local, Profile::Lan, Profile::Default] {
+        let mut net = old_cluster(profile, 12);
+        net.forget_reports();
+        invent(&mut net, 300, nowhere);
+        net.run(net.settings.down_timeout + net.settings.suspect_timeout * 2);
+        for node in 0..12 {
+            assert_eq!(invented(&net, node), (0, 0), "{profile}: live and settled at n{node}");
+            let honest = |name: &str| name.starts_with('n') || name == "liar";
+            let accused = net.nodes[node].changes.iter().filter(|(_, change)| {
+                honest(change.record.id.as_str()) && !matches!(change.kind, ChangeKind::Joined | ChangeKind::Joining)
+            });
+            assert_eq!(accused.count(), 0, "{profile}, n{node}: {}", net.describe());
+            assert_eq!(net.nodes[node].core.health_score(), 0, "{profile}, n{node}");
+        }
+    }
+}
+
+#[test]
+fn the_silent_are_found_out_in_time_whatever_crowd_is_invented() {
+    for profile in [Profile::Local, Profile::Lan, Profile::Default] {
+        for count in [300, 1_000, 5_000] {
+            let mut net = old_cluster(profile, 6);
+            invent(&mut net, count, nowhere);
+            // Some of them are doubted, and most are not found out yet.
+            net.run(net.settings.suspect_timeout * 11 / 10);
+            let (suspected, down) = (net.settings.suspect_timeout, net.settings.down_timeout);
+            assert_seen(&mut net, 5, 5, [suspected + ms(500), down + ms(1_000)]);
+        }
+    }
+}
+
+#[test]
+fn a_crash_is_seen_within_a_second_whatever_crowd_is_invented() {
+    for profile in [Profile::Local, Profile::Lan, Profile::Default] {
+        for count in [300, 1_000, 5_000] {
+            let mut net = Net::linked(profile, 6);
+            net.run(SETTLE);
+            invent(&mut net, count, nowhere);
+            net.run(net.settings.suspect_timeout * 11 / 10);
+            assert_seen(&mut net, 5, 5, [ms(1_000), ms(1_000)]);
+        }
     }
 }
