@@ -26,6 +26,10 @@ pub(super) const MAX_BATCH: usize = 256;
 /// arrived after we began to look.
 const MAX_BACKLOG: usize = 8_192;
 
+/// The longest time that these are read for. A process that was stopped reads a whole buffer in less; a flood of packets
+/// that are slow to read must not delay what is due, such as the questions after a crash, by a third of a second each.
+const MAX_BACKLOG_TIME: Duration = Duration::from_millis(40);
+
 /// The time after which the operator is told again that the state is not stored.
 pub(super) const NOT_STORED_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -52,7 +56,7 @@ impl Driver {
                 yield_now().await;
             }
         }
-        self.receive_backlog();
+        self.receive_backlog(MAX_BACKLOG_TIME);
         self.receive_links();
         self.feed(Input::Tick);
     }
@@ -68,13 +72,14 @@ impl Driver {
     }
 
     /// Hands in what waits in the socket, whether or not the runtime has come to look at it.
-    fn receive_backlog(&mut self) {
+    pub(super) fn receive_backlog(&mut self, at_most: Duration) {
         if self.paused_until.is_some() {
             return;
         }
+        let began = self.parts.clock.now();
         for _ in 0..MAX_BACKLOG {
             let received = self.parts.socket.receive_now(&mut self.buffer);
-            if !self.take(received) {
+            if !self.take(received) || self.parts.clock.now().since(began) >= at_most {
                 return;
             }
         }

@@ -124,6 +124,19 @@ async fn what_has_arrived_is_handed_in_before_time_is_judged_although_the_runtim
 }
 
 #[tokio::test]
+async fn what_has_arrived_is_read_for_a_bounded_time_before_time_is_judged() {
+    let (mut driver, _requests, peer) = driver();
+    let to = driver.parts.socket.local_address();
+    for _ in 0..3 {
+        peer.send(to, b"?").expect("sent");
+    }
+    driver.receive_backlog(Duration::ZERO);
+    assert_eq!(driver.parts.core.counters().packets_received, 1, "one is read even if there is no time");
+    driver.receive_backlog(Duration::from_secs(30));
+    assert_eq!(driver.parts.core.counters().packets_received, 3);
+}
+
+#[tokio::test]
 async fn frames_that_wait_in_sockets_are_handed_in_before_a_late_driver_judges_time() {
     use tokio::io::AsyncWriteExt as _;
     let (mut driver, _requests, _silent) = driver();
