@@ -336,6 +336,12 @@ impl Core {
                 && matches!(sender.way, Way::Link(_))
             {
                 self.call_home(slot);
+                let held = self.view.record(slot).address;
+                let is_allowed = record.address != held && matches!(self.phase, Phase::Up);
+                if is_allowed && self.questions.allow(self.now, record.address, false) {
+                    // It may have moved: there it can prove that.
+                    self.call(record.address);
+                }
             }
             return Introduction::Ignored;
         }
@@ -432,6 +438,9 @@ impl Core {
             self.view.peer_mut(slot).address_origin = AddressOrigin::JustProven;
         }
         self.learn(News::told(record), None);
+        if has_moved && is_here {
+            self.answered_contact(sender.from, &id);
+        }
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             // Either the member is where it says, or its move was not believed for other reasons; then no other's word
             // moves it later.

@@ -16,7 +16,9 @@
 //! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
 //! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |
 //! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
-//! | the same, if it is not observed | if two elders report it |
+//! | the same, if it is not observed, or has been silent here for a suspect timeout | if two elders report it |
+//! | the same, where there is but one other elder | if that one reports it, after a down timeout |
+//! | a known run elsewhere that is held at this node's own address | if an elder reports it |
 //! | a member's own report that it is at another address | if its run answers there, too |
 //! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
 //! | a run that was forgotten (a tombstone covers it) is live | never: it is asked itself, and refutes |
@@ -41,24 +43,25 @@ use crate::core::limits::{
 };
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
-use crate::core::view::{Slot, is_due};
+use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::Note;
 use crate::core::{Core, Phase};
 
-/// The number of elders that must report that a name has passed to a run elsewhere, if its holder is not observed.
+/// The number of elders that must report that a name has passed to a run elsewhere, or that a run has moved, if its
+/// holder is not observed, or not heard.
 const REPORTERS: usize = 2;
 
-/// Claims to names of live members, by the run that is reported to have taken the name: the reporting members. At most
-/// [`MAX_CLAIMS`].
+/// Claims to names of live members, by the run that is reported to have taken the name, and where: the reporting
+/// members. At most [`MAX_CLAIMS`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct Claims {
-    reporters: BTreeMap<Run, (Time, BTreeSet<Run>)>,
+    reporters: BTreeMap<(Run, SocketAddr), (Time, BTreeSet<Run>)>,
 }
 
 impl Claims {
     /// Notes one more report, which counts if `reporter` is an elder; returns the number of those, and the time since
     /// the first report.
-    fn heard(&mut self, now: Time, claimed: Run, reporter: Option<Run>) -> (usize, Duration) {
+    fn heard(&mut self, now: Time, claimed: (Run, SocketAddr), reporter: Option<Run>) -> (usize, Duration) {
         if self.reporters.len() >= MAX_CLAIMS && !self.reporters.contains_key(&claimed) {
             self.reporters.pop_first();
         }
@@ -69,9 +72,9 @@ impl Claims {
         (reporters.len(), now.since(*since))
     }
 
-    /// Forgets a claim that is settled.
-    fn close(&mut self, claimed: Run) {
-        self.reporters.remove(&claimed);
+    /// Forgets the claims of a run: where it is is settled.
+    pub(super) fn close(&mut self, claimed: Run) {
+        self.reporters.retain(|(run, _), _| *run != claimed);
     }
 }
 
@@ -189,22 +192,57 @@ impl Core {
     /// Doubts that a known run has moved. An observer asks the run at the new address, where it proves that, and tells
     /// the run at the old one: if it is still there, it refutes. A node that does not observe it has no part in such a
     /// proof, and needs two voices, as does a node to which nothing at the held address was proven.
+    ///
+    /// An observer may have no part in it, either: it has joined since the run moved, or lost what it was given. If it
+    /// has not heard the run for a suspect timeout, two voices are enough; but what it believes then is a stray, whose
+    /// owner is still looked for at its home. Where there are no two to ask, one voice is enough after a down timeout:
+    /// without that voice the run would be Down here by then, and its own word from elsewhere would do. A run that is
+    /// held at this node's own address is plainly not there.
     fn doubts_move(&mut self, slot: Slot, record: &Record, reporter: Run, from: Slot) -> bool {
-        if self.observes(slot) {
+        let home = self.view.record(slot).address;
+        let is_mine = home == self.me().address;
+        let is_observed = self.observes(slot);
+        if is_observed {
             if self.hearsay_questions.allow(self.now, record.address, false) {
                 self.ask_who(record.address);
             }
-            self.tell_of_rival(slot, record, None);
-            if !self.is_unproven_here(slot) {
-                return true;
+            if !is_mine {
+                self.tell_of_rival(slot, record, None);
             }
         }
-        let reporter = self.is_elder_beside_others(from).then_some(reporter);
-        let (reporters, _) = self.claims.heard(self.now, record.run, reporter);
-        if reporters >= REPORTERS {
-            self.claims.close(record.run);
+        if is_mine && self.is_elder(from) {
+            return false;
         }
-        reporters < REPORTERS
+        let reporter = self.is_elder_beside_others(from).then_some(reporter);
+        let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
+        let needs_silence = is_observed && !self.is_unproven_here(slot);
+        let is_confirmed = if reporters >= REPORTERS {
+            !needs_silence || self.is_unheard_for(slot, said_for, record.suspect_timeout())
+        } else {
+            needs_silence
+                && self.is_unheard_for(slot, said_for, record.timing.down_timeout())
+                && self.has_one_other_elder(slot)
+        };
+        let is_believed = reporter.is_some() && is_confirmed;
+        if is_believed {
+            self.claims.close(record.run);
+            if needs_silence && !is_mine {
+                self.homes.leave(record.run, home);
+            }
+        }
+        !is_believed
+    }
+
+    /// Returns true if, beside this node and a member, there is at most one elder.
+    fn has_one_other_elder(&self, slot: Slot) -> bool {
+        let others = self.view.live().iter().copied().filter(|other| *other != slot && *other != View::ME);
+        others.filter(|other| self.is_elder_beside_others(*other)).nth(1).is_none()
+    }
+
+    /// Returns true if this node itself has not heard a member for so long, since the first of these reports or before.
+    fn is_unheard_for(&self, slot: Slot, said_for: Duration, patience: Duration) -> bool {
+        let session = self.view.entry(slot).peer.session.as_ref();
+        said_for >= patience && session.is_none_or(|session| self.now.since(session.heard) >= patience)
     }
 
     /// Doubts that a run that is held as gone is live. A newcomer may report that of any run: the run is asked at its
@@ -243,7 +281,7 @@ impl Core {
             return is_heard;
         }
         let reporter = self.is_elder(from).then_some(reporter);
-        let (reporters, said_for) = self.claims.heard(self.now, record.run, reporter);
+        let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
         let is_believed = reporters >= REPORTERS;
         if is_believed {
             self.claims.close(record.run);
@@ -303,7 +341,8 @@ mod tests {
     #[test]
     fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
         let mut claims = Claims::default();
-        let mut reporters = |claimed, reporter| claims.heard(Time::ORIGIN, Run(claimed), Some(Run(reporter))).0;
+        let at = SocketAddr::from(([10, 0, 0, 1], 1));
+        let mut reporters = |claimed, reporter| claims.heard(Time::ORIGIN, (Run(claimed), at), Some(Run(reporter))).0;
         let most = MAX_CLAIMS as u64;
         for claimed in 1..=most {
             assert_eq!(reporters(claimed, 9_001), 1);
@@ -313,5 +352,15 @@ mod tests {
         assert_eq!(reporters(1, 9_002), 1, "one gave way, and needs two voices again");
         assert_eq!(reporters(most + 1, 9_002), REPORTERS);
         assert_eq!(claims.reporters.len(), MAX_CLAIMS);
+    }
+
+    #[test]
+    fn reports_of_one_run_at_two_addresses_do_not_add_up() {
+        let mut claims = Claims::default();
+        let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        let mut reporters = |port, by| claims.heard(Time::ORIGIN, (Run(1), at(port)), Some(Run(by))).0;
+        assert_eq!([reporters(1, 7), reporters(2, 8), reporters(1, 8)], [1, 1, 2]);
+        claims.close(Run(1));
+        assert!(claims.reporters.is_empty());
     }
 }

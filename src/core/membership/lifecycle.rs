@@ -36,7 +36,7 @@ pub(in crate::core) struct Incarnation {
     jumped_at: Option<Time>,
     /// The node that asked for our record meanwhile: the old one would be refused, and not be asked for again for a
     /// second.
-    asked_by: Option<(SocketAddr, Nonce)>,
+    asked_by: Option<(Run, SocketAddr, Nonce)>,
 }
 
 impl Incarnation {
@@ -91,10 +91,10 @@ impl Core {
     }
 
     /// Returns true if an introduction to this proven address has to wait for the disk; it is sent afterwards.
-    pub(in crate::core) fn defer_introduction(&mut self, to: SocketAddr, nonce: Nonce) -> bool {
+    pub(in crate::core) fn defer_introduction(&mut self, asker: Run, to: SocketAddr, nonce: Nonce) -> bool {
         let is_waiting = self.incarnation.is_waiting();
         if is_waiting {
-            self.incarnation.asked_by = Some((to, nonce));
+            self.incarnation.asked_by = Some((asker, to, nonce));
         }
         is_waiting
     }
@@ -124,12 +124,12 @@ impl Core {
             self.incarnation.wanted = None;
             self.raise_incarnation(wanted);
             self.incarnation_raised();
-            if let Some((to, nonce)) = self.incarnation.asked_by.take() {
+            if let Some((asker, to, nonce)) = self.incarnation.asked_by.take() {
                 let mut packet = self.packet(usize::MAX);
                 packet.push(&Message::Reply);
-                self.push_reminder(&mut packet, to);
+                self.push_reminder(&mut packet, asker, to, nonce);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
-                self.transmit(to, Receiver::Anybody, packet);
+                self.transmit(to, Receiver::of(asker), packet);
             }
         }
     }
@@ -249,8 +249,8 @@ impl Core {
         self.reply(ticket, Reply::Draining { may_lead });
     }
 
-    /// Carries out the command to change this node's address. Observers believe the change when this node returns their
-    /// keepsakes from there (see `keepsakes`).
+    /// Carries out the command to change this node's address. Observers believe the change when this node proves, from
+    /// there, that it holds their keepsakes (see `keepsakes`).
     pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));

@@ -239,6 +239,7 @@ impl Core {
             peer.rare_mut().announced = None;
         }
         let is_home = self.homes.of(held.run) == Some(record.address);
+        self.claims.close(held.run);
         if is_proven || is_home {
             self.homes.forget(held.run);
         }
@@ -247,7 +248,8 @@ impl Core {
             self.keepsakes.moved(held.run, record.address);
             return is_home.then(|| Peer::new(sign));
         }
-        self.keepsakes.forget(held.run);
+        // If it is the same process, its keepsake serves to prove a move of this node to it, wherever it is.
+        self.keepsakes.moved(held.run, record.address);
         self.arrivals.note_arrival(self.now, slot);
         let was_gone = matches!(held.status, Status::Down | Status::Left(_));
         if was_gone && !is_home {

@@ -70,7 +70,9 @@ pub(super) struct Answer {
     pub(super) has_taken_step: bool,
     /// The packet asked for records: one packet asks once.
     pub(super) has_asked_for_records: bool,
-    /// The packet brought back what this node gave to the sender's run.
+    /// The proof that the sender's run was given a keepsake, before it introduces itself.
+    pub(super) reminder: Option<Nonce>,
+    /// The packet proved that its sender holds what this node gave to the sender's run.
     pub(super) has_reminded: bool,
 }
 
@@ -101,6 +103,7 @@ impl Answer {
             has_asked_for_change: false,
             has_taken_step: false,
             has_asked_for_records: false,
+            reminder: None,
             has_reminded: false,
         }
     }
@@ -160,8 +163,8 @@ impl Core {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
         }
         if let Some(nonce) = answer.introduce {
-            if !(is_proven && self.defer_introduction(self.view.record(slot).address, nonce)) {
-                self.push_reminder(&mut packet, sender.from);
+            if !(is_proven && self.defer_introduction(sender.run, self.view.record(slot).address, nonce)) {
+                self.push_reminder(&mut packet, sender.run, sender.from, nonce);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
         } else if answer.myself {
@@ -221,7 +224,7 @@ impl Core {
         }
         let mut packet = self.packet(sender.bytes.max(MAX_HEADER_BYTES));
         packet.push(&Message::Reply);
-        self.push_reminder(&mut packet, sender.from);
+        self.push_reminder(&mut packet, sender.run, sender.from, nonce);
         let is_answered = packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         if is_answered {
             self.push_told(&mut packet, slot);
@@ -245,13 +248,25 @@ impl Core {
         }
     }
 
+    /// Returns true if somebody who proved its address bears the run of an observer, and has not proven that it is that
+    /// member: it does so when it is asked once more, now that it learns who asks. The two may both have moved.
+    fn asks_back(&mut self, sender: Sender, answer: &Answer) -> bool {
+        let SenderKind::ClaimsMember(slot) = answer.kind else { return false };
+        let is_unproven = answer.has_brought_nonce && matches!(answer.introduction, Some(Introduction::Ignored));
+        is_unproven
+            && answer.introduce.is_some()
+            && matches!(self.phase, Phase::Up)
+            && self.observes(slot)
+            && self.burials.allow(self.now, sender.from, false)
+    }
+
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
         // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
-            self.push_reminder(&mut packet, sender.from);
+            self.push_reminder(&mut packet, sender.run, sender.from, nonce);
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
@@ -278,7 +293,7 @@ impl Core {
             }
             _ => {}
         }
-        if answer.has_echoed && !matches!(self.phase, Phase::Joining(_)) {
+        if (answer.has_echoed && !matches!(self.phase, Phase::Joining(_))) || self.asks_back(sender, answer) {
             let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

@@ -46,12 +46,14 @@ impl Core {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
             }
-            Message::Reminder { keepsake } => {
-                answer.has_reminded = self.is_reminded(sender.run, sender.from, keepsake);
-            }
+            Message::Reminder { proof } => answer.reminder = Some(proof),
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
+                answer.has_reminded = answer
+                    .reminder
+                    .take()
+                    .is_some_and(|proof| self.is_reminded(sender.run, sender.from, proof, record.address, nonce));
                 answer.introduction = Some(self.introduced(*sender, nonce, record, answer.has_reminded));
             }
             Message::Join { nonce, record, cookie } => {

@@ -1,25 +1,32 @@
 //! Keepsakes: the proof of a member that it is at another address by now.
 //!
 //! A run is a name that every member knows (see `senders`), and silence proves nothing: a member that stands still for
-//! a moment answers no question. So each member gives each of its observers a secret to return, once, at its proven
-//! address:
+//! a moment answers no question. So each member gives each of its observers a secret, once, at its proven address. An
+//! observer that is elsewhere proves that it holds the secret, without showing it:
 //!
 //! ```text
 //! X ─ Probe ─▶ P      P ─ Ack, Keepsake(k) ─▶ X         (k: a keyed hash of X's run and address)
 //! X is at another address by now, and asks P for its record:
-//! X ─ WhoAreYou ─▶ P  P ─ WhoAreYou ─▶ X  X ─ Reminder(k), IAm ─▶ P       (X has moved)
+//! X ─ WhoAreYou ─▶ P  P ─ WhoAreYou(n) ─▶ X  X ─ Reminder(r), IAm(n) ─▶ P (r: a hash of k, X's new address and n)
 //! ```
 //!
-//! P keeps no state: the returned keepsake must be for the address at which P holds X. The move is believed at once,
-//! and X is given the next keepsake. Every observer of X asks for itself; the others believe elders (see `belief`).
+//! P keeps no state: the keepsake must be for the address at which P holds X. The move is believed at once, and X is
+//! given the next keepsake. Every observer of X asks for itself; the others believe elders (see `belief`).
+//!
+//! P may have moved, too: then X hears of P's new address from others, and asks there. Each of the two proves its move
+//! to the other by the keepsake that it holds of that run, whose owner alone can check it. Nobody else is helped by the
+//! proof: it is for one question of the asker, and for the address where X is.
+//!
 //! Without a keepsake (X or P lost it) a run counts as moved when this node holds it as gone at its old address, and is
 //! then a *stray*: it is treated like a member that has just joined, and is given no keepsake, until it has been there
 //! for long. The keepsake given to the run at its old address counts from there for as long as a stray is held: the
 //! run's owner takes it back.
 //!
 //! Invariants:
-//! - A keepsake goes to the held address of its run, which must be proven; and back to the address that it came from,
-//!   nowhere else. If several runs gave one from the same address, one after the other, the last one's goes back there.
+//! - A keepsake goes to the held address of its run, which must be proven, and nowhere else: never back.
+//! - A proof of it goes to the address that it came from; and to whoever bears the run that gave it, if this node has
+//!   moved since. If several runs gave one from the same address, one after the other, the last one's is proven to an
+//!   asker there that does not say who it is.
 //! - A process that was given a keepsake while it impersonated a run has none that is valid when the owner is back.
 //! - At most [`MAX_KEEPSAKES`] are held; those of members that are no longer observers are dropped first.
 //! - A keepsake is asked for beside packets that are sent anyway, [`MAX_KEEPSAKE_QUESTIONS`] times at most.
@@ -29,6 +36,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::proof::Prover;
 use crate::core::Core;
 use crate::core::limits::{KEEPSAKE_INTERVAL, MAX_KEEPSAKE_QUESTIONS, MAX_KEEPSAKES};
 use crate::core::member::Run;
@@ -45,8 +53,9 @@ pub(in crate::core) struct Keepsakes {
 /// The keepsake that one member gave, or was asked for.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The keepsake, and the address of the member that gave it.
-    given: Option<(Nonce, SocketAddr)>,
+    given: Option<Nonce>,
+    /// The address of the member that gave it, unless another member is there now.
+    from: Option<SocketAddr>,
     /// The number of times that it was asked for.
     asked: u8,
     asked_at: Option<Time>,
@@ -65,15 +74,15 @@ impl Keepsakes {
         self.held.remove(&run);
     }
 
-    /// Notes that a run has proven that it is at another address: its keepsake goes there.
+    /// Notes that a run is believed to be at another address: its keepsake counts there.
     pub(in crate::core) fn moved(&mut self, run: Run, to: SocketAddr) {
-        if let Some((keepsake, _)) = self.held.get(&run).and_then(|kept| kept.given) {
+        if let Some(keepsake) = self.held.get(&run).and_then(|kept| kept.given) {
             self.give(run, keepsake, to);
         }
     }
 
     /// Notes the keepsake of a run at this address, if it was asked for it. A run that gave one from there before is
-    /// gone.
+    /// gone from there.
     fn give(&mut self, run: Run, keepsake: Nonce, from: SocketAddr) {
         if !self.held.contains_key(&run) {
             return;
@@ -81,10 +90,10 @@ impl Keepsakes {
         for (other, kept) in &mut self.held {
             if *other == run {
                 // A keepsake that is given again is for the same address.
-                kept.is_outlived &= kept.given.is_some_and(|(before, _)| before == keepsake);
-                kept.given = Some((keepsake, from));
-            } else if kept.given.is_some_and(|(_, at)| at == from) {
-                kept.given = None;
+                kept.is_outlived &= kept.given == Some(keepsake);
+                (kept.given, kept.from) = (Some(keepsake), Some(from));
+            } else if kept.from == Some(from) {
+                kept.from = None;
             }
         }
     }
@@ -98,11 +107,12 @@ impl Keepsakes {
 
     /// Returns the keepsake that was given from this address.
     fn from(&self, address: SocketAddr) -> Option<Nonce> {
-        self.held
-            .values()
-            .filter_map(|kept| kept.given)
-            .find(|(_, from)| *from == address)
-            .map(|(keepsake, _)| keepsake)
+        self.held.values().find(|kept| kept.from == Some(address))?.given
+    }
+
+    /// Returns the keepsake of a run to which this node has to prove a move, wherever the run is now.
+    fn outlived_of(&self, run: Run) -> Option<Nonce> {
+        self.held.get(&run).filter(|kept| kept.is_outlived)?.given
     }
 
     /// Returns true if this run's keepsake may be held; those of members that are no longer observers make room.
@@ -154,20 +164,35 @@ impl Core {
         self.keepsakes.give(record.run, keepsake, record.address);
     }
 
-    /// Puts the keepsake that was given from this address into a packet to it.
-    pub(in crate::core) fn push_reminder(&self, packet: &mut PacketBuilder, to: SocketAddr) {
-        if let Some(keepsake) = self.keepsakes.from(to) {
-            packet.push(&Message::Reminder { keepsake });
+    /// Puts the proof that this node is the one that was given a keepsake, by the run that asks or from where it asks,
+    /// into the answer to its question.
+    pub(in crate::core) fn push_reminder(
+        &self,
+        packet: &mut PacketBuilder,
+        asker: Run,
+        from: SocketAddr,
+        question: Nonce,
+    ) {
+        if let Some(keepsake) = self.keepsakes.outlived_of(asker).or_else(|| self.keepsakes.from(from)) {
+            packet.push(&Message::Reminder { proof: Prover::reminder(keepsake, self.me().address, question) });
         }
     }
 
-    /// Returns true if a run has just returned the keepsake that this node gave to it at its held address; or, if a
-    /// stray is held, the one it was given before, from its old address.
-    pub(super) fn is_reminded(&self, run: Run, from: SocketAddr, keepsake: Nonce) -> bool {
+    /// Returns true if a run that introduces itself by this record, and answers this question, has just proven that it
+    /// holds the keepsake that this node gave to it at its held address; or, if a stray is held, the one it was given
+    /// before, from its old address.
+    pub(super) fn is_reminded(
+        &self,
+        run: Run,
+        from: SocketAddr,
+        proof: Nonce,
+        at: SocketAddr,
+        question: Nonce,
+    ) -> bool {
         let Some(slot) = self.view.slot_of_run(run) else { return false };
         let entry = self.view.entry(slot);
         let may_return = entry.peer.address_origin == AddressOrigin::Unproven || self.is_unproven_here(slot);
-        let is_for = |address| self.prover.keepsake(run, address) == keepsake;
+        let is_for = |address| Prover::reminder(self.prover.keepsake(run, address), at, question) == proof;
         let is_for_home = self.homes.of(run).is_some_and(is_for);
         is_for(entry.record.address) || is_for_home || (may_return && is_for(from))
     }
@@ -215,10 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn a_keepsake_goes_back_where_it_came_from_and_nowhere_else() {
+    fn a_keepsake_is_proven_where_it_came_from_and_nowhere_else() {
         let mut keepsakes = Keepsakes::default();
         let at = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
-        keepsakes.held.insert(Run(1), Kept { given: Some((Nonce(7), at(1))), asked: 1, ..Kept::default() });
+        let kept = Kept { given: Some(Nonce(7)), from: Some(at(1)), asked: 1, ..Kept::default() };
+        keepsakes.held.insert(Run(1), kept);
         keepsakes.held.insert(Run(2), Kept { asked: 1, ..Kept::default() });
         assert_eq!((keepsakes.from(at(1)), keepsakes.from(at(2))), (Some(Nonce(7)), None));
         assert!(!keepsakes.asks(Time::ORIGIN + KEEPSAKE_INTERVAL, Run(1)), "it has given one");
@@ -237,6 +263,22 @@ mod tests {
         }
         keepsakes.give(Run(9), Nonce(9), at(1));
         assert_eq!(keepsakes.from(at(1)), Some(Nonce(3)), "it was not asked");
+    }
+
+    #[test]
+    fn whoever_has_moved_proves_it_to_the_runs_that_gave_keepsakes_wherever_they_are() {
+        let mut keepsakes = Keepsakes::default();
+        let at = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
+        for run in [1, 2] {
+            assert!(keepsakes.asks(Time::ORIGIN, Run(run)));
+            keepsakes.give(Run(run), Nonce(run), at(1));
+        }
+        let outlived = |keepsakes: &Keepsakes| [1, 2].map(|run| keepsakes.outlived_of(Run(run)));
+        assert_eq!(outlived(&keepsakes), [None; 2], "it has not moved");
+        keepsakes.outlived();
+        assert_eq!(outlived(&keepsakes), [Some(Nonce(1)), Some(Nonce(2))], "another one is where the first was");
+        keepsakes.give(Run(1), Nonce(8), at(3));
+        assert_eq!(outlived(&keepsakes), [None, Some(Nonce(2))], "it knows of the move");
     }
 
     #[test]

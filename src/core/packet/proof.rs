@@ -45,24 +45,36 @@ impl Prover {
         (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
     }
 
-    /// Returns the keepsake that this run, to which it was given at `address`, must return to be believed that it is at
-    /// another one; valid for as long as this node's run lives.
+    /// Returns the keepsake that this run, to which it was given at `address`, must prove to hold to be believed that it
+    /// is at another one; valid for as long as this node's run lives.
     pub(in crate::core) fn keepsake(&self, run: Run, address: SocketAddr) -> Nonce {
         self.seal(2, address, run, 0)
     }
 
-    fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
-        let mut hasher = SipHasher24::new_with_key(&self.key);
-        purpose.hash(&mut hasher);
-        match address {
-            SocketAddr::V4(v4) => v4.ip().octets().hash(&mut hasher),
-            SocketAddr::V6(v6) => v6.ip().octets().hash(&mut hasher),
-        }
-        address.port().hash(&mut hasher);
-        run.0.hash(&mut hasher);
-        minute.hash(&mut hasher);
-        Nonce(hasher.finish())
+    /// Returns the proof, for this question, that its maker holds a keepsake and is at `address`. Nobody can make
+    /// another one of it: not for another address, nor for another question.
+    pub(in crate::core) fn reminder(keepsake: Nonce, address: SocketAddr, question: Nonce) -> Nonce {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&keepsake.0.to_le_bytes());
+        seal(&key, 3, address, Run(0), question.0)
     }
+
+    fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
+        seal(&self.key, purpose, address, run, minute)
+    }
+}
+
+fn seal(key: &[u8; 16], purpose: u8, address: SocketAddr, run: Run, number: u64) -> Nonce {
+    let mut hasher = SipHasher24::new_with_key(key);
+    purpose.hash(&mut hasher);
+    match address {
+        SocketAddr::V4(v4) => v4.ip().octets().hash(&mut hasher),
+        SocketAddr::V6(v6) => v6.ip().octets().hash(&mut hasher),
+    }
+    address.port().hash(&mut hasher);
+    run.0.hash(&mut hasher);
+    number.hash(&mut hasher);
+    Nonce(hasher.finish())
 }
 
 fn minute(now: Time) -> u64 {
@@ -87,6 +99,17 @@ mod tests {
         assert_ne!(prover.keepsake(Run(1), here), prover.keepsake(Run(1), there), "given to somebody else");
         assert_ne!(prover.keepsake(Run(1), here), other.keepsake(Run(1), here), "another process, another key");
         assert_ne!(prover.keepsake(Run(1), here), prover.cookie(here, Run(1), Time::ORIGIN));
+    }
+
+    #[test]
+    fn a_reminder_holds_for_its_keepsake_its_address_and_its_question_alone() {
+        let (here, there) = ("10.0.0.1:1".parse().expect("address"), "10.0.0.2:1".parse().expect("address"));
+        let reminder = Prover::reminder(Nonce(1), here, Nonce(7));
+        assert_eq!(reminder, Prover::reminder(Nonce(1), here, Nonce(7)));
+        assert_ne!(reminder, Prover::reminder(Nonce(2), here, Nonce(7)));
+        assert_ne!(reminder, Prover::reminder(Nonce(1), there, Nonce(7)));
+        assert_ne!(reminder, Prover::reminder(Nonce(1), here, Nonce(8)));
+        assert_ne!(reminder, Nonce(1), "the keepsake itself is not shown");
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn one_of_each() -> Vec<Message> {
         Message::Holds { nonce, run: None },
         Message::ElectorateReport(founded()),
         Message::Keepsake { keepsake: nonce },
-        Message::Reminder { keepsake: nonce },
+        Message::Reminder { proof: nonce },
         Message::LeaseUpdate(Box::new(LeaseUpdate {
             lease: id("l"),
             node: id("a"),

@@ -19,6 +19,7 @@ mod detection;
 mod detours;
 mod direct;
 mod doubt;
+mod exchanges;
 mod forgetting;
 mod forming;
 mod forwarding;

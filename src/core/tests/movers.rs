@@ -10,6 +10,7 @@ use super::net::{Net, address, id, ms};
 use crate::core::doors::Command;
 use crate::core::limits::SETTLE;
 use crate::core::member::{ChangeKind, Record, Run, Status};
+use crate::core::packet::Prover;
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Packet};
 
@@ -55,9 +56,13 @@ impl Thief {
             .flat_map(|packet| packet.messages.into_iter().map(move |message| (packet.header.run, message)))
             .collect();
         for (from, message) in messages {
+            let mut question = None;
             let answer = match message {
                 Message::Probe { nonce, .. } => Message::Ack { nonce },
-                Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
+                Message::WhoAreYou { nonce, .. } => {
+                    question = Some(nonce);
+                    Message::IAm { nonce, record: self.record.clone() }
+                }
                 Message::Keepsake { keepsake } => {
                     self.keepsakes.insert(from, keepsake);
                     continue;
@@ -70,7 +75,9 @@ impl Thief {
                 if from.is_nobody() || run == from {
                     // The one that it was given, or one that is made up.
                     let keepsake = self.keepsakes.get(&run).copied().unwrap_or(Nonce(self.sequence));
-                    self.say(net, to, &[Message::Reply, Message::Reminder { keepsake }, answer.clone()]);
+                    let made = question.map(|nonce| Prover::reminder(keepsake, address(ELSEWHERE), nonce));
+                    let reminder = Message::Reminder { proof: made.unwrap_or(keepsake) };
+                    self.say(net, to, &[Message::Reply, reminder, answer.clone()]);
                 }
             }
         }

@@ -11,6 +11,7 @@ use super::liars::{ELSEWHERE, about, old_cluster};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::Command;
 use crate::core::member::{ChangeKind, Record, Run, Status};
+use crate::core::packet::Prover;
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Packet};
 
@@ -25,7 +26,7 @@ struct Robber {
     sequence: u64,
     /// The keepsakes that it brings back.
     keepsakes: BTreeSet<u64>,
-    /// The keepsakes that the member was given, and brought to the attacker.
+    /// The proofs of its own keepsakes that the member brought to the attacker.
     stolen: BTreeSet<u64>,
 }
 
@@ -61,9 +62,11 @@ impl Robber {
     /// Says that it is the member, with everything that it may prove that by.
     fn claims(&mut self, net: &mut Net, to: usize, nonce: Nonce) {
         let run = self.record.run;
-        for keepsake in self.keepsakes.union(&self.stolen).copied().collect::<Vec<_>>() {
+        let made = |keepsake: &u64| Prover::reminder(Nonce(*keepsake), self.record.address, nonce);
+        let replayed = self.keepsakes.union(&self.stolen).map(|shown| Nonce(*shown));
+        for proof in self.keepsakes.iter().map(made).chain(replayed).collect::<Vec<_>>() {
             let introduction = Message::IAm { nonce, record: self.record.clone() };
-            self.say(net, run, to, &[Message::Reply, Message::Reminder { keepsake: Nonce(keepsake) }, introduction]);
+            self.say(net, run, to, &[Message::Reply, Message::Reminder { proof }, introduction]);
         }
     }
 
@@ -85,7 +88,7 @@ impl Robber {
             let Ok(packet) = Packet::decode(&bytes) else { continue };
             for message in packet.messages.into_iter().filter(|_| to == address(ELSEWHERE)) {
                 match message {
-                    Message::Reminder { keepsake } => _ = self.stolen.insert(keepsake.0),
+                    Message::Reminder { proof } => _ = self.stolen.insert(proof.0),
                     Message::Keepsake { keepsake } => _ = self.keepsakes.insert(keepsake.0),
                     // Most are anonymous: the answer goes to everybody, once.
                     Message::WhoAreYou { nonce, .. } => _ = asked.insert(nonce.0),

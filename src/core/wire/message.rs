@@ -361,17 +361,17 @@ pub enum Message {
     /// before it is Up; travels in gossip packets while there is no leader; and answers [`Message::WhoLeads`] if there
     /// is no [`Message::LeaderClaim`] to send.
     ElectorateReport(ElectorateReport),
-    /// A keepsake, which the receiver returns when it sends from another address: travels beside an [`Message::Ack`] to
-    /// an observer, at its proven address.
+    /// A keepsake, which the receiver proves to hold when it sends from another address: travels beside an
+    /// [`Message::Ack`] to an observer, at its proven address.
     Keepsake {
         /// A keyed hash of the receiver's run: its sender keeps no state.
         keepsake: Nonce,
     },
-    /// Returns a keepsake: stands before a [`Message::IAm`], and goes to the sender of the [`Message::Keepsake`] alone.
-    /// A node that returns it is the run that it was given to, wherever that run is now.
+    /// Proves to the sender of a [`Message::Keepsake`] that this node holds it: stands before a [`Message::IAm`]. A node
+    /// that proves this is the run that the keepsake was given to, wherever that run is now.
     Reminder {
-        /// The keepsake as it was given.
-        keepsake: Nonce,
+        /// A hash, keyed with the keepsake, of the address and the nonce in the [`Message::IAm`].
+        proof: Nonce,
     },
     /// News about a lease in a database. Passed on by every member that receives it for the first time.
     LeaseUpdate(Box<LeaseUpdate>),

@@ -172,7 +172,7 @@ impl Net {
     }
 
     /// Closes the links that a process leaves behind, as its kernel does.
-    pub(super) fn close_links_of(&mut self, node: usize) {
+    pub(in crate::core::tests) fn close_links_of(&mut self, node: usize) {
         let links: Vec<LinkId> = self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
         for link in links {
             self.close_link(node, link);
