@@ -45,7 +45,8 @@ pub enum EventKind {
         /// Graceful (it left by itself) or forced (an operator removed it).
         reason: LeaveReason,
     },
-    /// A member went Down without leaving.
+    /// A member went Down without leaving; or this node stood still for longer than `reap_after`, and forgets all members
+    /// before it joins anew.
     NodeDetectedDown {
         /// The member.
         member: Member,
@@ -69,7 +70,7 @@ pub enum EventKind {
         /// The member before the change.
         previous: Member,
     },
-    /// A member that was gone is reaped, or a joiner gave up.
+    /// A member that was gone is reaped, a joiner gave up, or this node forgets all members before it joins anew.
     NodeRemoved {
         /// The member's last state.
         member: Member,

@@ -324,7 +324,8 @@ impl Core {
         self.ask_for_confirmation(Purpose::Left, View::ME, CONFIRM_TIMEOUT);
     }
 
-    /// Drops the view and joins anew: a node that slept longer than `reap_after` could raise the dead.
+    /// Drops the view and joins anew: a node that slept longer than `reap_after` could raise the dead. It accuses nobody
+    /// by that: its own user alone is told that the members are gone, and that they are back.
     pub(in crate::core) fn rejoin(&mut self) {
         self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
         self.drop_links();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::hostile::large;
 use super::net::{Net, address, id};
 use crate::core::doors::{Command, StopReason};
-use crate::core::member::{ChangeKind, Status};
+use crate::core::member::{ChangeKind, DetectionMethod, Status};
 use crate::core::settings::Profile;
 
 /// Lets a node sleep longer than the dead are kept.
@@ -69,6 +69,23 @@ fn the_live_set_is_right_after_a_long_sleep() {
     let records = net.nodes[3].core.records().filter(|(record, _)| record.status.is_live());
     let listed: BTreeSet<_> = records.map(|(record, _)| record.id.clone()).collect();
     assert_eq!(live, listed, "{}", net.describe());
+}
+
+// "A waking node never accuses anyone of what it slept through."
+#[test]
+fn who_sleeps_long_tells_its_own_user_alone_that_the_others_are_gone() {
+    let mut net = Net::with_short_memory(4);
+    net.forget_reports();
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    net.assert_all_up();
+    for other in ["n0", "n1", "n2"] {
+        for observer in 0..3 {
+            assert_eq!(net.reported(observer, other), [], "{other} at n{observer}");
+        }
+        let gone = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
+        assert_eq!(net.reported(3, other), [gone, ChangeKind::Removed, ChangeKind::Joined], "{other}");
+    }
 }
 
 // "folding the events over a snapshot always gives the view": joiners are listed, too.
