@@ -50,6 +50,32 @@ fn two_agents_meet_through_a_seed_and_part_gracefully() {
 }
 
 #[test]
+fn islands_meet_when_a_seeds_file_names_a_node_of_the_other_one() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| folder.path().join(name);
+    let name_seeds = |seeds: &[&String]| {
+        let lines: String = seeds.iter().flat_map(|seed| [seed.as_str(), "\n"]).collect();
+        std::fs::write(path("new"), lines).expect("written");
+        std::fs::rename(path("new"), path("seeds")).expect("renamed");
+    };
+    let config = path("config.toml");
+    std::fs::write(&config, format!("seeds_file = {:?}\n", path("seeds"))).expect("written");
+    let a = Agent::start("a", &[], &["--config", config.to_str().expect("a text")]);
+    name_seeds(&[&a.gossip]);
+    a.wait_for_up(&["a"]);
+    let b = Agent::start("b", &[&a.gossip], &[]);
+    let c = Agent::start("c", &[], &[]);
+    let d = Agent::start("d", &[&c.gossip], &[]);
+    for (agent, island) in [(&a, ["a", "b"]), (&b, ["a", "b"]), (&c, ["c", "d"]), (&d, ["c", "d"])] {
+        agent.wait_for_up(&island);
+    }
+    name_seeds(&[&a.gossip, &d.gossip]);
+    for agent in [&a, &b, &c, &d] {
+        agent.wait_for_up(&FIVE[..4]);
+    }
+}
+
+#[test]
 fn a_removal_that_nobody_confirms_is_accepted_only() {
     let agents = five_in("default");
     // They still count as up for many seconds, and say nothing.

@@ -1,8 +1,9 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
-//! Every `retry_interval` a node contacts one seed that is not Up in its view, the most recently lost Down member, one
-//! other Down member in turn, and one member that appeared elsewhere in turn, where it was before (see `homes`). Two
-//! halves that declared each other Down find each other again that way: the first packet across is answered by what is
+//! Every `retry_interval` a node has its seeds resolved again, also when all of them are found: their sources may name
+//! others by now. And it contacts one seed that is not Up in its view, the most recently lost Down member, one other
+//! Down member in turn, and one member that appeared elsewhere in turn, where it was before (see `homes`). Two halves
+//! that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
 //! told what is held, so that it can refute that, too. Strangers introduce themselves:
 //!
@@ -189,6 +190,8 @@ impl Core {
             if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
                 self.call(seed);
             }
+        }
+        if self.reunion.has_seeds() {
             self.outputs.push_back(Output::ResolveSeeds);
         }
         for slot in self.next_lost() {

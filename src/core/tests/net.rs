@@ -35,7 +35,7 @@ pub(super) struct Node {
     /// Words of leaders by voters, where none are elected here.
     pub(super) voters_heard: Vec<(bool, Option<(NodeId, Term)>)>,
     pub(super) stopped: Option<StopReason>,
-    seeds: Vec<SocketAddr>,
+    pub(super) seeds: Vec<SocketAddr>,
     paused: bool,
     parked: Vec<(SocketAddr, Vec<u8>)>,
     parked_links: Vec<Parked>,
@@ -81,6 +81,8 @@ pub(super) struct Net {
     pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
     /// Nobody looks names up but the test.
     pub(super) lookups_hang: bool,
+    /// The number of times that seeds were to be looked up.
+    pub(super) lookups: u32,
     /// Further addresses of nodes: packets to them arrive, and they are the source of what goes to their own family of
     /// addresses, if that is not the family of the first address.
     pub(super) further: Vec<(usize, SocketAddr)>,
@@ -126,6 +128,7 @@ impl Net {
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
             lookups_hang: false,
+            lookups: 0,
             further: Vec::new(),
             opened: Vec::new(),
             in_flight: BTreeMap::new(),
@@ -360,7 +363,10 @@ impl Net {
                 | Output::LeaderLost { .. }
                 | Output::Quorum { .. }
                 | Output::ViewAgreed(_) => node.leadership.push((self.now, output)),
-                Output::ResolveSeeds => resolve = true,
+                Output::ResolveSeeds => {
+                    self.lookups += 1;
+                    resolve = true;
+                }
                 Output::Reply { reply, .. } => node.replies.push(reply),
                 Output::Notice(notice) => node.notices.push(notice),
                 Output::Message(message) => node.messages.push((self.now, *message)),

@@ -64,6 +64,43 @@ fn islands_without_common_seeds_are_joined_by_command() {
     assert_eq!(net.nodes[1].replies, [Reply::Joined(vec![(address(11), Contacted::Answered { id: id("b2") })])]);
 }
 
+/// Returns two islands of two nodes each, which have no seed in common.
+fn islands(profile: Profile) -> Net {
+    let mut net = Net::new(profile);
+    for (name, host, seed) in [("a1", 0, 0), ("a2", 1, 0), ("b1", 10, 10), ("b2", 11, 10)] {
+        net.add(name, host, &[seed]);
+    }
+    net.run(net.settings.retry_interval * 6);
+    for node in &net.nodes {
+        assert_eq!(node.core.records().count(), 2, "{profile}");
+    }
+    net
+}
+
+#[test]
+fn islands_meet_when_the_seeds_of_one_node_name_another_island() {
+    for profile in Profile::ALL {
+        for node in 0..4 {
+            let mut net = islands(profile);
+            let other = if node < 2 { 11 } else { 1 };
+            net.nodes[node].seeds.push(address(other));
+            let within = net.settings.retry_interval * 2 + Duration::from_secs(2);
+            net.run_until(within, "one cluster", Net::all_agree);
+        }
+    }
+}
+
+#[test]
+fn seeds_are_looked_up_once_in_a_retry_interval_also_when_all_are_found() {
+    for profile in Profile::ALL {
+        let mut net = islands(profile);
+        net.lookups = 0;
+        net.run(net.settings.retry_interval * 100);
+        let each = net.lookups / 4;
+        assert!((100..=112).contains(&each), "{profile}: {each}");
+    }
+}
+
 #[test]
 fn joining_an_address_where_nobody_is_ends_with_nobody() {
     let mut net = Net::cluster(Profile::Default, 1);
