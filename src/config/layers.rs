@@ -321,6 +321,7 @@ impl Merge {
                 self.problems.extend(problem);
             }
         }
+        self.judge_keys();
         let http = |this: &Self, reason: &str, hint: &str| {
             let problem = Problem::new(this.source_of("http.bind"), reason).key("http.bind");
             problem.found(this.value_of("http.bind")).hint(hint)
@@ -412,6 +413,20 @@ impl Merge {
                 self.problems.push(refused);
                 None
             }
+        }
+    }
+
+    /// Refuses a list of keys that names none, unless it is said what is to happen then: a secret that is missing must not
+    /// leave a cluster clear.
+    fn judge_keys(&mut self) {
+        const KEY: &str = "seal.keys";
+        let seal = &self.agent.config.seal;
+        let is_given = self.sources.get(KEY).is_some_and(|source| *source != Source::Default);
+        let is_said = seal.mode.is_some() || seal.key_file.is_some() || !seal.keys.is_empty();
+        if is_given && !is_said && !self.any_failed(&[KEY, "seal.mode", "seal.key_file"]) {
+            let problem = Problem::new(self.source_of(KEY), "names no key, so that nothing would be sealed");
+            let problem = problem.key(KEY).found(self.value_of(KEY));
+            self.problems.push(problem.hint("leave it out, or say seal.mode = \"off\", if packets are to be clear"));
         }
     }
 

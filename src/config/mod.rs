@@ -53,7 +53,7 @@ use std::path::PathBuf;
 
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Record, Settings, Tags, is_reachable};
-use crate::seal::Key as SealKey;
+use crate::seal::{Key as SealKey, SealMode};
 
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
@@ -184,10 +184,12 @@ impl Config {
         self
     }
 
-    /// Seals every packet with the first of these keys, and takes only packets that are sealed with one of them.
+    /// Seals every packet with the first of these keys, and takes only packets that are sealed with one of them. An agent
+    /// does not start without any.
     #[must_use]
     pub fn with_keys(mut self, keys: impl IntoIterator<Item = SealKey>) -> Self {
-        self.seal = SealConfig { keys: keys.into_iter().collect(), ..SealConfig::default() };
+        // Also if there are none, which is refused then: nobody who asks for seals gets a clear cluster.
+        self.seal = SealConfig { keys: keys.into_iter().collect(), mode: Some(SealMode::Require), key_file: None };
         self
     }
 

@@ -348,7 +348,7 @@ impl Core {
     }
 
     /// Returns the greatest size of a packet in a datagram.
-    fn datagram_bytes(&self) -> usize {
+    pub(crate) fn datagram_bytes(&self) -> usize {
         self.settings.mtu - self.seal_bytes
     }
 

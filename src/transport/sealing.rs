@@ -31,10 +31,9 @@ pub(crate) struct SealPolicy {
 }
 
 impl SealPolicy {
-    /// Returns the policy of a mode and a ring; without a ring nothing is sealed, whatever the mode.
-    pub(crate) fn new(mode: SealMode, ring: Option<KeyRing>) -> Self {
-        let mode = if ring.is_some() { mode } else { SealMode::Off };
-        Self { mode, ring }
+    /// Returns the policy of a mode and a ring. The default policy is that of nodes without keys.
+    pub(crate) fn new(mode: SealMode, ring: KeyRing) -> Self {
+        Self { mode, ring: Some(ring) }
     }
 
     /// Returns the mode.
@@ -196,6 +195,7 @@ mod tests {
     use super::*;
     use crate::core::NodeId;
     use crate::seal::KeyId;
+    use crate::seal::tests::key;
 
     #[test]
     fn refused_packets_are_counted_each_and_told_of_once_in_a_while() {
@@ -213,6 +213,14 @@ mod tests {
     }
 
     #[test]
+    fn every_end_of_a_connection_has_a_number_of_its_own() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let number = |is_opener: bool| sealing.link(is_opener).expect("random numbers").greeting(&key(1))[16];
+        assert_eq!([true, true, true].map(number), [1, 2, 3], "or two greetings have one nonce");
+    }
+
+    #[test]
     fn who_lacks_a_key_is_told_which() {
         let id = KeyId([0xab, 0xcd, 0xef, 0x01]);
         let from = SocketAddr::from(([10, 0, 0, 9], 7117));
@@ -223,10 +231,5 @@ mod tests {
                 "{told}"
             );
         }
-    }
-
-    #[test]
-    fn without_a_ring_nothing_is_sealed_whatever_the_mode() {
-        assert_eq!(SealPolicy::new(SealMode::Require, None).mode(), SealMode::Off);
     }
 }

@@ -291,6 +291,8 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_HANDLERS", "x", "is given in a configuration file alone"),
         ("HEADCOUNT_SEAL__KEY_FILE", "/nowhere/x", "seal.key_file = \"/nowhere/x\" cannot be read"),
         ("HEADCOUNT_SEAL__KEYS", "hunter2", "seal.keys = … is no key: a key is 32 random bytes"),
+        ("HEADCOUNT_SEAL__KEYS", "", "seal.keys = … names no key, so that nothing would be sealed"),
+        ("HEADCOUNT_SEAL__KEYS", " , ", "seal.keys = … names no key"),
         ("HEADCOUNT_SEAL__MODE", "require", "seal.mode = \"require\" needs keys, and there are none"),
         ("HEADCOUNT_SEAL__MODE", "on", "seal.mode = \"on\" is none of off, permit, prefer, require"),
         ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "leadership.lease.url = \"x\" is a database that nobody asks"),

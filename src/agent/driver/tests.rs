@@ -9,8 +9,11 @@ use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{CommandError, CoreInit, Profile, Run, Status, StopReason, Tags};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
+use crate::seal::tests::key;
+use crate::seal::{KeyRing, MAX_OVERHEAD, SealMode};
 use crate::store::StateWriter;
 use crate::transport::links;
+use crate::transport::sealing::SealPolicy;
 
 /// A driver that nobody runs, its requests, and a socket that never answers.
 fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
@@ -91,6 +94,18 @@ async fn requests_beyond_the_bound_wait_at_the_door() {
         requests.try_send(Request::Leave).expect("room");
     }
     assert!(requests.try_send(Request::Leave).is_err());
+}
+
+#[tokio::test]
+async fn a_node_leaves_room_for_seals_once_it_has_keys() {
+    let (mut driver, ..) = driver();
+    let whole = driver.parts.core.datagram_bytes();
+    driver.leave_room_for_seals();
+    assert_eq!(driver.parts.core.datagram_bytes(), whole, "nothing is sealed");
+    let ring = KeyRing::new([key(1)]).expect("a key");
+    driver.parts.sealing.set_policy(SealPolicy::new(SealMode::Permit, ring));
+    driver.leave_room_for_seals();
+    assert_eq!(driver.parts.core.datagram_bytes(), whole - MAX_OVERHEAD);
 }
 
 #[tokio::test]

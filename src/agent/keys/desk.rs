@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Level;
 
+use super::KeysError;
 use super::keeper::Keeper;
 use super::word::{KeyAnswer, KeyRequest};
 use crate::agent::driver::{Request, Say};
@@ -55,8 +56,8 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, journal: &Journal) ->
         return KeyAnswer::Refused("this version does not understand the request".to_owned());
     };
     let (is_change, said) = (request.is_change(), format!("{request:?}"));
-    let keeper = Arc::clone(keeper);
-    let changed = tokio::task::spawn_blocking(move || keeper.change(&request)).await;
+    let (keeper, by) = (Arc::clone(keeper), delivery.from.clone());
+    let changed = tokio::task::spawn_blocking(move || keeper.answer(&request, &by)).await;
     match changed {
         Ok(Ok(held)) => {
             if is_change {
@@ -66,6 +67,7 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, journal: &Journal) ->
             }
             KeyAnswer::held(&held)
         }
+        Ok(Err(KeysError::Busy { by })) => KeyAnswer::Busy(by.to_string()),
         Ok(Err(error)) => {
             let text = format!("keys were not changed as {} asked ({said}): {error}", delivery.from);
             journal.say(Level::WARN, text);

@@ -19,6 +19,8 @@ pub(super) enum KeyRequest {
     Use([u8; KeyId::BYTES]),
     /// To accept a key no more.
     Remove([u8; KeyId::BYTES]),
+    /// To take no change from others for a while (true), or to take them again (false). Answered like `List`.
+    Turn(bool),
 }
 
 impl KeyRequest {
@@ -30,7 +32,7 @@ impl KeyRequest {
 
     /// Returns true if the request changes something.
     pub(super) fn is_change(&self) -> bool {
-        !matches!(self, KeyRequest::List)
+        !matches!(self, KeyRequest::List | KeyRequest::Turn(_))
     }
 
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
@@ -58,6 +60,7 @@ impl fmt::Debug for KeyRequest {
             KeyRequest::Add(_) => f.write_str("Add(…)"),
             KeyRequest::Use(id) => write!(f, "Use({})", KeyId(*id)),
             KeyRequest::Remove(id) => write!(f, "Remove({})", KeyId(*id)),
+            KeyRequest::Turn(is_taken) => write!(f, "Turn({is_taken})"),
         }
     }
 }
@@ -74,6 +77,8 @@ pub(super) enum KeyAnswer {
     },
     /// Nothing was changed, for this reason.
     Refused(String),
+    /// Nothing was changed: it is the turn of the node of this name to change keys.
+    Busy(String),
 }
 
 impl KeyAnswer {
@@ -108,9 +113,12 @@ mod tests {
         assert_eq!(*KeyRequest::List.encode(), [0]);
         assert_eq!(*KeyRequest::Use([1, 2, 3, 4]).encode(), [2, 1, 2, 3, 4]);
         assert_eq!(*KeyRequest::Remove([1, 2, 3, 4]).encode(), [3, 1, 2, 3, 4]);
+        assert_eq!(*KeyRequest::Turn(true).encode(), [4, 1]);
+        assert_eq!(*KeyRequest::Turn(false).encode(), [4, 0]);
         let held = HeldKeys { mode: SealMode::Require, keys: vec![KeyId([9, 8, 7, 6])] };
         assert_eq!(KeyAnswer::held(&held).encode(), [0, 3, 1, 9, 8, 7, 6]);
         assert_eq!(KeyAnswer::Refused("no".into()).encode(), [1, 2, b'n', b'o']);
+        assert_eq!(KeyAnswer::Busy("me".into()).encode(), [2, 2, b'm', b'e']);
     }
 
     #[test]
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_none() {
-        for bytes in [&[][..], &[4], &[1, 2], &[0, 0], &[2, 1, 2, 3]] {
+        for bytes in [&[][..], &[4], &[5], &[4, 2], &[1, 2], &[0, 0], &[2, 1, 2, 3]] {
             assert!(KeyRequest::decode(bytes).is_none(), "{bytes:?}");
         }
         assert!(KeyAnswer::decode(&[0, 3, 255, 255, 255, 255, 15]).is_none(), "a length without bytes");

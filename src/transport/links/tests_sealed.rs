@@ -17,7 +17,7 @@ use crate::transport::sealing::SealPolicy;
 /// Starts the links of an agent that seals with these keys.
 fn sealed(run: u64, mode: SealMode, keys: &[u8]) -> (Links, SocketAddr, Sealing) {
     let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
-    let sealing = Sealing::new(Run(run), 7, SealPolicy::new(mode, Some(ring)), journal());
+    let sealing = Sealing::new(Run(run), 7, SealPolicy::new(mode, ring), journal());
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
     let address = listener.local_address();
     let (links, address, _) = links_sealed(listener, 1_000, sealing.clone(), address);
@@ -72,7 +72,7 @@ async fn keys_are_changed_under_a_link_that_stands() {
     for keys in [&[1, 2][..], &[2, 1], &[2]] {
         for sealing in [&at_a, &at_b] {
             let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
-            sealing.set_policy(SealPolicy::new(SealMode::Require, Some(ring)));
+            sealing.set_policy(SealPolicy::new(SealMode::Require, ring));
         }
         a.send(OPENED, b"hello".to_vec());
         assert!(matches!(next(&mut b).await, (_, Event::Frame(..))), "{keys:?}");
@@ -87,7 +87,7 @@ async fn a_clear_link_ends_when_sealing_becomes_required_and_not_before() {
     assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
     a.send(OPENED, b"hello".to_vec());
     let (accepted, _) = next(&mut b).await;
-    let ring = || Some(KeyRing::new([key(1)]).expect("a key"));
+    let ring = || KeyRing::new([key(1)]).expect("a key");
     at_a.set_policy(SealPolicy::new(SealMode::Prefer, ring()));
     b.send(accepted, b"still clear".to_vec());
     assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"still clear"[..]));
