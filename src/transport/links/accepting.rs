@@ -1,7 +1,7 @@
 //! Connections that others open: the listener, and what happens to a connection until the driver hears of it.
 //!
-//! Invariants: connections that have said nothing, or whose first frame waits for the driver, hold one of few places;
-//! whoever finds none is turned away at once. An error of this system is survived, and told once.
+//! Invariants: connections that have said nothing, or whose first frame waits for the driver, hold one of few places
+//! (`silent`); whoever finds none is turned away at once. An error of this system is survived, and told once.
 //!
 //! Must not know: the content of a frame.
 
@@ -15,14 +15,13 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Level;
 
 use super::connection::{Connection, carry};
+use super::silent::{Entered, Silent};
 use super::{Announcer, Event, LinkCounters, MAX_QUEUED_FRAMES};
 use crate::core::LinkId;
-use crate::core::limits::LINK_TIMEOUT;
 use crate::journal::Journal;
 use crate::transport::sealing::Sealing;
 use crate::transport::udp::canonical;
@@ -70,7 +69,7 @@ pub(super) struct Acceptor {
     pub(super) tasks: TaskTracker,
     pub(super) counters: Arc<LinkCounters>,
     pub(super) budget: Arc<Semaphore>,
-    pub(super) silent: Arc<Semaphore>,
+    pub(super) silent: Silent,
     pub(super) sealing: Sealing,
     pub(super) journal: Journal,
 }
@@ -107,13 +106,13 @@ impl Acceptor {
     }
 
     fn take(&self, link: LinkId, stream: TcpStream, from: SocketAddr) {
-        let silent = Arc::clone(&self.silent).try_acquire_owned();
-        let permit = Arc::clone(&self.budget).try_acquire_owned();
-        if let (Ok(silent), Ok(permit)) = (silent, permit) {
-            let greeting = greet(link, stream, from, (silent, permit), self.announce.clone(), self.sealing.clone());
-            self.tasks.spawn(greeting);
-        } else {
+        let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
+        let entered = permit.and_then(|permit| self.silent.enter(from).map(|entered| (entered, permit)));
+        if entered.as_ref().is_none_or(|(entered, _)| entered.has_displaced) {
             self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(entered) = entered {
+            self.tasks.spawn(greet(link, stream, from, entered, self.announce.clone(), self.sealing.clone()));
         }
     }
 }
@@ -123,20 +122,21 @@ async fn greet(
     link: LinkId,
     stream: TcpStream,
     from: SocketAddr,
-    (silent, _permit): (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    (Entered { place, gone, .. }, _permit): (Entered, OwnedSemaphorePermit),
     announce: Announcer,
     sealing: Sealing,
 ) {
     let Some(mut connection) = Connection::new(stream, from, sealing, false) else { return };
     let first = tokio::select! {
-        first = timeout(LINK_TIMEOUT, connection.next()) => first,
+        first = connection.first() => first,
+        _ = gone => return,
         () = announce.closed() => return,
     };
-    let Ok(Some(first)) = first else { return };
+    let Some(first) = first.filter(|_| place.keep()) else { return };
     let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
     let announced = announce.send((link, Event::Frame(from, first), Some(queue))).await;
     // Only now: so the frames that wait for the driver are as few as silent connections may be.
-    drop(silent);
+    drop(place);
     if announced.is_ok() {
         carry(link, connection, frames, announce).await;
     }

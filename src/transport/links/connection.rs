@@ -25,6 +25,8 @@ use crate::transport::sealing::Sealing;
 
 /// Time limit for sending a frame; one that takes longer ends its link.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time in which whoever opened a connection must greet, where packets are sealed.
+pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The idle time after which the kernel checks that the other end of a connection is still there …
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 /// … and the interval at which it then repeats that.
@@ -117,29 +119,52 @@ impl Connection {
         self.framed.codec_mut().set_max_frame_length(MAX_FRAME_BYTES + overhead);
     }
 
+    /// Waits for the first frame of an accepted connection, opened; `None` at the end, if one is refused, or if it takes too
+    /// long.
+    pub(super) async fn first(&mut self) -> Option<BytesMut> {
+        let is_greeted_soon = !self.sealing.policy().mode().accepts_clear();
+        let patience = if is_greeted_soon { GREETING_TIMEOUT } else { LINK_TIMEOUT };
+        match timeout(patience, self.step()).await.ok()?? {
+            Some(frame) => Some(frame),
+            None => timeout(LINK_TIMEOUT, self.next()).await.ok()?,
+        }
+    }
+
     /// Waits for the next frame, opened; `None` at the end, or if one is refused. Cancel safe once the other end has
     /// greeted.
     pub(super) async fn next(&mut self) -> Option<BytesMut> {
         loop {
-            let frame = self.framed.next().await?.ok()?;
-            match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
-                LinkStep::Clear => {
-                    self.allow_frames();
-                    return Some(frame);
-                }
-                LinkStep::Frame(packet) => return Some(BytesMut::from(&packet[..])),
-                LinkStep::Greeted(answer) => {
-                    self.allow_frames();
-                    if let Some(answer) = answer {
-                        timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
-                    }
-                }
+            if let Some(frame) = self.step().await? {
+                return Some(frame);
             }
         }
     }
 
-    /// Sends a frame; returns false if that is not possible any more.
+    /// Takes the next frame: that of the core, opened, or a greeting, which is answered.
+    async fn step(&mut self) -> Option<Option<BytesMut>> {
+        let frame = self.framed.next().await?.ok()?;
+        match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
+            LinkStep::Clear => {
+                self.allow_frames();
+                Some(Some(frame))
+            }
+            LinkStep::Frame(packet) => Some(Some(BytesMut::from(&packet[..]))),
+            LinkStep::Greeted(answer) => {
+                self.allow_frames();
+                if let Some(answer) = answer {
+                    timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+                }
+                Some(None)
+            }
+        }
+    }
+
+    /// Sends a frame; returns false if that is not possible any more, or not allowed.
     async fn send(&mut self, frame: Bytes) -> bool {
+        // The mode may have changed since this frame was waited for.
+        if !self.is_allowed() {
+            return false;
+        }
         let frame = if self.sealer.is_clear() {
             frame
         } else {

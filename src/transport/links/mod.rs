@@ -14,7 +14,7 @@
 //! - Nothing here waits for a peer: a full queue drops the frame, and a peer that does not read is given up.
 //! - Opened and accepted connections never exceed the budget given at the start, so that they leave descriptors to
 //!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
-//!   ([`MAX_SILENT`]) and have little time; the driver learns of an accepted connection by its first frame.
+//!   ([`MAX_SILENT`]), have little time, and make room for others; the driver learns of an accepted connection by its first frame.
 //! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
 //! - A connection whose first frame is not sealed, where that is required, is closed at once and without a word; so is one
 //!   that is clear when sealing becomes required, and one with a frame that does not fit its place.
@@ -27,9 +27,11 @@
 //! | all links, as the driver sees them | here |
 //! | connections that others open | `accepting` |
 //! | one connection, from its greeting to its end | `connection` |
+//! | accepted connections that have said nothing | `silent` |
 
 mod accepting;
 mod connection;
+mod silent;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -51,6 +53,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use self::accepting::Acceptor;
 pub(crate) use self::accepting::Listener;
 use self::connection::connect;
+use self::silent::Silent;
 use super::sealing::Sealing;
 use crate::core::LinkId;
 #[cfg(doc)]
@@ -135,7 +138,7 @@ impl Links {
         let listener = TcpListener::from_std(listener.into_std())?;
         let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let counters = Arc::<LinkCounters>::default();
-        let silent = Arc::new(Semaphore::new(MAX_SILENT.min(budget.div_ceil(4))));
+        let silent = Silent::new(MAX_SILENT.min(budget.div_ceil(4)));
         let budget = Arc::new(Semaphore::new(budget));
         let acceptor = Acceptor {
             announce: announce.clone(),

@@ -108,15 +108,17 @@ async fn a_frame_longer_than_the_limit_ends_its_link_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn connections_that_say_nothing_are_few() {
-    let (links, address, _) = links();
+async fn connections_that_say_nothing_are_few_and_make_room_for_those_that_speak() {
+    let (mut links, address, _) = links();
     let mut held = Vec::new();
     for _ in 0..MAX_SILENT {
         held.push(TcpStream::connect(address).await.expect("listening"));
     }
     let mut one_more = TcpStream::connect(address).await.expect("listening");
-    let ended = timeout(DEADLINE, one_more.read(&mut [0; 1])).await.expect("closed at once");
+    let ended = timeout(LINK_TIMEOUT / 2, held[0].read(&mut [0; 1])).await.expect("the oldest is closed at once");
     assert!(matches!(ended, Ok(0) | Err(_)));
+    one_more.write_all(&[0, 0, 0, 1, b'x']).await.expect("sent");
+    assert!(matches!(next(&mut links).await, (_, Event::Frame(_, bytes)) if bytes == b"x"[..]));
     assert_eq!(links.counters().turned_away(), 1);
 }
 

@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::connection::GREETING_TIMEOUT;
 use super::tests::{OPENED, journal, links_sealed, next};
 use super::*;
 use crate::core::Run;
@@ -51,6 +52,32 @@ async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() 
     }
     assert!(sealing.refused()[0] >= 1, "counted");
     assert_eq!(links.counters().turned_away(), 0);
+}
+
+#[tokio::test]
+async fn who_does_not_greet_soon_is_closed() {
+    let (_links, address, _) = sealed(1, SealMode::Require, &[1]);
+    let mut stream = TcpStream::connect(address).await.expect("listening");
+    stream.write_all(&[0, 0, 0]).await.expect("sent");
+    let begin = tokio::time::Instant::now();
+    let ended =
+        timeout(LINK_TIMEOUT / 2, stream.read(&mut [0; 1])).await.expect("it is not waited for as long as a frame");
+    assert!(matches!(ended, Ok(0) | Err(_)) && begin.elapsed() > GREETING_TIMEOUT / 2);
+}
+
+#[tokio::test]
+async fn a_frame_that_waits_is_not_sent_clear_once_sealing_is_required() {
+    let ((mut a, _, at_a), (mut b, address, _)) =
+        (sealed(1, SealMode::Permit, &[1]), sealed(2, SealMode::Permit, &[1]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    a.send(OPENED, b"hello".to_vec());
+    let (accepted, event) = next(&mut b).await;
+    assert!(matches!(event, Event::Frame(..)));
+    // Both before the task of the connection has a turn.
+    at_a.set_policy(SealPolicy::new(SealMode::Require, KeyRing::new([key(1)]).expect("a key")));
+    a.send(OPENED, b"a secret".to_vec());
+    assert_eq!(next(&mut b).await, (accepted, Event::Closed), "and not the frame");
 }
 
 #[tokio::test]
