@@ -5,6 +5,7 @@ mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,10 +42,14 @@ impl Files {
     }
 }
 
+/// Starts an agent with these keys; beside them there is a token, without which nobody changes them.
 fn start(name: &str, seeds: &[&str], keys: &Path, more: &[&str]) -> Agent {
+    let token = keys.with_extension("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").expect("written");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).expect("changed");
     let keys = keys.to_str().expect("a text");
     let arguments = [&["--key-file", keys], more].concat();
-    Agent::start(name, seeds, &arguments)
+    Agent::start_asking(name, seeds, Some(&token), &arguments)
 }
 
 /// A cluster of three, each with a key file of its own that holds one key.
@@ -166,13 +171,15 @@ fn recorded_packets_do_nothing_when_they_are_played_again_from_elsewhere() {
                 elsewhere.send_to(packet, address(&a)).expect("sent");
             }
         }
-        std::iter::from_fn(|| elsewhere.recv(&mut [0; 2_048]).ok()).count()
+        std::iter::from_fn(|| elsewhere.recv(&mut [0; 2_048]).ok()).collect::<Vec<usize>>()
     };
-    // These never reached the agent: each may be answered once, and leads nowhere.
+    // These never reached the agent: each may be answered once, with no more bytes, and leads nowhere.
     let first = play(1);
-    assert!(first <= packets.len(), "{first} answers");
+    assert!(first.len() <= packets.len(), "{first:?}");
+    let (longest, all) = (packets.iter().map(Vec::len).max(), packets.iter().map(Vec::len).sum::<usize>());
+    assert!(first.iter().max().copied() <= longest && first.iter().sum::<usize>() <= all, "{first:?} bytes for {all}");
     let before = dropped(&a, "sealed_replayed");
-    assert_eq!(play(5), 0, "what was seen is not answered");
+    assert_eq!(play(5), [0; 0], "what was seen is not answered");
     wait_for("all of them are counted", || {
         let counted = dropped(&a, "sealed_replayed") - before;
         (counted >= 5.0 * packets.len() as f64).then_some(())
@@ -203,7 +210,6 @@ fn keys_are_rotated_under_a_live_cluster_and_no_heartbeat_is_lost() {
         assert!(!kinds.iter().any(|kind| kind == "node_suspected" || kind == "node_detected_down"), "{kinds:?}");
     }
     for name in ["a", "b", "c"] {
-        use std::os::unix::fs::PermissionsExt as _;
         let path = files.path(name);
         let mode = std::fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -243,6 +249,74 @@ fn nobody_is_locked_out_unless_forced_and_who_was_away_is_told_what_it_lacks() {
     std::fs::copy(files.path("a"), files.path("c")).expect("copied");
     c.signal(Signal::SIGHUP);
     c.wait_for_up(&["a", "b", "c"]);
+}
+
+#[test]
+fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
+    let files = Files::new();
+    let [a, b, mut c] = three(&files);
+    let old = only_key(&a, &["a", "b", "c"]);
+    c.signal(Signal::SIGTERM);
+    assert!(c.wait().success());
+    wait_for("c has left", || (a.members().len() == 2 && b.members().len() == 2).then_some(()));
+    let (status, text) = a.client(&["keys", "add"]);
+    assert!(status.success(), "{text}\n{}", a.log());
+    let new = other_key(&a, &old);
+    let refused = b.post(&format!("/v1/keys/{new}/use"), &serde_json::json!({}));
+    assert!(refused.starts_with("HTTP/1.1 409") && refused.contains("c left less than 10 minutes ago"), "{refused}");
+    // It comes back with the key that it had, and is heard.
+    let c = start("c", &[&a.gossip], &files.path("c"), &[]);
+    for agent in [&a, &b, &c] {
+        agent.wait_for_up(&["a", "b", "c"]);
+    }
+    let refused = b.post(&format!("/v1/keys/{new}/use"), &serde_json::json!({}));
+    assert!(refused.starts_with("HTTP/1.1 409") && refused.contains("c lacks it"), "{refused}");
+}
+
+#[test]
+fn no_key_is_removed_that_a_member_seals_with() {
+    let files = Files::new();
+    let agents = three(&files);
+    let [a, b, _c] = &agents;
+    let old = only_key(a, &["a", "b", "c"]);
+    let lines = [files.path("a"), files.generate("new.key")].map(|path| std::fs::read_to_string(path).expect("a key"));
+    for agent in &agents {
+        let [first, second] = if agent.name == "c" { [0, 1] } else { [1, 0] };
+        std::fs::write(files.path(&agent.name), lines[first].clone() + &lines[second]).expect("written");
+        agent.signal(Signal::SIGHUP);
+    }
+    let seals_at_c = |(id, sealing, _): &(String, Vec<String>, Vec<String>)| *id == old && sealing == &["c"];
+    wait_for("c alone seals with the old key", || keys(b).iter().any(seals_at_c).then_some(()));
+    let (status, _) = a.client(&["keys", "remove", &old]);
+    assert!(!status.success(), "c would not be heard any more");
+    assert!(keys(b).iter().all(|(_, _, held_by)| held_by.len() == 3), "{:?}", keys(b));
+}
+
+#[test]
+fn two_operators_at_once_lock_nobody_out() {
+    let files = Files::new();
+    let [a, b, c] = three(&files);
+    let old = only_key(&a, &["a", "b", "c"]);
+    let (status, text) = a.client(&["keys", "add"]);
+    assert!(status.success(), "{text}\n{}", a.log());
+    let new = other_key(&a, &old);
+    for _ in 0..3 {
+        // One goes on, the other one goes back.
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.client(&["keys", "use", &new]));
+            scope.spawn(|| b.client(&["keys", "remove", &new]));
+            scope.spawn(|| c.client(&["keys", "use", &old]));
+        });
+        let held = keys(&b);
+        let sealing = held.iter().filter(|(_, sealing, _)| !sealing.is_empty());
+        for (id, sealing, held_by) in sealing {
+            assert_eq!(held_by.len(), 3, "{id} seals at {sealing:?}, and is held by {held_by:?}");
+        }
+    }
+    for agent in [&a, &b, &c] {
+        agent.wait_for_up(&["a", "b", "c"]);
+        assert!(dropped(agent, "sealed_unknown_key") < 1.0, "{}", agent.log());
+    }
 }
 
 #[test]
@@ -329,7 +403,9 @@ fn keys_do_not_travel_where_packets_are_clear_and_programs_do_not_speak_of_them(
     let key = key.to_str().expect("a text");
     let config = files.path("c.toml");
     std::fs::write(&config, format!("[seal]\nmode = \"prefer\"\nkey_file = \"{key}\"\n")).expect("written");
-    let a = Agent::start("a", &[], &["--config", config.to_str().expect("a text")]);
+    let token = files.path("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").expect("written");
+    let a = Agent::start_asking("a", &[], Some(&token), &["--config", config.to_str().expect("a text")]);
     a.wait_for_up(&["a"]);
     let answer = a.post("/v1/keys", &serde_json::json!({"key": std::fs::read_to_string(key).expect("a key").trim()}));
     assert!(answer.starts_with("HTTP/1.1 409") && answer.contains("seal.mode = require"), "{answer}");

@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - Tokens are compared by `access` alone.
+//! - Nobody changes keys where there is no token.
 //! - Health checks stay open: a supervisor that restarts dead processes has no token, and may know the agent by any
 //!   name.
 //! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`, an
@@ -164,6 +165,17 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
 fn check_token(app: &Shared, request: &Request) -> Result<Access, Refusal> {
     let needed = Access::needed(request.method().as_str(), request.uri().path());
     if !app.tokens.are_asked_for() {
+        if Access::is_for_token_alone(request.method().as_str(), request.uri().path()) {
+            let detail =
+                "keys are changed with a token alone, and this agent has none: whoever reaches this port could";
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "keys-need-token",
+                "Keys are changed with a token",
+                detail,
+            )
+            .hint("make a token (`openssl rand -hex 32`), name its file as http.token_file, and restart the agent"));
+        }
         return Ok(Access::Write);
     }
     if needed == Access::Open {

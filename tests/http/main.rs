@@ -321,6 +321,27 @@ async fn a_token_for_reading_looks_at_everything_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn keys_are_changed_with_a_token_alone_even_where_none_is_asked_for() {
+    let open = first("a").await;
+    assert_eq!(open.get("/v1/keys").await.status, 200);
+    let closed = node("b", None, Some(TOKEN)).await;
+    for (method, path, body) in [
+        ("POST", "/v1/keys", r#"{"key":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}"#),
+        ("POST", "/v1/keys/01234567/use", ""),
+        ("POST", "/v1/keys/01234567/use?force=true", ""),
+        ("DELETE", "/v1/keys/01234567", ""),
+    ] {
+        let answer = open.send_json(method, path, body).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (403, "keys-need-token"), "{method} {path}");
+        let hint = answer.json()["hint"].as_str().expect("a hint").to_owned();
+        assert!(hint.contains("http.token_file"), "{hint}");
+        let headers = [format!("authorization: Bearer {TOKEN}"), "content-type: application/json".to_owned()];
+        let answer = closed.ask(method, path, &[&headers[0], &headers[1]], body).await;
+        assert!([404, 409].contains(&answer.status), "it has no keys: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn pages_of_the_agent_itself_may_command_it_and_others_may_not() {
     let a = first("a").await;
     let tags = r#"{"tags":{}}"#;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use headcount::config::LeadershipMode;
-use headcount::http::HttpSettings;
+use headcount::http::{HttpSettings, Token};
 use headcount::{Config, NodeId, Profile};
 use serde_json::{Value, json};
 
@@ -15,13 +15,15 @@ struct Judge {
     document: Value,
     /// The calls that succeeded.
     done: BTreeSet<(String, String)>,
+    /// The header by which it shows its token, if it has one.
+    authorization: Option<String>,
 }
 
 impl Judge {
     async fn of(node: &Node) -> Self {
         let answer = node.get("/openapi.json").await;
         assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
-        let mut judge = Self { document: answer.json(), done: BTreeSet::new() };
+        let mut judge = Self { document: answer.json(), done: BTreeSet::new(), authorization: None };
         judge.judge("GET", "/openapi.json", &answer);
         // A key that no schema has would be allowed otherwise.
         for schema in judge.document["components"]["schemas"].as_object_mut().expect("schemas").values_mut() {
@@ -64,8 +66,9 @@ impl Judge {
         let (method, path, query) = call;
         let filled = query.starts_with('/');
         let asked = if filled { query.to_owned() } else { format!("{path}{query}") };
-        let json = if body.starts_with('{') { &["content-type: application/json"][..] } else { &[] };
-        let answer = node.ask(method, &asked, json, body).await;
+        let json = body.starts_with('{').then_some("content-type: application/json");
+        let headers: Vec<&str> = json.into_iter().chain(self.authorization.as_deref()).collect();
+        let answer = node.ask(method, &asked, &headers, body).await;
         self.judge(method, path, &answer);
         assert_eq!(answer.status, status, "{method} {asked}: {answer:?}");
         answer
@@ -254,7 +257,9 @@ async fn every_call_answers_as_it_is_described() {
     let keys = folder.path().join("keys");
     std::fs::write(&keys, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").expect("written");
     let sealed = Config::new("e").expect("a name").with_profile(Profile::Local).with_key_file(&keys);
-    let sealed = of(sealed, HttpSettings::default()).await;
+    let token = "all-all-all-all-all";
+    let sealed = of(sealed, HttpSettings::new(Token::new(token).ok())).await;
+    judge.authorization = Some(format!("authorization: Bearer {token}"));
     let another = r#"{"key":"ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="}"#;
     let sealing = |keys: &Value| keys["members"][0]["keys"][0].as_str().expect("a key seals").to_owned();
     let old = sealing(&judge.ask(&sealed, ("GET", "/v1/keys", ""), "", 200).await.json());

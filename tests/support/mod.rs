@@ -7,6 +7,7 @@ pub mod netns;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -47,21 +48,26 @@ pub struct Agent {
     pub http: String,
     log: Arc<Mutex<String>>,
     prefix: Vec<String>,
+    /// The file with its token, if it asks for one.
+    token: Option<PathBuf>,
 }
 
 impl Agent {
     /// Starts an agent with these arguments, after the words of `prefix` (`ip netns exec …`).
     pub fn start_with(prefix: &[String], arguments: &[&str]) -> Self {
-        Self::spawn(prefix, Stdio::piped(), arguments)
+        Self::spawn(prefix, Stdio::piped(), None, arguments)
     }
 
     /// Starts an agent with these arguments, whose log goes there.
     pub fn start_logging_to(stderr: Stdio, arguments: &[&str]) -> Self {
-        Self::spawn(&[], stderr, arguments)
+        Self::spawn(&[], stderr, None, arguments)
     }
 
-    fn spawn(prefix: &[String], stderr: Stdio, arguments: &[&str]) -> Self {
+    fn spawn(prefix: &[String], stderr: Stdio, token: Option<&Path>, arguments: &[&str]) -> Self {
         let mut command = command(prefix);
+        if let Some(token) = token {
+            command.env("HEADCOUNT_HTTP__TOKEN_FILE", token);
+        }
         command.arg("agent").args(["--format", "json"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the agent starts");
@@ -76,11 +82,24 @@ impl Agent {
         let text = |key: &str| ready[key].as_str().expect("a text").to_owned();
         // Off, if it says nothing.
         let http = ready["http"].as_str().unwrap_or("-").to_owned();
-        Self { child, name: text("node"), gossip: text("gossip"), http, log, prefix: prefix.to_vec() }
+        Self {
+            child,
+            name: text("node"),
+            gossip: text("gossip"),
+            http,
+            log,
+            prefix: prefix.to_vec(),
+            token: token.map(Path::to_owned),
+        }
     }
 
     /// Starts an agent on loopback ports that are free, in the local profile.
     pub fn start(name: &str, seeds: &[&str], more: &[&str]) -> Self {
+        Self::start_asking(name, seeds, None, more)
+    }
+
+    /// Starts such an agent that asks for the token in this file.
+    pub fn start_asking(name: &str, seeds: &[&str], token: Option<&Path>, more: &[&str]) -> Self {
         let mut arguments = vec!["--name", name];
         for (flag, usual) in [("--profile", "local"), ("--bind", "127.0.0.1:0"), ("--http", "127.0.0.1:0")] {
             if !more.contains(&flag) {
@@ -91,14 +110,22 @@ impl Agent {
             arguments.extend(["--seed", seed]);
         }
         arguments.extend(more);
-        Self::start_with(&[], &arguments)
+        Self::spawn(&[], Stdio::piped(), token, &arguments)
     }
 
     /// Runs a client command against this agent; its standard output.
     pub fn client(&self, arguments: &[&str]) -> (ExitStatus, String) {
-        let mut command = command(&self.prefix);
-        let output = command.args(arguments).args(["--http", &self.http]).output().expect("the client runs");
+        let output = self.asking().args(arguments).args(["--http", &self.http]).output().expect("the client runs");
         (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Returns a command of a client that has this agent's token.
+    fn asking(&self) -> Command {
+        let mut command = command(&self.prefix);
+        if let Some(token) = &self.token {
+            command.env("HEADCOUNT_TOKEN_FILE", token);
+        }
+        command
     }
 
     /// Runs a command that asks no agent.
@@ -131,7 +158,7 @@ impl Agent {
 
     /// Begins to watch this agent's events.
     pub fn watch(&self) -> Watch {
-        let mut command = command(&self.prefix);
+        let mut command = self.asking();
         command.args(["watch", "--format", "json", "--http", &self.http]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("watch runs");
         let stdout = child.stdout.take().expect("piped");
@@ -153,16 +180,23 @@ impl Agent {
 
     /// Returns the whole answer to a `GET`.
     pub fn get(&self, path: &str) -> String {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.http);
+        let (host, token) = (&self.http, self.authorization());
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{token}connection: close\r\n\r\n");
         self.exchange(request.as_bytes(), false)
     }
 
     /// Returns the whole answer to a `POST` of JSON.
     pub fn post(&self, path: &str, body: &Value) -> String {
         let body = body.to_string();
-        let head = format!("host: {}\r\nconnection: close\r\ncontent-type: application/json", self.http);
+        let (host, token) = (&self.http, self.authorization());
+        let head = format!("host: {host}\r\n{token}connection: close\r\ncontent-type: application/json");
         let request = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         self.exchange(request.as_bytes(), false)
+    }
+
+    fn authorization(&self) -> String {
+        let token = self.token.as_deref().map(|path| std::fs::read_to_string(path).expect("a token"));
+        token.map(|token| format!("authorization: Bearer {}\r\n", token.trim())).unwrap_or_default()
     }
 
     /// Sends a request and returns all that comes back. A server may take the end of what a client sends for its

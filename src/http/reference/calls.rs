@@ -177,7 +177,7 @@ pub(in crate::http) static CALLS: &[Call] = &[
         ..call("GET", "/v1/keys", "who holds which key of the seal")
     },
     Call {
-        more: "The body is a secret. Nobody seals with the key yet. 409 unless everything is sealed (`seal.mode` is `require`) and the \
+        more: "403 where the agent has no token (`http.token_file`). The body is a secret. Nobody seals with the key yet. 409 unless everything is sealed (`seal.mode` is `require`) and the \
             keys are in a file. `error` of a member says why it was not done there.",
         body: Some(Taken::Json("AddKey", r#"{"key":"base64"}"#)),
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
@@ -185,14 +185,14 @@ pub(in crate::http) static CALLS: &[Call] = &[
         ..call("POST", "/v1/keys", "have all members accept one more key")
     },
     Call {
-        more: "409 while a member lacks it, or cannot be asked, unless forced.",
+        more: "403 where the agent has no token (`http.token_file`). 409 while a member lacks it, or cannot be asked, unless forced.",
         query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
         refusals: &[404, 409, 422, 500, 503],
         ..call("POST", "/v1/keys/{id}/use", "have all members seal with a key")
     },
     Call {
-        more: "409 while a member seals with it, or cannot be asked, unless forced.",
+        more: "403 where the agent has no token (`http.token_file`). 409 while a member seals with it, or cannot be asked, unless forced.",
         query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
         refusals: &[404, 409, 422, 500, 503],

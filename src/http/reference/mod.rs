@@ -141,6 +141,12 @@ impl Access {
         }
     }
 
+    /// Returns true if a request is for callers with a token that may do all, also where no token is asked for: whoever
+    /// changes keys decides who is in the cluster, and keeps it after the agent is out of reach.
+    pub(super) fn is_for_token_alone(method: &str, path: &str) -> bool {
+        Self::needed(method, path) == Access::Write && (path == "/v1/keys" || path.starts_with("/v1/keys/"))
+    }
+
     /// Returns the access's name in JSON.
     pub(super) const fn name(self) -> &'static str {
         match self {

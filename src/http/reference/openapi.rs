@@ -148,7 +148,9 @@ pub(super) const fn refusal(status: u16) -> &'static str {
     match status {
         400 => "the request is malformed, or its query is not understood",
         401 => "a token is required, and none that this agent takes was presented",
-        403 => "the token may only look, the host is not allowed, or a web page of another origin asks",
+        403 => {
+            "the token may only look, or none is configured where one is needed, the host is not allowed, or a web page of another origin asks"
+        }
         404 => "there is nothing of this name",
         408 => "the request was not complete and answered in time",
         409 => "the state of this node or of the cluster does not allow it: `detail` says why",
