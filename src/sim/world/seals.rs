@@ -155,6 +155,11 @@ fn elsewhere() -> SocketAddr {
 }
 
 impl Seals {
+    /// Returns the keys of a node.
+    pub(super) fn ring(&self, node: usize) -> Option<&KeyRing> {
+        self.nodes.get(node).map(|place| &place.ring)
+    }
+
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -556,7 +561,7 @@ impl World {
 }
 
 /// Returns the cluster of every world.
-fn cluster() -> u32 {
+pub(super) fn cluster() -> u32 {
     Header::cluster_hash(super::life::CLUSTER)
 }
 
