@@ -112,8 +112,9 @@ pub mod lease;
 mod member;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-#[cfg(all(unix, feature = "agent"))]
+#[cfg(unix)]
 mod process;
+mod quiet;
 pub mod seal;
 pub mod sim;
 mod store;

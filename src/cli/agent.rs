@@ -91,6 +91,8 @@ pub(super) fn run_nodes<C>(
 ) -> Result<Exit, Failure> {
     let signals = Signals::listen();
     let signals = signals.map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    #[cfg(target_os = "linux")]
+    crate::process::wait_for_strays();
     descriptors::raise_limit();
     let no_threads = |error| Failure::failed(format!("cannot start threads: {error}"));
     let (logs, prepared) = prepare()?;

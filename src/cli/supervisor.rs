@@ -28,18 +28,21 @@ struct Way {
     watchdog: Option<Duration>,
 }
 
+impl Way {
+    fn new(name: &[u8], watchdog: Option<Duration>) -> std::io::Result<Self> {
+        let (to, socket) = (address(name)?, UnixDatagram::unbound()?);
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, to, watchdog })
+    }
+}
+
 impl Supervisor {
     /// Finds the supervisor in the environment of this process.
     pub(super) fn of_this_process() -> Self {
         let variable = |name| std::env::var(name).ok();
         let watchdog = watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id());
         let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Self(None) };
-        let way = address(name.as_bytes()).and_then(|to| {
-            let socket = UnixDatagram::unbound()?;
-            socket.set_nonblocking(true)?;
-            Ok(Way { socket, to, watchdog })
-        });
-        match way {
+        match Way::new(name.as_bytes(), watchdog) {
             Ok(way) => Self(Some(Arc::new(way))),
             Err(error) => {
                 let name = name.to_string_lossy();
@@ -136,13 +139,17 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("notify");
         let _deaf = UnixDatagram::bind(&path).expect("bound");
-        let to = address(path.as_os_str().as_bytes()).expect("a path");
-        let socket = UnixDatagram::unbound().expect("a socket");
-        socket.set_nonblocking(true).expect("set");
-        let supervisor = Supervisor(Some(Arc::new(Way { socket, to, watchdog: None })));
-        for _ in 0..10_000 {
-            supervisor.feed_watchdog();
-        }
+        let way = Way::new(path.as_os_str().as_bytes(), None).expect("a path");
+        let supervisor = Supervisor(Some(Arc::new(way)));
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // More than any queue holds.
+            for _ in 0..10_000 {
+                supervisor.feed_watchdog();
+            }
+            tell.send(())
+        });
+        told.recv_timeout(Duration::from_secs(30)).expect("nobody is waited for");
         assert!(address(b"vsock:2:1234").is_err());
     }
 }

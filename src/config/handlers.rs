@@ -136,6 +136,13 @@ impl WebhookUrl {
         }
     }
 
+    /// Returns true if whoever is on the way can read what is sent there.
+    pub(in crate::config) fn is_in_the_clear(&self) -> bool {
+        let authority = self.0.authority().map_or("", |authority| authority.as_str());
+        let port = if self.0.port().is_some() { "" } else { ":80" };
+        self.0.scheme_str() == Some("http") && !super::layers::stays_on_this_machine(&format!("{authority}{port}"))
+    }
+
     /// Returns the whole address.
     pub(crate) const fn uri(&self) -> &Uri {
         &self.0
@@ -420,6 +427,16 @@ mod tests {
         let shown = url("https://hooks.example:8443/services/T0/B0/s3cret?key=s3cret").expect("an address");
         assert_eq!(shown, "https://hooks.example:8443/… https://hooks.example:8443/…");
         assert_eq!(url("http://[::1]:80"), Ok("http://[::1]:80/ http://[::1]:80/".to_owned()));
+        for (text, is_in_the_clear) in [
+            ("http://hooks.example/x", true),
+            ("http://10.0.0.1:8080", true),
+            ("https://hooks.example/x", false),
+            ("http://127.0.0.1:8080/", false),
+            ("http://[::1]/", false),
+            ("http://localhost/", false),
+        ] {
+            assert_eq!(WebhookUrl::parse(text).expect(text).is_in_the_clear(), is_in_the_clear, "{text}");
+        }
         for (bad, reason) in [
             ("ftp://a/", "http://"),
             ("/path", "http://"),

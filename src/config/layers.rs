@@ -18,7 +18,7 @@ use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
 use super::token::{Token, TokenFile, TokenFileError};
-use super::{Config, ConfigError, KeyFileError, LeadershipMode, ReadKeys, read_key_file};
+use super::{Config, ConfigError, HandlerAction, KeyFileError, LeadershipMode, ReadKeys, read_key_file};
 use crate::core::NodeId;
 use crate::lease::LeaseName;
 use crate::seal::SealMode;
@@ -486,6 +486,15 @@ impl Merge {
             let hint = "add \"default\" if it should; `headcount lead` needs --lease here";
             warnings.push(about("leadership.lease.leases", reason.to_owned()).hint(hint));
         }
+        for handler in &self.agent.handlers {
+            if let HandlerAction::Webhook { url, token_file: Some(_), .. } = &handler.action
+                && url.is_in_the_clear()
+            {
+                let reason = format!("send the token of {} to {url} in the clear", handler.name);
+                let warning = Problem::new(self.source_of("handlers"), reason).key("handlers");
+                warnings.push(warning.hint("use https:// there, or a token of no worth"));
+            }
+        }
         self.warnings.extend(warnings);
     }
 
@@ -519,7 +528,7 @@ impl Merge {
 }
 
 /// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
-fn stays_on_this_machine(seed: &str) -> bool {
+pub(super) fn stays_on_this_machine(seed: &str) -> bool {
     let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
     match super::literal(seed) {
         Some(address) => super::is_loopback(&address),

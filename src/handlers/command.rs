@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - A run ends: after its time, or when the agent has ended, its group gets SIGTERM, and SIGKILL [`KILL_AFTER`] later.
-//! - When a run has ended no process of its group is left. (A process that has made itself a group of its own is out of
-//!   reach.)
+//! - No process of its group is left when a run has ended, or is given up. (A process that has made itself a group of
+//!   its own is out of reach.)
 //! - Of what it says on standard error no more than the end is kept, and nothing that it does not read is waited for.
 //!
 //! Must not know: other events, other handlers.
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::event::{MISSED, Notice};
-use super::{Context, KILL_AFTER};
+use super::{Context, GROUP_PATIENCE, KILL_AFTER};
 use crate::process::{Group, tied, without_the_agents};
 use crate::text::visible;
 
@@ -27,10 +27,9 @@ use crate::text::visible;
 const MAX_TAIL_BYTES: usize = 1_024;
 /// The characters of it that are logged.
 const MAX_TAIL_SHOWN: usize = 300;
-/// The time for which the end of killed processes, and of their output, is awaited.
-const GROUP_PATIENCE: Duration = Duration::from_secs(1);
-/// The interval at which it is looked for.
+/// The interval at which the end of killed processes is looked for.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
+
 /// Runs a command for an event; the error says how it failed.
 pub(super) async fn run(
     words: &[String],
@@ -41,7 +40,9 @@ pub(super) async fn run(
     end: &CancellationToken,
 ) -> Result<(), String> {
     let mut child = start(words, notice, missed, context).map_err(|error| format!("cannot be started: {error}"))?;
-    let group = child.id().map(Group::of).transpose().ok().flatten();
+    // Dropped before the command is, which is what ends a run that is given up.
+    let mut started = Started { group: child.id().map(Group::of).transpose().ok().flatten() };
+    let group = started.group;
     let (input, mut errors) = (child.stdin.take(), child.stderr.take());
     let line = format!("{}\n", notice.json);
     let feed = async move {
@@ -65,7 +66,7 @@ pub(super) async fn run(
                 () = end.cancelled(), if waiter.kill_at.is_none() => waiter.terminate(),
             }
         };
-        end_rest(group).await;
+        started.end_rest().await;
         if !is_said {
             let _ = timeout(GROUP_PATIENCE, talk).await;
         }
@@ -87,7 +88,7 @@ fn start(words: &[String], notice: &Notice, missed: u64, context: &Context) -> s
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut command = Command::from(command);
-    // Where a run is given up, its command goes with it.
+    // Then it is waited for, too.
     command.kill_on_drop(true);
     command.spawn()
 }
@@ -128,12 +129,27 @@ impl Waiter {
     }
 }
 
-/// Ends what the command left behind.
-async fn end_rest(group: Option<Group>) {
-    let Some(group) = group else { return };
-    let deadline = Instant::now() + GROUP_PATIENCE;
-    while group.signal(Signal::SIGKILL) && Instant::now() < deadline {
-        sleep(GROUP_PAUSE).await;
+/// The processes of a run, killed when this is dropped.
+struct Started {
+    group: Option<Group>,
+}
+
+impl Started {
+    /// Ends what the command left behind. Once it was waited for.
+    async fn end_rest(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        let deadline = Instant::now() + GROUP_PATIENCE;
+        while group.kill_rest() && Instant::now() < deadline {
+            sleep(GROUP_PAUSE).await;
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            group.signal(Signal::SIGKILL);
+        }
     }
 }
 
@@ -182,6 +198,35 @@ mod tests {
         assert!(told.starts_with("ended with 1: …xxx") && told.ends_with("xend"), "{told}");
         let late = words_of_failure(ExitStatus::from_raw(9), Some(Duration::from_secs(2)), b"");
         assert_eq!(late, "was ended after 2s");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_given_up_leaves_no_process_behind() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let ids = folder.path().join("ids");
+        // As its own child: this test is not the program that ties commands to itself.
+        let script = format!("sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait", ids.display());
+        let mut command = std::process::Command::new("sh");
+        std::os::unix::process::CommandExt::process_group(command.args(["-c", &script]), 0);
+        let mut command = Command::from(command);
+        let child = command.kill_on_drop(true).spawn().expect("a shell");
+        let started = Started { group: child.id().and_then(|id| Group::of(id).ok()) };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let read = || std::fs::read_to_string(&ids).unwrap_or_default();
+        while read().lines().count() < 2 {
+            assert!(Instant::now() < deadline, "both run");
+            sleep(GROUP_PAUSE).await;
+        }
+        drop(started);
+        drop(child);
+        let lives = |id: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+        };
+        while read().lines().any(lives) {
+            assert!(Instant::now() < deadline, "neither is left");
+            sleep(GROUP_PAUSE).await;
+        }
     }
 
     #[tokio::test]

@@ -11,7 +11,10 @@
 //!   go in parallel.
 //! - At most [`MAX_QUEUED_EVENTS`](queue::MAX_QUEUED_EVENTS) events wait for one handler. Of more the oldest are
 //!   dropped, counted and logged, and the handler is told how many.
-//! - A handler sees the agent's own leaving, and ends within [`STOP_TIMEOUT`] after it.
+//! - A handler that is changed while it runs goes on in its task: no event is lost or handled twice, and what came
+//!   before the change is handled as it would have been.
+//! - A handler sees the agent's own leaving, and ends within [`STOP_TIMEOUT`] after it. However a run ends, nothing that
+//!   it started stays behind.
 //!
 //! Must not know: how events come about, where a configuration came from.
 
@@ -20,7 +23,6 @@ mod command;
 mod event;
 mod figures;
 mod queue;
-mod quiet;
 mod task;
 mod tls;
 mod webhook;
@@ -29,11 +31,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::task::Handler;
-use crate::agent::{Agent, Reader};
+use self::task::{Feed, Handler};
+use crate::agent::Agent;
 use crate::config::HandlerConfig;
 
 pub(crate) use self::figures::{Board, Figures};
@@ -42,6 +45,11 @@ pub(crate) use self::figures::{Board, Figures};
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that a command has between SIGTERM and SIGKILL.
 const KILL_AFTER: Duration = Duration::from_secs(2);
+/// The time for which the end of killed processes is awaited, and then that of their output.
+const GROUP_PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time that a run takes to end: from SIGTERM to SIGKILL, until the command is gone, then what it left
+/// behind, then its output; and a second for a machine that is slow.
+const END_TIMEOUT: Duration = KILL_AFTER.saturating_add(GROUP_PATIENCE.saturating_mul(4));
 
 /// The words about the agent that all handlers have in common.
 #[derive(Debug, Clone)]
@@ -67,8 +75,8 @@ pub(crate) struct Handlers {
 #[derive(Debug)]
 struct Running {
     config: HandlerConfig,
-    /// Takes no more events, and ends when those that wait are handled.
-    retire: CancellationToken,
+    /// The handler as it is to be from now on; `None`: takes no more events, and ends when those that wait are handled.
+    order: watch::Sender<Option<Arc<Handler>>>,
 }
 
 impl Handlers {
@@ -80,46 +88,56 @@ impl Handlers {
         let (running, tasks, end) = (Vec::new(), JoinSet::new(), CancellationToken::new());
         let mut handlers = Self { agent: agent.clone(), context, board, running, tasks, end };
         for config in configs {
-            handlers.begin(config, true);
+            let running = handlers.begin(config, true);
+            handlers.running.push(running);
         }
         handlers
     }
 
-    /// Takes up another configuration: handlers that have changed end when what waits for them is handled, and begin
-    /// anew with the events from now on.
+    /// Takes up another configuration: what has come is handled as it would have been, and what comes as it says.
+    /// Handlers that are new begin with the events from now on.
     pub(crate) fn replace(&mut self, configs: &[HandlerConfig]) {
-        self.running.retain(|running| {
-            let stays = configs.contains(&running.config);
-            if !stays {
-                running.retire.cancel();
-            }
-            stays
-        });
-        for config in configs {
-            if !self.running.iter().any(|running| running.config == *config) {
-                self.begin(config, false);
+        let mut before = std::mem::take(&mut self.running);
+        let mut after: Vec<Option<Running>> = configs.iter().map(|_| None).collect();
+        // A name may be given by position, and an action may be that of several handlers: the likest ones first.
+        let likeness: [fn(&HandlerConfig, &HandlerConfig) -> bool; 4] = [
+            |old, new| old == new,
+            |old, new| old.name == new.name && old.action == new.action,
+            |old, new| old.action == new.action,
+            |old, new| old.name == new.name,
+        ];
+        for is_like in likeness {
+            for (config, place) in configs.iter().zip(&mut after).filter(|(_, place)| place.is_none()) {
+                let Some(at) = before.iter().position(|running| is_like(&running.config, config)) else { continue };
+                let mut running = before.swap_remove(at);
+                if running.config != *config {
+                    running.order.send_replace(Some(self.handler(config)));
+                    running.config = config.clone();
+                }
+                *place = Some(running);
             }
         }
+        for gone in before {
+            gone.order.send_replace(None);
+        }
+        self.running =
+            configs.iter().zip(after).map(|(config, kept)| kept.unwrap_or_else(|| self.begin(config, false))).collect();
         // Figures of names that are gone are shown no more.
         self.board.keep(|name| configs.iter().any(|config| config.name == name));
         while self.tasks.try_join_next().is_some() {}
     }
 
-    fn begin(&mut self, config: &HandlerConfig, from_the_start: bool) {
-        let retire = CancellationToken::new();
-        let subscription = match self.agent.subscribe_after(0) {
-            Ok(subscription) if from_the_start => subscription,
-            _ => self.agent.subscribe(),
-        };
-        let subscription = subscription.read_by(Reader::Handler);
-        // Topics were checked with the configuration.
-        let topics = config.topics.iter().map(String::as_str);
-        let inbox = if config.wants_messages() { self.agent.listen(topics).ok() } else { None };
+    fn handler(&self, config: &HandlerConfig) -> Arc<Handler> {
         let figures = self.board.add(&config.name);
-        let (context, run) = (self.context.clone(), self.agent.run());
-        let handler = Handler::new(config.clone(), context, run, figures, self.end.clone());
-        self.tasks.spawn(task::run(Arc::new(handler), subscription, inbox, retire.clone()));
-        self.running.push(Running { config: config.clone(), retire });
+        Arc::new(Handler::new(config.clone(), self.context.clone(), self.agent.run(), figures, self.end.clone()))
+    }
+
+    fn begin(&mut self, config: &HandlerConfig, from_the_start: bool) -> Running {
+        let handler = self.handler(config);
+        let feed = Feed::open(self.agent.clone(), &handler, from_the_start);
+        let (order, orders) = watch::channel(Some(Arc::clone(&handler)));
+        self.tasks.spawn(task::run(handler, feed, orders));
+        Running { config: config.clone(), order }
     }
 
     /// Waits after the end of the agent until everything is handled, then ends what still runs.
@@ -130,8 +148,7 @@ impl Handlers {
         }
         self.end.cancel();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        // Longer than any run takes to end.
-        let _ = tokio::time::timeout(KILL_AFTER * 2, all).await;
+        let _ = tokio::time::timeout(END_TIMEOUT, all).await;
     }
 }
 
@@ -143,3 +160,6 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     }
     address
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,11 @@ impl<T> Queue<T> {
         Self { waiting: VecDeque::new(), bytes: 0, busy: BTreeSet::new(), concurrency, missed: 0 }
     }
 
+    /// Sets the number of entries that may be under way from now on.
+    pub(super) fn set_concurrency(&mut self, concurrency: usize) {
+        self.concurrency = concurrency;
+    }
+
     /// Adds an entry of so many bytes; returns the number of those that were dropped for it.
     pub(super) fn push(&mut self, subject: Subject, bytes: usize, what: T) -> u64 {
         self.bytes += bytes;

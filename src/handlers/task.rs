@@ -1,11 +1,15 @@
-//! The task of one handler: takes events, lets them wait, runs them.
+//! The task of one handler: takes events, lets them wait, runs them; and takes up another configuration of it.
 //!
-//! Invariant: it is always ready to take the next event, so that what is dropped is dropped here, by the rules of the
-//! queue.
+//! Invariants:
+//! - It is always ready to take the next event, so that what is dropped is dropped here, by the rules of the queue.
+//! - Events from before a change are filtered and handled as it was configured then, later ones as it is now; in one
+//!   queue, so that events about one node stay in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,11 +18,14 @@ use super::Context;
 use super::event::Notice;
 use super::figures::Counters;
 use super::queue::{Job, MAX_QUEUED_EVENTS, Queue, Subject};
-use super::quiet::Quiet;
 use super::webhook::Webhook;
-use crate::agent::{Filter, Inbox, Message, ReceiveError, RecvError, Subscription};
+use crate::agent::{Agent, Filter, Inbox, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::config::{HandlerAction, HandlerConfig, MESSAGE};
 use crate::core::Run;
+use crate::quiet::Quiet;
+
+/// The shortest time between two lines of one kind about one handler.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// One handler.
 #[derive(Debug)]
@@ -87,8 +94,7 @@ impl Handler {
         self.config.tags.is_empty() && (self.config.nodes.is_empty() || self.config.nodes.contains(&message.from))
     }
 
-    async fn run(self: Arc<Self>, job: Job<Notice>) -> Done {
-        let Job { what: notice, missed, .. } = job;
+    async fn run(self: Arc<Self>, notice: Notice, missed: u64) -> Done {
         let began = Instant::now();
         let limit = self.config.timeout;
         let result = match &self.action {
@@ -109,16 +115,15 @@ impl Handler {
 }
 
 /// The lines of the log about one handler.
-struct Log<'a> {
-    name: &'a str,
+#[derive(Default)]
+struct Log {
     failures: Quiet,
     missed: Quiet,
 }
 
-impl Log<'_> {
-    fn failed(&mut self, why: &str) {
-        let name = self.name;
-        match self.failures.may_say(1) {
+impl Log {
+    fn failed(&mut self, name: &str, why: &str) {
+        match self.failures.may_say(PAUSE, 1) {
             Some(0) => tracing::warn!("handler {name} failed at {why}"),
             Some(more) => {
                 tracing::warn!("handler {name} failed at {why} (and {more} times before that were not logged)");
@@ -127,9 +132,9 @@ impl Log<'_> {
         }
     }
 
-    fn missed(&mut self, events: u64) {
-        let Some(before) = self.missed.may_say(events) else { return };
-        let (name, events) = (self.name, events + before);
+    fn missed(&mut self, name: &str, events: u64) {
+        let Some(before) = self.missed.may_say(PAUSE, events) else { return };
+        let events = events + before;
         tracing::warn!(
             "handler {name} is too slow and misses events: {events} were dropped, since {MAX_QUEUED_EVENTS} wait; \
              make it faster, raise its concurrency, or narrow its kinds"
@@ -137,25 +142,150 @@ impl Log<'_> {
     }
 }
 
-/// Runs a handler until there are no more events, or it is retired.
-pub(super) async fn run(
+/// The sources of one handler's events.
+#[derive(Debug)]
+pub(super) struct Feed {
+    agent: Agent,
+    events: Option<Subscription>,
+    inbox: Option<Inbox>,
+}
+
+/// An event, or a message.
+enum Came {
+    Event(Box<crate::Event>),
+    Message(Box<Message>),
+    /// So many of them were lost.
+    Lost(u64),
+}
+
+impl Feed {
+    /// Opens what a handler wants.
+    pub(super) fn open(agent: Agent, handler: &Handler, from_the_start: bool) -> Self {
+        let subscription = match agent.subscribe_after(0) {
+            Ok(subscription) if from_the_start => subscription,
+            _ => agent.subscribe(),
+        };
+        let mut feed = Self { agent, events: Some(subscription.read_by(Reader::Handler)), inbox: None };
+        feed.adapt(handler, None);
+        feed
+    }
+
+    /// Goes on with what another handler wants, without a gap in what both want.
+    fn adapt(&mut self, handler: &Handler, before: Option<&Handler>) {
+        let subscribe = || self.agent.subscribe().read_by(Reader::Handler);
+        let events = self.events.take();
+        let wanted = handler.config.wants_events();
+        self.events = wanted.then(|| events.unwrap_or_else(subscribe).filtered(handler.filter()));
+        let topics = |handler: &Handler| handler.config.wants_messages().then(|| handler.config.topics.clone());
+        if topics(handler) != before.and_then(topics) {
+            // Topics were checked with the configuration.
+            self.inbox = topics(handler).and_then(|topics| self.agent.listen(topics.iter().map(String::as_str)).ok());
+        }
+    }
+
+    /// Takes nothing more.
+    fn close(&mut self) {
+        (self.events, self.inbox) = (None, None);
+    }
+
+    fn is_open(&self) -> bool {
+        self.events.is_some() || self.inbox.is_some()
+    }
+
+    /// Waits for what comes next; returns `None` when nothing can come any more.
+    async fn next(&mut self) -> Option<Came> {
+        while self.is_open() {
+            let (events, inbox) = (&mut self.events, &mut self.inbox);
+            let event = async {
+                match events {
+                    Some(events) => events.recv().await.map(Some),
+                    None => std::future::pending().await,
+                }
+            };
+            let message = async {
+                match inbox {
+                    Some(inbox) => inbox.recv().await.map(Some),
+                    None => std::future::pending().await,
+                }
+            };
+            let came = tokio::select! {
+                event = event => self.event(event),
+                message = message => self.message(message),
+            };
+            if came.is_some() {
+                return came;
+            }
+        }
+        None
+    }
+
+    /// Returns what has come already; `None` if that is all.
+    fn next_now(&mut self) -> Option<Came> {
+        while let Some(event) = self.events.as_mut().map(Subscription::try_recv) {
+            if let Ok(None) = event {
+                break;
+            }
+            if let Some(came) = self.event(event) {
+                return Some(came);
+            }
+        }
+        while let Some(message) = self.inbox.as_mut().map(Inbox::try_recv) {
+            if let Ok(None) = message {
+                break;
+            }
+            if let Some(came) = self.message(message) {
+                return Some(came);
+            }
+        }
+        None
+    }
+
+    fn event(&mut self, received: Result<Option<crate::Event>, RecvError>) -> Option<Came> {
+        match received {
+            Ok(event) => event.map(|event| Came::Event(Box::new(event))),
+            Err(RecvError::Lagged { missed }) => Some(Came::Lost(missed)),
+            Err(RecvError::Closed) => {
+                self.events = None;
+                None
+            }
+        }
+    }
+
+    fn message(&mut self, received: Result<Option<Message>, ReceiveError>) -> Option<Came> {
+        match received {
+            Ok(message) => message.map(|message| Came::Message(Box::new(message))),
+            Err(ReceiveError::Lagged { missed }) => Some(Came::Lost(missed)),
+            Err(ReceiveError::Undecodable { .. }) => None,
+            Err(_) => {
+                self.inbox = None;
+                None
+            }
+        }
+    }
+}
+
+/// An event that waits, with the handler that it came to.
+type Waiting = (Arc<Handler>, Notice);
+
+/// The task.
+struct Task {
     handler: Arc<Handler>,
-    subscription: Subscription,
-    mut inbox: Option<Inbox>,
-    retire: CancellationToken,
-) {
-    let mut events = handler.config.wants_events().then(|| subscription.filtered(handler.filter()));
-    let mut queue = Queue::new(handler.config.concurrency);
+    queue: Queue<Waiting>,
+    log: Log,
+}
+
+/// Runs a handler until there are no more events, or it is told to end; takes up orders meanwhile.
+pub(super) async fn run(handler: Arc<Handler>, mut feed: Feed, mut orders: watch::Receiver<Option<Arc<Handler>>>) {
     let (mut runs, mut subjects) = (JoinSet::new(), HashMap::<Id, Subject>::new());
-    let mut log = Log { name: &handler.config.name, failures: Quiet::default(), missed: Quiet::default() };
+    let (queue, end) = (Queue::new(handler.config.concurrency), handler.end.clone());
+    let mut task = Task { handler, queue, log: Log::default() };
     let mut has_ended = false;
     loop {
-        while let Some(job) = queue.next() {
-            let subject = job.subject.clone();
-            subjects.insert(runs.spawn(Arc::clone(&handler).run(job)).id(), subject);
+        while let Some(Job { subject, what: (handler, notice), missed }) = task.queue.next() {
+            subjects.insert(runs.spawn(handler.run(notice, missed)).id(), subject);
         }
-        handler.counters.set_load(queue.waiting(), queue.running());
-        if events.is_none() && inbox.is_none() && runs.is_empty() {
+        task.show_load();
+        if !feed.is_open() && runs.is_empty() {
             return;
         }
         tokio::select! {
@@ -165,71 +295,83 @@ pub(super) async fn run(
                     Err(died) => died.id(),
                 };
                 // Also after a bug of ours: what is about the same node would wait for ever.
-                queue.done(&subjects.remove(&id).flatten());
+                task.queue.done(&subjects.remove(&id).flatten());
                 let Ok((_, Done { missed, result })) = done else { continue };
                 if let Err(why) = result {
-                    queue.miss(missed);
-                    log.failed(&why);
+                    task.queue.miss(missed);
+                    task.log.failed(&task.handler.config.name, &why);
                 }
             }
-            event = next(&mut events) => match event {
-                Ok(event) if handler.has_tags(&event) => {
-                    take(&handler, &mut queue, &mut log, Notice::of_event(handler.run, &event));
-                }
-                Ok(_) => {}
-                Err(RecvError::Lagged { missed }) => lose(&handler, &mut queue, &mut log, missed),
-                Err(RecvError::Closed) => events = None,
+            came = feed.next(), if feed.is_open() => if let Some(came) = came {
+                task.take(came);
             },
-            message = next_message(&mut inbox) => match message {
-                Ok(message) if handler.wants(&message) => {
-                    take(&handler, &mut queue, &mut log, Notice::of_message(&message));
+            Ok(()) = orders.changed(), if feed.is_open() => {
+                while let Some(came) = feed.next_now() {
+                    task.take(came);
                 }
-                Ok(_) | Err(ReceiveError::Undecodable { .. }) => {}
-                Err(ReceiveError::Lagged { missed }) => lose(&handler, &mut queue, &mut log, missed),
-                Err(_) => inbox = None,
-            },
-            () = retire.cancelled(), if events.is_some() || inbox.is_some() => (events, inbox) = (None, None),
-            () = handler.end.cancelled(), if !has_ended => {
+                match orders.borrow_and_update().clone() {
+                    Some(newer) => {
+                        feed.adapt(&newer, Some(&task.handler));
+                        task.replace(newer);
+                    }
+                    None => feed.close(),
+                }
+            }
+            () = end.cancelled(), if !has_ended => {
                 has_ended = true;
-                (events, inbox) = (None, None);
-                let dropped = queue.clear();
-                if dropped > 0 {
-                    handler.counters.missed(dropped);
-                    let name = &handler.config.name;
-                    tracing::warn!("handler {name} has not handled {dropped} events before the agent ended");
-                }
+                feed.close();
+                task.give_up();
             }
         }
     }
 }
 
-fn take(handler: &Handler, queue: &mut Queue<Notice>, log: &mut Log<'_>, notice: serde_json::Result<Notice>) {
-    // Everything that an event is made of can be written.
-    let Ok(notice) = notice else { return lose(handler, queue, log, 1) };
-    let dropped = queue.push(notice.node.clone(), notice.bytes(), notice);
-    if dropped > 0 {
-        handler.counters.missed(dropped);
-        log.missed(dropped);
+impl Task {
+    fn show_load(&self) {
+        self.handler.counters.set_load(self.queue.waiting(), self.queue.running());
     }
-}
 
-/// Notes events that nobody here saw.
-fn lose(handler: &Handler, queue: &mut Queue<Notice>, log: &mut Log<'_>, missed: u64) {
-    queue.miss(missed);
-    handler.counters.missed(missed);
-    log.missed(missed);
-}
-
-async fn next(events: &mut Option<Subscription>) -> Result<crate::Event, RecvError> {
-    match events {
-        Some(events) => events.recv().await,
-        None => std::future::pending().await,
+    /// Goes on as another handler.
+    fn replace(&mut self, newer: Arc<Handler>) {
+        self.handler.counters.set_load(0, 0);
+        self.queue.set_concurrency(newer.config.concurrency);
+        self.handler = newer;
     }
-}
 
-async fn next_message(inbox: &mut Option<Inbox>) -> Result<Message, ReceiveError> {
-    match inbox {
-        Some(inbox) => inbox.recv().await,
-        None => std::future::pending().await,
+    fn take(&mut self, came: Came) {
+        let notice = match came {
+            Came::Event(event) if self.handler.has_tags(&event) => Notice::of_event(self.handler.run, &event),
+            Came::Message(message) if self.handler.wants(&message) => Notice::of_message(&message),
+            Came::Event(_) | Came::Message(_) => return,
+            Came::Lost(missed) => return self.lose(missed),
+        };
+        // Everything that an event is made of can be written.
+        let Ok(notice) = notice else { return self.lose(1) };
+        let (subject, bytes) = (notice.node.clone(), notice.bytes());
+        let dropped = self.queue.push(subject, bytes, (Arc::clone(&self.handler), notice));
+        if dropped > 0 {
+            self.count_missed(dropped);
+        }
+    }
+
+    /// Notes events that nobody here saw.
+    fn lose(&mut self, missed: u64) {
+        self.queue.miss(missed);
+        self.count_missed(missed);
+    }
+
+    fn count_missed(&mut self, missed: u64) {
+        self.handler.counters.missed(missed);
+        self.log.missed(&self.handler.config.name, missed);
+    }
+
+    /// Drops what waits, at the end of the agent.
+    fn give_up(&mut self) {
+        let dropped = self.queue.clear();
+        if dropped > 0 {
+            self.handler.counters.missed(dropped);
+            let name = &self.handler.config.name;
+            tracing::warn!("handler {name} has not handled {dropped} events before the agent ended");
+        }
     }
 }

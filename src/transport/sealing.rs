@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
@@ -18,6 +18,7 @@ use tracing::Level;
 
 use crate::core::Run;
 use crate::journal::Journal;
+use crate::quiet::Quiet;
 use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode};
 
 /// The shortest time between two lines of the log about packets that were refused for one reason.
@@ -47,13 +48,6 @@ impl SealPolicy {
     }
 }
 
-/// The refusals for one reason since it was last told.
-#[derive(Debug, Default, Clone, Copy)]
-struct Untold {
-    count: u64,
-    told: Option<Instant>,
-}
-
 /// The sealing of one agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Sealing(Arc<Shared>);
@@ -66,7 +60,7 @@ struct Shared {
     /// The number of the last connection end.
     connections: AtomicU64,
     refused: [AtomicU64; SealError::COUNT],
-    untold: Mutex<[Untold; SealError::COUNT]>,
+    quiet: Mutex<[Quiet; SealError::COUNT]>,
     journal: Journal,
 }
 
@@ -79,7 +73,7 @@ impl Sealing {
             policy: watch::Sender::new(Arc::new(policy)),
             connections: AtomicU64::new(0),
             refused: Default::default(),
-            untold: Mutex::default(),
+            quiet: Mutex::default(),
             journal,
         }))
     }
@@ -147,16 +141,10 @@ impl Sealing {
         if matches!(error, SealError::Replayed | SealError::Malformed | SealError::Misdirected) {
             return;
         }
-        let count = {
-            let mut untold = self.0.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            let untold = &mut untold[place];
-            untold.count += 1;
-            if untold.told.is_some_and(|told| told.elapsed() < TELL_INTERVAL) {
-                return;
-            }
-            untold.told = Some(Instant::now());
-            std::mem::take(&mut untold.count)
-        };
+        let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(before) = quiet[place].may_say(TELL_INTERVAL, 1) else { return };
+        drop(quiet);
+        let count = before + 1;
         let text = words(error, count, from, self.policy().mode());
         self.0.journal.say(Level::WARN, text);
     }
@@ -207,9 +195,8 @@ mod tests {
         }
         sealing.refuse(from, SealError::Replayed);
         assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0]);
-        let untold = sealing.0.untold.lock().expect("nobody panicked")[0];
-        assert_eq!(untold.count, 4, "all but the one that was told");
-        assert!(untold.told.is_some());
+        let mut quiet = sealing.0.quiet.lock().expect("nobody panicked");
+        assert_eq!(quiet[0].may_say(Duration::ZERO, 1), Some(4), "all but the one that was told");
     }
 
     #[test]

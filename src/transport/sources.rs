@@ -89,28 +89,20 @@ impl SeedSources {
         self.sources.iter().enumerate().filter(move |(_, source)| !is_fixed(source)).map(|(place, _)| place)
     }
 
+    /// Asks all sources once, for whoever wants to know what each one says: its name, and its seeds or its trouble.
+    #[cfg(feature = "agent")]
+    pub(crate) async fn ask_all(&self) -> Vec<(String, Result<Seeds, String>)> {
+        let mut said = Vec::new();
+        for source in &*self.sources {
+            said.push((source.name(), source.ask().await));
+        }
+        said
+    }
+
     /// Asks a source; returns its seeds, or those that it named last.
     pub(super) async fn ask(&self, place: usize, journal: &Journal) -> Vec<String> {
-        let source = self.sources[place].clone();
-        let (what, asked) = match source {
-            Source::Seed(seed) => return vec![seed],
-            Source::Srv(name) => (format!("the SRV records of {name}"), super::srv::look_up(&name).await),
-            Source::File(path) => {
-                let what = format!("seeds_file {}", path.display());
-                (what, on_a_thread(move || read_file(&path)).await)
-            }
-            Source::Command(words) => {
-                let what = format!("seeds_command {}", visible(&words[0], MAX_SHOWN));
-                (what, on_a_thread(move || run(&words)).await)
-            }
-        };
-        // One that names nobody, as a file does that is being written, takes nothing back.
-        let asked = asked.and_then(|named| match named {
-            Seeds { seeds, refused } if seeds.is_empty() => {
-                Err(refused.unwrap_or_else(|| "it names no seeds".to_owned()))
-            }
-            named => Ok(named),
-        });
+        let source = &self.sources[place];
+        let (what, asked) = (source.name(), source.ask().await);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = &mut said[place];
         match asked {
@@ -138,12 +130,46 @@ impl SeedSources {
     }
 }
 
+impl Source {
+    /// Returns what it is called in the log.
+    fn name(&self) -> String {
+        match self {
+            Self::Seed(seed) => format!("the seed {seed}"),
+            Self::Srv(name) => format!("the SRV records of {name}"),
+            Self::File(path) => format!("seeds_file {}", path.display()),
+            Self::Command(words) => format!("seeds_command {}", visible(&words[0], MAX_SHOWN)),
+        }
+    }
+
+    async fn ask(&self) -> Result<Seeds, String> {
+        let named = match self {
+            Self::Seed(seed) => Seeds { seeds: vec![seed.clone()], refused: None },
+            Self::Srv(name) => super::srv::look_up(name).await?,
+            Self::File(path) => {
+                let path = path.clone();
+                on_a_thread(move || read_file(&path)).await?
+            }
+            Self::Command(words) => {
+                let words = words.clone();
+                on_a_thread(move || run(&words, COMMAND_TIMEOUT)).await?
+            }
+        };
+        // One that names nobody, as a file does that is being written, takes nothing back.
+        match named {
+            Seeds { seeds, refused } if seeds.is_empty() => {
+                Err(refused.unwrap_or_else(|| "it names no seeds".to_owned()))
+            }
+            named => Ok(named),
+        }
+    }
+}
+
 /// The seeds that a source names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seeds {
-    pub(super) seeds: Vec<String>,
+pub(crate) struct Seeds {
+    pub(crate) seeds: Vec<String>,
     /// The first line that is none, and why.
-    pub(super) refused: Option<String>,
+    pub(crate) refused: Option<String>,
 }
 
 /// Runs what may block on a thread of its own.
@@ -182,25 +208,30 @@ fn read_file(path: &Path) -> Result<Seeds, String> {
     if !std::fs::metadata(path).map_err(wrong)?.is_file() {
         return Err("it is no regular file".to_owned());
     }
-    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(wrong)?;
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(wrong)?;
-    parse(&bytes)
+    parse(&read_bounded(file).map_err(wrong)?)
+}
+
+/// Reads to the end, or one byte more than counts.
+fn read_bounded(source: impl std::io::Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Runs a command and reads its output.
-fn run(words: &[String]) -> Result<Seeds, String> {
+fn run(words: &[String], limit: Duration) -> Result<Seeds, String> {
     let mut command = command(words).map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("it cannot be run: {error}"))?;
     let output = child.stdout.take().map(read_aside);
     let errors = child.stderr.take().map(read_aside);
-    let deadline = Instant::now() + COMMAND_TIMEOUT;
+    let deadline = Instant::now() + limit;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
             Ok(None) if Instant::now() >= deadline => {
-                break Err(format!("it did not end within {} s", COMMAND_TIMEOUT.as_secs()));
+                break Err(format!("it did not end within {} s", limit.as_secs_f32()));
             }
             Ok(None) => std::thread::sleep(COMMAND_PAUSE),
             Err(error) => break Err(error.to_string()),
@@ -225,9 +256,7 @@ fn run(words: &[String]) -> Result<Seeds, String> {
 fn read_aside(mut source: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = source.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
-        let _ = tell.send(bytes);
+        let _ = tell.send(read_bounded(source.by_ref()).unwrap_or_default());
         // Else the command would be ended by what it says.
         let _ = std::io::copy(&mut source, &mut std::io::sink());
     });
@@ -253,11 +282,17 @@ fn command(words: &[String]) -> std::io::Result<Command> {
 /// Ends a command, and what it left behind.
 fn end(child: &mut Child) {
     #[cfg(unix)]
-    if let Ok(group) = i32::try_from(child.id()) {
-        let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+    let group = crate::process::Group::of(child.id()).ok();
+    #[cfg(unix)]
+    if let Some(group) = group {
+        let _ = group.signal(nix::sys::signal::Signal::SIGKILL);
     }
     let _ = child.kill();
     let _ = child.wait();
+    #[cfg(unix)]
+    if let Some(group) = group {
+        group.kill_rest();
+    }
 }
 
 #[cfg(test)]
@@ -323,11 +358,13 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_output_of_a_command_is_such_a_list_and_a_failure_says_why() {
-        let shell = |script: &str| run(&seeds(&["sh", "-c", script]));
+        let shell = |script: &str| run(&seeds(&["sh", "-c", script]), COMMAND_TIMEOUT);
         assert_eq!(shell("echo a:1; echo b:2").map(|read| read.seeds), Ok(seeds(&["a:1", "b:2"])));
         let failed = shell("echo a:1; echo no such cluster >&2; exit 3").expect_err("it failed");
         assert!(failed.contains("exit status: 3") && failed.contains("no such cluster"), "{failed}");
-        assert!(run(&seeds(&["/nonexistent/seeds"])).is_err());
+        assert!(run(&seeds(&["/nonexistent/seeds"]), COMMAND_TIMEOUT).is_err());
+        let endless = shell("yes '#' | head -c 200000; echo a:1").expect_err("too long");
+        assert!(endless.contains("more than 65536 bytes"), "{endless}");
         let chatty = "head -c 1000000 /dev/zero >&2; echo a:1";
         assert_eq!(shell(chatty).map(|read| read.seeds), Ok(seeds(&["a:1"])), "what goes by ends nothing");
         if cfg!(target_os = "linux") {
@@ -338,5 +375,35 @@ mod tests {
         let began = Instant::now();
         assert_eq!(shell("sleep 1000 & echo a:1").map(|read| read.seeds), Ok(seeds(&["a:1"])));
         assert!(began.elapsed() < COMMAND_TIMEOUT);
+        // One that hangs is ended after its time.
+        let began = Instant::now();
+        let hung = run(&seeds(&["sh", "-c", "sleep 1000; echo a:1"]), Duration::from_millis(300));
+        assert_eq!(hung, Err("it did not end within 0.3 s".to_owned()));
+        assert!(began.elapsed() < Duration::from_secs(100));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("seeds");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(read_file(&path)));
+        let read = told.recv_timeout(Duration::from_secs(30)).expect("nobody is waited for");
+        assert_eq!(read, Err("it is no regular file".to_owned()));
+    }
+
+    #[test]
+    fn no_more_is_read_than_counts() {
+        /// Gives bytes up to twice the bound, and then fails.
+        struct Long(usize);
+        impl std::io::Read for Long {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0 += buffer.len();
+                if self.0 > 2 * MAX_BYTES { Err(std::io::Error::other("read too far")) } else { Ok(buffer.len()) }
+            }
+        }
+        assert_eq!(read_bounded(Long(0)).map(|bytes| bytes.len()).ok(), Some(MAX_BYTES + 1));
     }
 }

@@ -69,6 +69,16 @@ fn what_works_and_is_hardly_meant_is_a_warning_with_its_place() {
         );
         assert!(told[0].contains("0.0.0.0:7117"), "{told:?}");
     }
+    let hook = |url: &str| format!("[[handlers]]\nname = \"hook\"\nurl = \"{url}\"\ntoken_file = \"t\"\n");
+    assert_eq!(warned(&hook("https://hooks.example/s3cret")), none);
+    assert_eq!(warned(&hook("http://127.0.0.1:8080/s3cret")), none);
+    assert_eq!(warned(&hook("http://hooks.example/").replace("token_file", "#")), none);
+    let told = warned(&hook("http://hooks.example/s3cret"));
+    assert!(
+        told.len() == 1 && told[0].contains("send the token of hook to http://hooks.example/… in the clear"),
+        "{told:?}"
+    );
+    assert!(!told[0].contains("s3cret"), "{told:?}");
     let quorum = "data_dir = \"d\"\n[leadership]\nmode = \"quorum\"\nvoters = ";
     assert_eq!(warned(&format!("{quorum}[\"a\", \"b\", \"c\"]")), none);
     let told = warned(&format!("{quorum}[\"a\", \"b\", \"c\", \"d\"]"));

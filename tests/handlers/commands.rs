@@ -1,6 +1,7 @@
 //! Handlers that run commands.
 
 use super::*;
+use support::skip;
 
 #[test]
 fn a_command_gets_every_event_as_a_line_and_as_variables_down_to_the_agents_own_goodbye() {
@@ -130,12 +131,101 @@ fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
 #[test]
 fn a_goodbye_waits_for_handlers_and_not_for_ever() {
     let desk = Desk::new();
-    let hang = format!("echo $$ >> {}; sleep 1000", desk.shown("pids"));
+    let hang = format!(
+        "trap 'echo told >> {0}; exit' TERM; echo $$ >> {1}; while :; do sleep 0.05; done",
+        desk.shown("told"),
+        desk.shown("pids")
+    );
     desk.configure(&shell("hang", &hang, "timeout = \"1h\"\nkinds = [\"node_joined\"]"));
     let mut a = desk.start("a", &[]);
     let pids = desk.wait_for("pids", 1);
     stop(&mut a);
     assert!(pids.iter().all(|id| !is_alive(id)), "{pids:?}");
+    assert_eq!(desk.lines("told"), ["told"], "it could clean up");
+}
+
+#[test]
+fn a_handler_that_is_changed_waits_for_what_it_runs_and_handles_the_rest_as_it_is_now() {
+    let desk = Desk::new();
+    let script = |version: u8| {
+        format!(
+            "echo begin $HEADCOUNT_EVENT_KIND {version} >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; \
+             echo end $HEADCOUNT_EVENT_KIND {version} >> {0}",
+            desk.shown("log"),
+            desk.shown("go")
+        )
+    };
+    let keys = "kinds = [\"node_joined\", \"node_left\"]\nnodes = [\"b\"]\ntimeout = \"1h\"";
+    desk.configure(&shell("slow", &script(1), keys));
+    let a = desk.start("a", &[]);
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    desk.wait_for("log", 1);
+    desk.configure(&shell("slow", &script(2), keys));
+    a.signal(Signal::SIGHUP);
+    wait_for("it is reloaded", || a.log().contains("reloaded handlers").then_some(()));
+    stop(&mut b);
+    wait_for("the goodbye waits", || (figure(&a, "waiting_events", "slow") == 1).then_some(()));
+    assert_eq!(desk.lines("log"), ["begin node_joined 1"]);
+    std::fs::write(desk.path("go"), "").expect("written");
+    assert_eq!(
+        desk.wait_for("log", 4),
+        ["begin node_joined 1", "end node_joined 1", "begin node_left 2", "end node_left 2"]
+    );
+}
+
+#[test]
+fn as_the_first_process_of_a_container_it_leaves_no_zombies_and_waits_for_none() {
+    let unshare = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"].map(str::to_owned);
+    let can = std::process::Command::new(&unshare[0]).args(&unshare[1..]).arg("true").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        return skip("no namespaces for processes here");
+    }
+    let desk = Desk::new();
+    // One that stays in the group, and one that leaves it and ends later.
+    let script = format!(
+        "sleep 1000 & rm -f {0}; setsid sh -c 'echo > {0}; sleep 0.2; echo gone >> {1}' & \
+         while [ ! -e {0} ]; do sleep 0.02; done; echo $HEADCOUNT_EVENT_KIND >> {2}",
+        desk.shown("left"),
+        desk.shown("gone"),
+        desk.shown("log")
+    );
+    desk.configure(&shell("leaves", &script, "kinds = [\"node_joining\", \"node_joined\"]\nconcurrency = 1"));
+    let a = desk.start("a", &unshare);
+    desk.wait_for("log", 2);
+    wait_for("both have run", || (figure(&a, "runs_total", "leaves") == 2).then_some(()));
+    let agent = processes().into_iter().find(|process| process.parent == a.id()).expect("it runs").id;
+    let is_of_a_group = |name: &String| name == "sleep";
+    assert!(!zombies_of(agent).iter().any(is_of_a_group), "a run ends when all of its group is gone");
+    desk.wait_for("gone", 2);
+    wait_for("nobody is a zombie", || zombies_of(agent).is_empty().then_some(()));
+}
+
+/// A process, as the system lists it.
+struct Process {
+    id: u32,
+    name: String,
+    state: String,
+    parent: u32,
+}
+
+fn processes() -> Vec<Process> {
+    let ids = std::fs::read_dir("/proc").expect("there").flatten();
+    let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let (before, behind) = stat.rsplit_once(')')?;
+        let mut behind = behind.split_ascii_whitespace();
+        let (state, parent) = (behind.next()?.to_owned(), behind.next()?.parse().ok()?);
+        Some(Process { id, name: before.split_once('(')?.1.to_owned(), state, parent })
+    })
+    .collect()
+}
+
+/// Returns the names of the children of a process that have ended and were not waited for.
+fn zombies_of(parent: u32) -> Vec<String> {
+    let zombies = processes().into_iter().filter(|child| child.parent == parent && child.state == "Z");
+    zombies.map(|child| child.name).collect()
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
     }
     let (told, news) = mpsc::channel();
     listen(told.clone())?;
+    #[cfg(target_os = "linux")]
+    crate::process::wait_for_strays();
     let mut lead = Lead { args, client, clock: Clock::start(), told, news, is_told_to_stop: false };
     loop {
         let Some(work) = lead.wait_to_lead()? else { return Ok(Exit::DONE) };

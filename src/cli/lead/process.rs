@@ -61,7 +61,7 @@ impl Running {
     pub(super) fn ended(&mut self) -> io::Result<Option<Exit>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let deadline = Instant::now() + GROUP_PATIENCE;
-        while self.group.signal(Signal::SIGKILL) && Instant::now() < deadline {
+        while self.group.kill_rest() && Instant::now() < deadline {
             std::thread::sleep(GROUP_PAUSE);
         }
         Ok(Some(exit_of(status)))

@@ -5,6 +5,7 @@
 //! - One try ends within the handler's `timeout`; there are tries for no longer than `retry_for` after the first one
 //!   began, the last of which may end after that.
 //! - An answer is read up to [`MAX_ANSWER_BYTES`]; redirections are not followed, and proxies not used.
+//! - A connection that the other side closed while it was kept costs no event, and no try.
 //! - Neither the path of the address nor the token is shown.
 //!
 //! Must not know: other events, other handlers.
@@ -14,7 +15,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -124,10 +126,23 @@ impl Webhook {
     /// Tries once.
     async fn post(&self, body: Bytes) -> Result<(), Failed> {
         let authorization = self.authorization().await?;
-        let mut connection = match self.kept() {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
+        if let Some(kept) = self.kept()
+            && let Ok(response) = self.ask(kept, body.clone(), authorization.clone()).await
+        {
+            return self.hear(response).await;
+        }
+        // Also where the one that was kept had been closed: a server does that at any time, and has not answered then.
+        let response = self.ask(self.connect().await?, body, authorization).await?;
+        self.hear(response).await
+    }
+
+    /// Posts on a connection, and waits for the head of the answer.
+    async fn ask(
+        &self,
+        mut connection: Connection,
+        body: Bytes,
+        authorization: Option<HeaderValue>,
+    ) -> Result<(Connection, Response<Incoming>), Failed> {
         let uri = self.url.uri();
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let host = uri.authority().map_or("", |authority| authority.as_str());
@@ -143,6 +158,11 @@ impl Webhook {
         let request = request.body(Body::from(body)).map_err(Failed::passing)?;
         connection.requests.ready().await.map_err(Failed::passing)?;
         let response = connection.requests.send_request(request).await.map_err(Failed::passing)?;
+        Ok((connection, response))
+    }
+
+    /// Reads the rest of an answer, and judges it.
+    async fn hear(&self, (mut connection, response): (Connection, Response<Incoming>)) -> Result<(), Failed> {
         let (head, answer) = response.into_parts();
         let answer = axum::body::to_bytes(Body::new(answer), MAX_ANSWER_BYTES).await;
         // A longer answer is left unread, and its connection with it.
@@ -243,68 +263,4 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn notice(node: Option<&str>) -> Notice {
-        let node_json = node.map_or("null".to_owned(), |node| format!("\"{node}\""));
-        Notice {
-            id: "8f00000000000000-7".to_owned(),
-            kind: "node_left".to_owned(),
-            at: "2026-01-01T00:00:00.000Z".to_owned(),
-            node: node.map(str::to_owned),
-            json: format!("{{\"id\":\"8f00000000000000-7\",\"node\":{node_json}}}"),
-            variables: Vec::new(),
-        }
-    }
-
-    fn context() -> Context {
-        Context { node: "n1".to_owned(), cluster: "blue".to_owned(), http: None }
-    }
-
-    #[test]
-    fn a_cloud_event_has_what_the_specification_asks_for_and_no_more() {
-        let read = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
-        assert_eq!(
-            read(cloud_event(&notice(Some("a")), 0, &context())),
-            json!({
-                "specversion": "1.0",
-                "id": "8f00000000000000-7",
-                "source": "/headcount/blue/n1",
-                "type": "io.headcount.node_left",
-                "time": "2026-01-01T00:00:00.000Z",
-                "subject": "a",
-                "datacontenttype": "application/json",
-                "data": { "id": "8f00000000000000-7", "node": "a" },
-            })
-        );
-        let event = read(cloud_event(&notice(None), 3, &context()));
-        assert!(event.get("subject").is_none(), "an event about nobody");
-        assert_eq!(event["missed"], 3, "an extension, in lower case letters as the specification asks for");
-    }
-
-    #[test]
-    fn only_what_may_pass_is_tried_again() {
-        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static("7"))]);
-        assert_eq!(judge(StatusCode::NO_CONTENT, &headers, b""), Ok(()));
-        for status in [500, 502, 503, 408, 425, 429] {
-            let status = StatusCode::from_u16(status).expect("a status");
-            let failed = judge(status, &headers, b"").expect_err("refused");
-            assert_eq!((failed.is_passing, failed.retry_after), (true, Some(Duration::from_secs(7))), "{status}");
-        }
-        for status in [301, 400, 401, 404, 410, 422] {
-            let status = StatusCode::from_u16(status).expect("a status");
-            let failed = judge(status, &headers, b"go\x1b away").expect_err("refused");
-            assert_eq!((failed.is_passing, failed.retry_after), (false, None), "{status}");
-            assert!(failed.why.contains(status.as_str()) && !failed.why.contains('\x1b'), "{}", failed.why);
-        }
-    }
-
-    #[test]
-    fn pauses_differ_and_stay_near_what_was_meant() {
-        for _ in 0..100 {
-            let pause = jittered(Duration::from_secs(4));
-            assert!((Duration::from_secs(3)..=Duration::from_secs(5)).contains(&pause), "{pause:?}");
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,6 @@
-//! Commands that this program runs for others: each in a process group of its own, tied to this process.
+//! The commands: made by way of this program, which ties them to itself.
 //!
-//! Purpose: `headcount lead` and event handlers end what they started, with all that it started in turn.
-//!
-//! Invariants:
-//! - On Linux a command dies with the thread that started it, whatever ends that. (The system promises it for the
-//!   command itself, not for processes that it has started.)
-//! - A command gets all signals, also those that are blocked in this process's own threads.
-//!
-//! Must not know: why a command runs, and for how long it may.
+//! Must not know: process groups beyond their making.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,10 +8,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 /// The name of the hidden command by which this program becomes the command to run.
 pub(crate) const EXEC: &str = "lead-exec";
@@ -34,23 +23,6 @@ pub(crate) fn know_this_program() {
 /// Returns true if commands can be run by way of this program.
 pub(crate) fn is_this_programs() -> bool {
     IS_THIS_PROGRAM.load(Ordering::Relaxed)
-}
-
-/// A process group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Group(Pid);
-
-impl Group {
-    /// Returns the group of the process with this id, which was started in one of its own.
-    pub(crate) fn of(process: u32) -> io::Result<Self> {
-        i32::try_from(process).map(|id| Self(Pid::from_raw(id))).map_err(io::Error::other)
-    }
-
-    /// Signals all processes of the group; returns true if there are any. Only before the command is waited for, or to
-    /// end what it left behind: the id may be reused after that.
-    pub(crate) fn signal(self, signal: Signal) -> bool {
-        killpg(self.0, signal) != Err(Errno::ESRCH)
-    }
 }
 
 /// Returns a command in a group of its own, by way of this program, which unblocks its signals and ties it to its
