@@ -1,6 +1,11 @@
 //! Draining: a node that stays a member, and leads nothing.
 //!
+//! Invariant: a call that has begun is finished, also if nobody waits for it any more: a node drains for everything that
+//! it may lead, or for nothing.
+//!
 //! Must not know: how voters elect, how leases are given up.
+
+use std::sync::Arc;
 
 use super::driver::Request;
 use super::{Agent, AgentError};
@@ -22,6 +27,8 @@ impl Agent {
     /// It stays Up, observes and is observed, and votes. Members see it as [`draining`](crate::Member::draining), by a
     /// [`NodeUpdated`](crate::EventKind::NodeUpdated) event. It lasts until [`Agent::undrain`] or the end of the
     /// process: a node that was restarted does not drain. Where all voters drain, nobody leads.
+    ///
+    /// A call that has begun is finished also if the future is dropped meanwhile.
     pub async fn drain(&self) -> Result<Drained, AgentError> {
         self.set_draining(true).await
     }
@@ -32,6 +39,17 @@ impl Agent {
     }
 
     async fn set_draining(&self, is_draining: bool) -> Result<Drained, AgentError> {
+        // Of two calls the first one finishes first.
+        let turn = Arc::clone(&self.inner.draining).lock_owned().await;
+        let agent = self.clone();
+        let carried_out = self.inner.runtime.spawn(async move {
+            let _turn = turn;
+            agent.carry_out_draining(is_draining).await
+        });
+        carried_out.await.unwrap_or(Err(AgentError::Stopped))
+    }
+
+    async fn carry_out_draining(&self, is_draining: bool) -> Result<Drained, AgentError> {
         let may_lead = match self.ask(|answer| Request::Drain { is_draining, answer }).await? {
             Reply::Draining { may_lead } => may_lead,
             Reply::Refused(error) => return Err(error.into()),
@@ -40,10 +58,6 @@ impl Agent {
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
         if let Some(leases) = self.leases() {
             leases.set_draining(is_draining).await;
-        }
-        if may_lead == Some(0) {
-            let text = "no voter is left that may lead: those that are there drain; nobody leads until one of them is undrained";
-            self.inner.shared.journal.say(tracing::Level::WARN, text);
         }
         Ok(Drained { may_lead })
     }

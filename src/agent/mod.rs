@@ -175,6 +175,8 @@ struct Inner {
     link_budget: usize,
     keeper: Arc<Keeper>,
     config: Config,
+    /// Held while this node begins or ends to drain: the last word counts, for everything that it concerns.
+    draining: Arc<tokio::sync::Mutex<()>>,
     /// This node at its start, for the moments in which it is in nobody's view, its own included.
     born: Member,
 }
@@ -347,7 +349,7 @@ impl Agent {
         }
     }
 
-    /// Replaces all tags of this node.
+    /// Replaces all tags of this node. [`Tags::DRAINING`] is none of them: it stays as it is, see [`Agent::drain`].
     pub async fn set_tags(&self, tags: Tags) -> Result<(), AgentError> {
         match self.ask(|answer| Request::SetTags { tags, answer }).await? {
             Reply::TagsSet => Ok(()),

@@ -182,6 +182,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         link_budget: budget,
         keeper,
         config,
+        draining: Arc::default(),
         born,
     };
     Ok(Newborn { inner, driver, tasks })

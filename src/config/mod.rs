@@ -220,7 +220,7 @@ impl Config {
         tags: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, InvalidTags> {
         let tags: BTreeMap<_, _> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        self.tags = Tags::new(tags)?;
+        self.tags = Tags::from_operator(tags)?;
         Ok(self)
     }
 

@@ -206,7 +206,7 @@ impl Key {
             };
             match &item.value {
                 // Each tag is checked alone first, so that a malformed one is reported with its own line.
-                Value::Text(text) => match Tags::new(BTreeMap::from([(name.clone(), text.clone())])) {
+                Value::Text(text) => match Tags::from_operator(BTreeMap::from([(name.clone(), text.clone())])) {
                     Ok(_) => {
                         tags.insert(name.clone(), text.clone());
                     }

@@ -147,6 +147,6 @@ pub(super) async fn set_tags(
     body: Body<json::SetTags>,
 ) -> Result<Json<json::SetTags>, Refusal> {
     let Json(json::SetTags { tags }) = body?;
-    app.agent.set_tags(Tags::new(tags.clone())?).await?;
+    app.agent.set_tags(Tags::from_operator(tags.clone())?).await?;
     Ok(Json(json::SetTags { tags }))
 }

@@ -86,6 +86,27 @@ fn led_work_ends_before_a_lease_is_released() {
 }
 
 #[test]
+fn a_leader_by_a_lease_that_drains_hands_over_and_leads_again_only_after_that() {
+    let database = Database::file();
+    let agents = database.agents(2, "");
+    let old = wait_for_leader(&agents, 0);
+    let (drained, other) = (&agents[old.at], &agents[1 - old.at]);
+    let ask = |path: &str| drained.post(path, &Value::Null);
+    let answer = body(&ask("/v1/drain"));
+    assert_eq!((&answer["node"], &answer["draining"]), (&Value::from(old.name.as_str()), &Value::Bool(true)));
+    let new = wait_for_leader(&agents, old.term);
+    assert_eq!(new.name, other.name);
+    // Nobody is there who could.
+    assert_eq!(status(&other.post("/v1/leader/resign", &serde_json::json!({ "to": null }))), 200);
+    let again = wait_for_leader(&agents, new.term);
+    assert_eq!(again.name, other.name, "the one that drains does not contend");
+    assert_eq!(body(&ask("/v1/undrain"))["draining"], false);
+    assert_eq!(status(&other.post("/v1/leader/resign", &serde_json::json!({ "to": null }))), 200);
+    let back = wait_for_leader(&agents, again.term);
+    assert_eq!(back.name, old.name);
+}
+
+#[test]
 fn people_see_who_is_in_the_table_and_what_it_costs() {
     let database = Database::file();
     let agents = database.agents(2, "");

@@ -82,6 +82,36 @@ async fn a_lease_asked_for_later_has_a_leader_of_its_own_and_its_work_ends_befor
     assert!(in_time(work).await.expect("no panic").is_err(), "it says that the agent stopped");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_nobody_waits_for_any_more_is_finished() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = format!("sqlite://{}", directory.path().join("a.db").display());
+    let a = start_calm("a", &url, &[]).await;
+    in_time(a.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    for round in 0..3 {
+        // As by a caller over HTTP that hangs up.
+        tokio::select! {
+            biased;
+            _ = a.drain() => panic!("it takes longer than that"),
+            () = async {} => {}
+        }
+        in_time(a.leadership().wait_for(|seen| !seen.is_me)).await.expect("it lives");
+        in_time(async {
+            while !a.me().draining {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        // The last word counts.
+        let (drained, undrained) = (a.drain(), a.undrain());
+        let (drained, undrained) = tokio::join!(drained, undrained);
+        assert!(drained.is_ok() && undrained.is_ok(), "{round}");
+        in_time(a.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+        assert!(!a.me().draining, "{round}");
+    }
+    a.leave().await;
+}
+
 #[tokio::test]
 async fn where_no_database_is_asked_there_are_no_leases() {
     let config = Config::new("a").expect("a name").with_profile(Profile::Local);

@@ -54,6 +54,8 @@ pub enum Alarm {
     Aside,
     /// The disk takes the ballot again.
     AsideNoMore,
+    /// All voters that are there drain: nobody leads.
+    AllDrain,
     /// An operator has begun a new generation.
     Recovered {
         /// The number of the generation.
@@ -77,6 +79,7 @@ impl Alarm {
             Alarm::TermLimit { .. } => "term limit",
             Alarm::Aside => "aside",
             Alarm::AsideNoMore => "aside no more",
+            Alarm::AllDrain => "all drain",
             Alarm::Recovered { .. } => "recovered",
         }
     }
@@ -135,6 +138,10 @@ impl fmt::Display for Alarm {
                 "the data directory does not take this voter's state (disk full?): it neither votes nor leads until it does",
             ),
             Alarm::AsideNoMore => f.write_str("the data directory takes this voter's state again"),
+            Alarm::AllDrain => f.write_str(
+                "no voter is left that may lead: those that are there drain; nobody leads until one of them is undrained \
+                 (`headcount undrain` there)",
+            ),
             Alarm::Recovered { generation } => {
                 write!(f, "an operator began generation {generation} of the electorate: the old one counts no more")
             }

@@ -1,7 +1,8 @@
 //! Voters that drain: operators want them to lead nothing, as before maintenance. They vote, acknowledge and count.
 //!
 //! Invariants: a voter that drains does not stand, and a leader that drains hands over as one that leaves does. It
-//! takes no exception: where all voters drain, nobody leads.
+//! takes no exception: where all voters drain, nobody leads. A leader that drains no more before it has given anything up
+//! leads on.
 //!
 //! Must not know: how an operator says so, and how others are told.
 
@@ -27,8 +28,11 @@ impl Election {
             }
         } else if was_draining {
             self.is_successor = false;
-            if matches!(self.role, Role::Follower) {
-                self.wait_for_leader(context);
+            match &mut self.role {
+                Role::Follower => self.wait_for_leader(context),
+                // It waited for a change to be taken back, and has resigned nothing. One that leaves cannot be undrained.
+                Role::Leading(leading) => leading.is_leaving = false,
+                Role::Candidate(_) | Role::Forming(_) | Role::Outside => {}
             }
         }
     }

@@ -63,6 +63,7 @@ impl Core {
             remote_commands: RemoteCommands::default(),
             seen_changes: 0,
             was_up: false,
+            all_drain: false,
         }));
         let told = self.leadership();
         self.outputs.push_back(Output::Leadership(told));
@@ -128,8 +129,20 @@ impl Core {
                 election.members_changed(context);
             });
             self.publish_leadership(LossReason::Expired);
+            self.tell_if_all_drain();
         }
         self.leave_if_released();
+    }
+
+    /// Tells the operator when all voters that are there have come to drain, here as at every other node.
+    fn tell_if_all_drain(&mut self) {
+        let (there, may_lead) = self.voters_there().unwrap_or_default();
+        let all_drain = there > 0 && may_lead == 0;
+        let Some(tracker) = &mut self.tracker else { return };
+        let did = std::mem::replace(&mut tracker.all_drain, all_drain);
+        if all_drain && !did {
+            self.raise_alarm(Alarm::AllDrain);
+        }
     }
 
     /// Returns the names of the voters that drain, and this node's own if it does.
@@ -143,12 +156,16 @@ impl Core {
 
     /// Returns the number of voters that are there and do not drain; `None` if no voters are known.
     pub(in crate::core) fn voters_that_may_lead(&self) -> Option<usize> {
-        let electorate = self.election()?.electorate()?;
-        let may_lead = |id: &NodeId| {
-            let record = self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
-            record.is_some_and(|record| matches!(record.status, Status::Up | Status::Suspect) && !record.is_draining())
-        };
-        Some(electorate.voters.iter().filter(|voter| may_lead(&voter.id)).count())
+        self.voters_there().map(|(_, may_lead)| may_lead)
+    }
+
+    /// Returns the number of voters that are there, and of those among them that do not drain; `None` if no voters are
+    /// known. Also at a node that is none.
+    fn voters_there(&self) -> Option<(usize, usize)> {
+        let record = |id: &NodeId| self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
+        let voters = self.electorate()?.voters.iter().filter_map(|voter| record(&voter.id));
+        let there = voters.filter(|record| matches!(record.status, Status::Up | Status::Suspect));
+        Some((there.clone().count(), there.filter(|record| !record.is_draining()).count()))
     }
 
     /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left

@@ -88,6 +88,8 @@ pub(super) struct LeaderTracker {
     /// The number of the view's changes when the machine was told of them last.
     seen_changes: u64,
     was_up: bool,
+    /// True if all voters that are there drained when that was looked at last.
+    all_drain: bool,
 }
 
 /// A claim, as this node heard of it.

@@ -27,6 +27,14 @@ impl Tags {
         Self::from_sorted(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     }
 
+    /// Checks the bounds, and that no key is one that a node sets by itself.
+    pub fn from_operator(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
+        if tags.contains_key(Self::DRAINING) {
+            return Err(InvalidTags::Reserved { key: Self::DRAINING });
+        }
+        Self::new(tags)
+    }
+
     /// Builds the tags from pairs in strictly ascending order, which the caller has checked.
     pub(in crate::core) fn from_sorted<'a>(
         tags: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -141,6 +149,12 @@ pub enum InvalidTags {
         /// The key, escaped.
         key: String,
     },
+    /// A key that a node sets by itself.
+    #[error("tag {key} is set by draining alone (`headcount drain`, POST /v1/drain): leave it out")]
+    Reserved {
+        /// The key.
+        key: &'static str,
+    },
 }
 
 #[cfg(test)]
@@ -156,6 +170,15 @@ mod tests {
         assert!(Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(511))])).is_ok());
         assert!(Tags::new(BTreeMap::from([("a=b".to_owned(), String::new())])).is_err());
         assert!(Tags::new(BTreeMap::from([(String::new(), String::new())])).is_err());
+    }
+
+    #[test]
+    fn the_mark_of_a_node_that_drains_is_no_operators() {
+        let drains = BTreeMap::from([(Tags::DRAINING.to_owned(), "false".to_owned())]);
+        assert_eq!(Tags::from_operator(drains.clone()), Err(InvalidTags::Reserved { key: Tags::DRAINING }));
+        assert!(Tags::new(drains).is_ok(), "nodes of other versions may say so");
+        let others = BTreeMap::from([("headcount".to_owned(), "x".to_owned())]);
+        assert_eq!(Tags::from_operator(others.clone()), Tags::new(others));
     }
 
     #[test]

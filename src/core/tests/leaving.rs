@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, CommandError, Reply, StopReason};
+use crate::core::doors::{Command, CommandError, Notice, Reply, StopReason};
+use crate::core::election::Alarm;
 use crate::core::member::{ChangeKind, LeaveReason, Status, Tags};
 use crate::core::settings::Profile;
 
@@ -209,4 +210,40 @@ fn nothing_is_due_to_a_leader_that_left_alone() {
     net.run(Duration::from_secs(5));
     assert_eq!(net.nodes[0].stopped, Some(StopReason::Left));
     assert_eq!(net.nodes[0].core.next_deadline(), None);
+}
+
+#[test]
+fn where_all_voters_drain_every_node_says_so_once() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = vec![id("n0"), id("n1")];
+    net.add("n0", 0, &[0]);
+    net.add("n1", 1, &[0]);
+    net.add("n2", 2, &[0]);
+    net.run(Duration::from_secs(10));
+    assert!(net.nodes.iter().all(|node| node.core.leadership().leader.is_some()), "{}", net.describe());
+    let told = |net: &Net, node: usize| {
+        let notices = net.nodes[node].notices.iter();
+        notices.filter(|notice| **notice == Notice::Election(Alarm::AllDrain)).count()
+    };
+    net.command(0, Command::Drain { ticket: 1, is_draining: true });
+    net.run(Duration::from_secs(5));
+    assert_eq!([0, 1, 2].map(|node| told(&net, node)), [0, 0, 0], "one is left");
+    net.command(1, Command::Drain { ticket: 2, is_draining: true });
+    net.run(Duration::from_secs(5));
+    assert_eq!([0, 1, 2].map(|node| told(&net, node)), [1, 1, 1]);
+    // Other changes are no news of it.
+    net.command(
+        2,
+        Command::SetTags { ticket: 3, tags: Tags::new([("a".to_owned(), "b".to_owned())].into()).expect("good") },
+    );
+    net.run(Duration::from_secs(600));
+    net.command(2, Command::SetTags { ticket: 4, tags: Tags::default() });
+    net.run(Duration::from_secs(5));
+    assert_eq!([0, 1, 2].map(|node| told(&net, node)), [1, 1, 1]);
+    // One that has begun again is.
+    net.command(1, Command::Drain { ticket: 5, is_draining: false });
+    net.run(Duration::from_secs(600));
+    net.command(1, Command::Drain { ticket: 6, is_draining: true });
+    net.run(Duration::from_secs(5));
+    assert_eq!([0, 1, 2].map(|node| told(&net, node)), [2, 2, 2]);
 }

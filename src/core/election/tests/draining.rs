@@ -79,3 +79,31 @@ fn leadership_is_not_handed_to_a_voter_that_drains() {
     assert_eq!(refused, Some(Err(ChangeError::Draining { id: id(to) })));
     assert_eq!(cluster.leader(), Some(leader));
 }
+
+#[test]
+fn a_leader_that_is_undrained_before_it_has_given_anything_up_leads_on() {
+    let mut waited = 0;
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND);
+        let other = id((leader + 1) % 3);
+        cluster.with(leader, |election, context| election.remove_voter(context, 1, &other));
+        cluster.run_up_to(SECOND, |p| {
+            let election = p.election(leader);
+            let accepted = election.ballot().accepted.as_ref();
+            election.is_changing() && accepted.is_some_and(|view| view.change.is_some())
+        });
+        drain(&mut cluster, &[leader]);
+        let has_claim = cluster.leader() == Some(leader);
+        drain(&mut cluster, &[]);
+        cluster.run_for(LEASE * 5);
+        if has_claim {
+            // The change in flight is taken back, or done, and that is all.
+            assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1), "seed {seed}");
+            waited += 1;
+        }
+        assert!(cluster.leader().is_some(), "seed {seed}");
+        cluster.assert_safe();
+    }
+    assert!(waited > 0, "a change was in flight");
+}
