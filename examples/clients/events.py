@@ -51,8 +51,7 @@ def updates(agent, token=None, last_id=None):
             if response.status != 200:
                 problem = json.loads(response.read() or b"{}")
                 raise SystemExit("%s: %s" % (agent, problem.get("detail", "status %d" % response.status)))
-            # Where a stream starts, so that one that breaks before its first event is resumed, too.
-            last_id = last_id or response.headers.get("Last-Event-ID")
+            # A stream that breaks before its snapshot is begun anew: only what has come is gone on after.
             for event_id, kind, data in frames(response):
                 yield kind, data
                 last_id = event_id or last_id

@@ -4,14 +4,19 @@
 #   sh events.sh 127.0.0.1:7118
 
 agent=${1:?usage: events.sh HTTP_ADDRESS}
-last=${TMPDIR:-/tmp}/headcount-last-event.$$
+last=$(mktemp) || exit 1
 trap 'rm -f "$last"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT TERM
+
+# The token, as curl reads it: its arguments are seen by everybody on this machine.
+token() {
+    [ -z "$TOKEN" ] ||
+        printf 'header = "Authorization: Bearer %s"\n' "$(printf '%s' "$TOKEN" | sed 's/["\\]/\\&/g')"
+}
 
 while :; do
     # --speed-limit: a stream on which not one byte comes in 45 s is given up.
-    curl --silent --show-error --fail --no-buffer --speed-limit 1 --speed-time 45 \
-        ${TOKEN:+--header "Authorization: Bearer $TOKEN"} \
+    token | curl --config - --silent --show-error --fail --no-buffer --speed-limit 1 --speed-time 45 \
         --header "Last-Event-ID: $(cat "$last" 2>/dev/null)" \
         "http://$agent/v1/events?snapshot=true" |
         while IFS= read -r line; do

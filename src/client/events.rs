@@ -1,8 +1,8 @@
 //! Streams of events and messages, across broken connections.
 //!
 //! Invariant: nothing is lost silently. A stream of events that breaks is resumed after the last event that was taken
-//! from the iterator; events that the agent no longer keeps are reported ([`EventUpdate::Lagged`]), followed by all
-//! members. Messages that come while a stream is broken are lost, which [`MessageUpdate::Lost`] says.
+//! from the iterator, or begun anew if it was to begin with all members and those had not come; events that the agent no
+//! longer keeps are reported ([`EventUpdate::Lagged`]), followed by all members. Messages that come while a stream is broken are lost, which [`MessageUpdate::Lost`] says.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -118,14 +118,15 @@ impl Client {
     /// Opens the stream of events. An agent that cannot be reached now is an error; one that is away later is waited
     /// for.
     pub fn events(&self, query: &EventQuery) -> Result<Events, ClientError> {
-        Follower::open(self, query.path(), query.after.clone(), true).map(|follower| Events { follower })
+        let resumes = if query.with_snapshot { Resumes::AfterFrames } else { Resumes::FromTheStart };
+        Follower::open(self, query.path(), query.after.clone(), resumes).map(|follower| Events { follower })
     }
 
     /// Opens the stream of messages about these topics; all topics, if there are none.
     pub fn listen(&self, topics: impl IntoIterator<Item = impl Into<String>>) -> Result<Messages, ClientError> {
         let topics: Vec<String> = topics.into_iter().map(Into::into).collect();
         let path = with_query("/v1/events", &[("kind", &["message".to_owned()]), ("topic", &topics)]);
-        Follower::open(self, path, None, false).map(|follower| Messages { follower })
+        Follower::open(self, path, None, Resumes::Never).map(|follower| Messages { follower })
     }
 }
 
@@ -207,13 +208,23 @@ enum Step {
     Resumed,
 }
 
+/// The place at which a stream that broke is taken up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resumes {
+    /// Wherever the agent is by then.
+    Never,
+    /// After the last frame that came; at its beginning, before one did.
+    AfterFrames,
+    /// After the last frame that came; before one did, after the id that the agent named when the stream was opened.
+    FromTheStart,
+}
+
 /// A stream that is opened again when it breaks.
 #[derive(Debug)]
 struct Follower {
     client: Client,
     path: String,
-    /// True if the stream is taken up after the last id.
-    resumes: bool,
+    resumes: Resumes,
     last: Option<String>,
     /// The open stream; `None` while the agent is away.
     stream: Option<Stream>,
@@ -221,16 +232,16 @@ struct Follower {
 }
 
 impl Follower {
-    fn open(client: &Client, path: String, after: Option<String>, resumes: bool) -> Result<Self, ClientError> {
+    fn open(client: &Client, path: String, after: Option<String>, resumes: Resumes) -> Result<Self, ClientError> {
         let mut follower = Self { client: client.clone(), path, resumes, last: after, stream: None, has_ended: false };
         follower.connect()?;
         Ok(follower)
     }
 
     fn connect(&mut self) -> Result<(), ClientError> {
-        let after = self.last.as_deref().filter(|_| self.resumes);
+        let after = self.last.as_deref().filter(|_| self.resumes != Resumes::Never);
         let stream = self.client.open(&self.path, after)?;
-        if self.last.is_none() {
+        if self.last.is_none() && self.resumes != Resumes::AfterFrames {
             self.last.clone_from(&stream.start);
         }
         self.stream = Some(stream);

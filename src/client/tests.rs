@@ -112,6 +112,26 @@ fn a_stream_without_any_event_is_resumed_where_it_began() {
 }
 
 #[test]
+fn a_snapshot_that_was_cut_off_is_asked_for_again() {
+    let id = "0000000000000001-6";
+    let snapshot = format!("id: {id}\nevent: snapshot\ndata: {{\"id\":\"{id}\",\"members\":[]}}\n\n");
+    let server = Script::new([
+        stream(id, ""),
+        stream(id, &snapshot[..snapshot.len() / 2]),
+        stream(id, &snapshot),
+        stream(id, &frame(7)),
+    ]);
+    let mut events = server.client().events(&EventQuery::all().from_snapshot()).expect("a stream");
+    assert_eq!(events.last_id(), None, "there is nothing to go on after");
+    let told: Vec<String> = (0..8).map(|_| seen(events.next())).collect();
+    assert_eq!(told, ["lost", "resumed", "lost", "resumed", "snapshot 0", "lost", "resumed", "7"]);
+    let heads = server.heads();
+    assert!(heads[..3].iter().all(|head| !head.contains("last-event-id")), "{heads:?}");
+    assert!(heads.iter().all(|head| head.starts_with("get /v1/events?snapshot=true ")), "{heads:?}");
+    assert!(heads[3].contains("last-event-id: 0000000000000001-6"), "{heads:?}");
+}
+
+#[test]
 fn an_event_that_cannot_be_read_ends_the_stream_and_is_named() {
     let server = Script::new([stream("0000000000000001-6", "event: node_joined\ndata: {}\n\n")]);
     let mut events = server.client().events(&EventQuery::all().after("0000000000000001-6")).expect("a stream");

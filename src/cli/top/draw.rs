@@ -14,7 +14,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
 
 use super::look::{Look, cut};
 use super::pages;
-use super::screen::{Link, Mode, Screen};
+use super::screen::{Mode, Screen, Silence};
 use crate::cli::human::{self, NOTHING, plain};
 use crate::cli::paint::Tone;
 use crate::cli::watch::details;
@@ -32,7 +32,7 @@ const HEIGHT_WITH_HEAD: u16 = 20;
 /// Draws the whole screen.
 pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     let area = frame.area();
-    let is_lost = matches!(screen.link, Link::Lost { .. });
+    let is_lost = screen.silence().is_some();
     let events = if area.height >= HEIGHT_WITH_EVENTS { area.height / 3 } else { 0 };
     let [head, verdict, facts, banner, body, timeline, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -52,7 +52,7 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     draw_head(frame, head, screen, look);
     frame.render_widget(Paragraph::new(verdict_line(screen, look, verdict.width)), verdict);
     frame.render_widget(Paragraph::new(facts_line(screen, look)), facts);
-    if let Link::Lost { at, reason } = &screen.link {
+    if let Some(Silence { at, reason }) = &screen.silence() {
         let text =
             format!(" THE AGENT IS SILENT for {}, what you see is old: {}", human::ago(*at, look.now), plain(reason));
         let text = cut(&text, usize::from(banner.width));
@@ -126,19 +126,19 @@ pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<Strin
         reasons.push(format!("agent: {}", plain(&screen.info.tasks)));
     }
     let is_bad = count("down") > 0 || state == Some("unavailable") || screen.info.tasks != "ok";
-    let (tone, word) = match (&screen.link, reasons.is_empty()) {
+    let (tone, word) = match reasons.is_empty() {
         _ if screen.members.is_empty() => (Tone::Plain, "LOOKING"),
-        (Link::Lost { .. }, _) => (Tone::Plain, "UNKNOWN"),
-        (Link::Live, _) if is_bad => (Tone::Bad, "BROKEN"),
-        (Link::Live, false) => (Tone::Doubtful, "UNSETTLED"),
-        (Link::Live, true) => (Tone::Good, "HEALTHY"),
+        _ if screen.silence().is_some() => (Tone::Plain, "UNKNOWN"),
+        _ if is_bad => (Tone::Bad, "BROKEN"),
+        false => (Tone::Doubtful, "UNSETTLED"),
+        true => (Tone::Good, "HEALTHY"),
     };
     (tone, word, of_all, reasons)
 }
 
 fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
     let (tone, word, of_all, reasons) = verdict(screen);
-    let is_lost = matches!(screen.link, Link::Lost { .. });
+    let is_lost = screen.silence().is_some();
     let of_all = if is_lost { format!(" {of_all}, when last heard") } else { format!(" {of_all}") };
     let why = if reasons.is_empty() { String::new() } else { format!("  {}", reasons.join("; ")) };
     let used = word.len() + 3 + of_all.len();

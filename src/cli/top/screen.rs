@@ -1,7 +1,8 @@
 //! The state of the screen, and the effects of keys on it.
 //!
 //! Invariants: the timeline holds at most [`MAX_TIMELINE`] events; the selection is a member's name, so that it stays
-//! on it while rows move. Must not know how anything looks.
+//! on it while rows move. A member is shown as it was last: events that are told late, as all are that were kept before
+//! this began, change nothing but the timeline. Must not know how anything looks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -69,13 +70,12 @@ pub(super) enum Mode {
     Help,
 }
 
-/// The link to the agent.
+/// The silence of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Link {
-    /// The stream is open.
-    Live,
-    /// The stream broke at that time, for that reason.
-    Lost { at: SystemTime, reason: String },
+pub(super) struct Silence {
+    /// The time at which it began.
+    pub(super) at: SystemTime,
+    pub(super) reason: String,
 }
 
 /// Everything that is known.
@@ -90,7 +90,10 @@ pub(super) struct Screen {
     pub(super) read_at: Option<SystemTime>,
     /// The events, latest first.
     pub(super) timeline: VecDeque<Event>,
-    pub(super) link: Link,
+    /// Set while the stream is broken.
+    broken: Option<Silence>,
+    /// Set while polls are not answered.
+    unanswered: Option<Silence>,
     pub(super) mode: Mode,
     pub(super) order: Order,
     pub(super) filter: String,
@@ -110,7 +113,8 @@ impl Screen {
             members: BTreeMap::new(),
             read_at: None,
             timeline: VecDeque::new(),
-            link: Link::Live,
+            broken: None,
+            unanswered: None,
             mode: Mode::default(),
             order: Order::default(),
             filter: String::new(),
@@ -130,9 +134,11 @@ impl Screen {
         match news {
             News::Update(EventUpdate::Event(event)) => self.tell(*event),
             News::Update(EventUpdate::Snapshot(snapshot)) => self.replace(snapshot.members, now),
-            News::Update(EventUpdate::Lost { reason }) | News::Silent(reason) => self.lose(&reason, now),
-            News::Update(EventUpdate::Resumed) => self.link = Link::Live,
+            News::Update(EventUpdate::Lost { reason }) => lose(&mut self.broken, reason, now),
+            News::Silent(reason) => lose(&mut self.unanswered, reason, now),
+            News::Update(EventUpdate::Resumed) => self.broken = None,
             News::Figures(figures) => {
+                self.unanswered = None;
                 let Figures { info, leader, members } = *figures;
                 (self.info, self.leader) = (info, Some(leader));
                 self.replace(members, now);
@@ -141,12 +147,12 @@ impl Screen {
         }
     }
 
-    fn lose(&mut self, reason: &str, now: SystemTime) {
-        let at = match &self.link {
-            Link::Lost { at, .. } => *at,
-            Link::Live => now,
-        };
-        self.link = Link::Lost { at, reason: reason.to_owned() };
+    /// Returns the silence of the agent, since its stream broke or its answers ended; `None` while both come.
+    pub(super) fn silence(&self) -> Option<Silence> {
+        let at = self.broken.iter().chain(&self.unanswered).map(|silence| silence.at).min()?;
+        // The latest word of why.
+        let latest = self.unanswered.as_ref().or(self.broken.as_ref())?;
+        Some(Silence { at, reason: latest.reason.clone() })
     }
 
     fn replace(&mut self, members: Vec<Member>, now: SystemTime) {
@@ -155,12 +161,15 @@ impl Screen {
     }
 
     fn tell(&mut self, event: Event) {
+        let known = event.node.as_ref().and_then(|node| self.members.get(node));
+        let known = known.map(|known| (place(known), known.last_heard_ms, known.rtt_ms));
+        let is_late = |member: &Member| known.is_some_and(|(at, ..)| place(member) < at);
         match (&event.member, &event.node) {
+            (Some(member), _) if is_late(member) => {}
             (_, Some(node)) if event.event == "node_removed" => drop(self.members.remove(node)),
             (Some(member), _) => {
                 // Ages and round trips come with figures alone.
-                let (heard, rtt) =
-                    self.members.get(&member.id).map_or((None, None), |old| (old.last_heard_ms, old.rtt_ms));
+                let (heard, rtt) = known.map_or((None, None), |(_, heard, rtt)| (heard, rtt));
                 let mut member = member.clone();
                 member.last_heard_ms = member.last_heard_ms.or(heard);
                 member.rtt_ms = member.rtt_ms.or(rtt);
@@ -274,6 +283,18 @@ impl Screen {
         let to = moved(self.selected_row(&rows), rows.len());
         self.selected = rows.get(to).map(|member| member.id.clone());
     }
+}
+
+/// Notes that an agent is silent, and since when.
+fn lose(silence: &mut Option<Silence>, reason: String, now: SystemTime) {
+    let at = silence.as_ref().map_or(now, |silence| silence.at);
+    *silence = Some(Silence { at, reason });
+}
+
+/// Returns the place of a member's record among all that there have been of it: later ones count.
+fn place(member: &Member) -> (u64, Option<usize>) {
+    const RANKS: [&str; 6] = ["joining", "up", "suspect", "leaving", "down", "left"];
+    (member.incarnation, RANKS.iter().position(|status| *status == member.status))
 }
 
 /// Returns the text in which a member is searched, in lower case.
