@@ -431,3 +431,12 @@ fn no_key_is_ever_shown() {
         assert!(!text.contains(secret) && !text.contains(&new), "{text}");
     }
 }
+
+#[test]
+fn a_sealed_cluster_is_well_in_the_eyes_of_doctor() {
+    let files = Files::new();
+    let [a, _b, _c] = three(&files);
+    let (status, said) = a.client(&["doctor"]);
+    assert!(status.success(), "{said}");
+    assert!(said.contains("sealed packets alone") && said.contains("require: the same at all 3"), "{said}");
+}

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::probe::Udp;
-use super::report::Finding;
-use super::{Clock, Probed};
+use super::report::{Finding, Level};
+use super::{Clock, MAX_PROBED, Probed};
 use crate::cli::human::{self, plain};
 use crate::client::Health;
 use crate::core::ProtocolRange;
-use crate::json::{Info, Leader, Member};
+use crate::json::{Info, KeyHolder, Leader, Member};
 
 /// The longest list of names in one line.
 const MAX_NAMES: usize = 6;
@@ -141,18 +141,62 @@ pub(super) fn members(members: &[Member]) -> Vec<Finding> {
     findings
 }
 
-/// Judges how targets answer this machine.
-pub(super) fn reach(check: &'static str, probed: &[Probed]) -> Vec<Finding> {
+/// Judges the modes of sealing, and the keys that members seal with.
+pub(super) fn keys(holders: &[KeyHolder]) -> Vec<Finding> {
+    let known = |value: &dyn Fn(&KeyHolder) -> Option<String>| -> Vec<(String, String)> {
+        holders.iter().filter_map(|holder| Some((plain(&holder.node), value(holder)?))).collect()
+    };
+    let modes = known(&|holder| holder.mode.as_deref().map(plain));
+    if modes.iter().all(|(_, mode)| mode == "off") {
+        // Nothing is sealed, nor is to be.
+        return Vec::new();
+    }
+    let advice = "finish the change: `headcount keys list` shows who is left; seal.mode is read at a reload";
+    let mut findings = vec![same("sealing", &modes, advice)];
+    let sealing = |holder: &KeyHolder| holder.keys.as_ref().and_then(|keys| keys.first()).map(|id| plain(id));
+    findings.push(same(
+        "keys",
+        &known(&sealing),
+        "finish the rotation: `headcount keys list`, `headcount keys use ID`",
+    ));
+    let silent: Vec<String> =
+        holders.iter().filter(|holder| holder.mode.is_none()).map(|holder| plain(&holder.node)).collect();
+    if !silent.is_empty() {
+        let found = format!("{} did not say which keys they hold", names(&silent));
+        findings.push(Finding::warn("keys", found, Some("`headcount keys list` says why")));
+    }
+    findings
+}
+
+/// Drops addresses of a name that need not answer, since another one does: an agent that listens on one family of
+/// addresses is reached by it, whatever else the name of this machine stands for.
+pub(super) fn forgive(probed: &mut Vec<Probed>) {
+    let well: Vec<String> = probed.iter().filter(|one| is_well(one)).map(|one| one.target.name.clone()).collect();
+    probed.retain(|one| is_well(one) || !(one.target.address.ip().is_loopback() && well.contains(&one.target.name)));
+}
+
+/// Returns true if a target answers as it should.
+fn is_well(Probed { target, probe }: &Probed) -> bool {
+    let answers = matches!(probe.udp, Udp::Member(_) | Udp::Somebody);
+    // Without a key nobody is answered there; that datagrams come through is seen by its agent.
+    let need_not = target.is_sealed && matches!(probe.udp, Udp::Silent | Udp::Sealed);
+    probe.tcp.is_ok() && (answers || need_not)
+}
+
+/// Judges how targets answer this machine; `all`: the number of those that there are.
+pub(super) fn reach(check: &'static str, probed: &[Probed], all: usize) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut well = 0;
-    for Probed { target, probe } in probed {
+    let well: Vec<&Probed> = probed.iter().filter(|one| is_well(one)).collect();
+    for Probed { target, probe } in probed.iter().filter(|one| !is_well(one)) {
         let (name, at) = (&target.name, target.address);
         let whole = format!("{name} at {at}");
-        let finding = match (&probe.udp, &probe.tcp) {
-            (Udp::Member(_) | Udp::Somebody, Ok(())) => {
-                well += 1;
-                continue;
-            }
+        let mut finding = match (&probe.udp, &probe.tcp) {
+            (Udp::Member(_) | Udp::Somebody, Ok(())) => continue,
+            (Udp::Silent, Err(error)) if target.is_sealed => Finding::fail(
+                check,
+                format!("{whole} does not answer from here by TCP ({error})"),
+                "is an agent running there? check the address, its bind, and firewalls; by UDP it answers nobody without its key",
+            ),
             (Udp::Member(_) | Udp::Somebody, Err(error)) => Finding::warn(
                 check,
                 format!("{whole} answers by UDP, and not by TCP ({error})"),
@@ -194,10 +238,24 @@ pub(super) fn reach(check: &'static str, probed: &[Probed]) -> Vec<Finding> {
                 )
             }
         };
+        if finding.level == Level::Fail && well.iter().any(|other| other.target.name == *name) {
+            finding.level = Level::Warn;
+            finding.found += "; another address of this name does";
+        }
         findings.push(finding);
     }
-    if well == probed.len() && well > 0 {
-        findings.push(Finding::ok(check, format!("all {well} answer from here, by UDP and TCP")));
+    if well.len() == probed.len() && !well.is_empty() {
+        let sealed = well.iter().filter(|one| one.target.is_sealed).count();
+        let sealed = if sealed == 0 {
+            String::new()
+        } else {
+            format!("; {sealed} take sealed packets alone, so that UDP was not tried there")
+        };
+        findings.push(Finding::ok(check, format!("all {} answer from here, by UDP and TCP{sealed}", well.len())));
+    }
+    if all > probed.len() && probed.len() >= MAX_PROBED {
+        let found = format!("{MAX_PROBED} of {all} were asked from here, the first ones by name");
+        findings.push(Finding::warn(check, found, Some("`headcount doctor` on another machine asks from there")));
     }
     findings
 }
@@ -319,8 +377,8 @@ pub(super) fn infos(infos: &[Info]) -> Vec<Finding> {
     };
     let mut cluster =
         same("clusters", &by(&|info| plain(&info.cluster)), "these are different clusters: name agents of one");
-    if cluster.level == super::report::Level::Warn {
-        cluster.level = super::report::Level::Fail;
+    if cluster.level == Level::Warn {
+        cluster.level = Level::Fail;
     }
     vec![
         cluster,

@@ -20,6 +20,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
@@ -35,7 +36,9 @@ use super::human::plain;
 use super::paint::Paint;
 use crate::client::{Client, ClientError};
 use crate::config::{DEFAULT_CLUSTER, check_file};
-use crate::json::{Info, Member};
+use crate::json::{Info, KeyHolder, Member};
+use crate::seal::SealMode;
+use crate::transport::sources::{SeedSources, Seeds};
 
 /// The largest number of addresses that are probed; of more members, the first ones by name.
 const MAX_PROBED: usize = 64;
@@ -47,6 +50,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 struct Target {
     name: String,
     address: SocketAddr,
+    /// True if it takes sealed packets alone, so that a stranger is not answered by UDP.
+    is_sealed: bool,
 }
 
 /// A target, and what it answered.
@@ -68,7 +73,9 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
                 cluster = cluster.or_else(|| Some(config.cluster.to_string()));
                 local::look_at(config, &mut report);
                 let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
-                seeds_answer(&seeds, cluster.as_deref(), &mut report);
+                let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
+                let is_sealed = config.seal.mode() == SealMode::Require;
+                seeds_answer(&sources, cluster.as_deref(), is_sealed, &mut report);
             }
             Err(error) => {
                 report.add(Finding::fail(
@@ -79,7 +86,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
             }
         }
     } else if !args.seeds.is_empty() {
-        seeds_answer(&args.seeds, cluster.as_deref(), &mut report);
+        seeds_answer(&SeedSources::new(&args.seeds, None, &[]), cluster.as_deref(), false, &mut report);
     }
     if let Some(address) = args.agent() {
         let client = connect(&address)?.with_timeout(CALL_TIMEOUT);
@@ -98,39 +105,55 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
     Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
 }
 
-/// Asks the seeds what any stranger is answered.
-fn seeds_answer(seeds: &[String], cluster: Option<&str>, report: &mut Report) {
-    if seeds.is_empty() {
+/// Asks the seeds what any stranger is answered. All sources of them are asked, as an agent asks them.
+fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, is_sealed: bool, report: &mut Report) {
+    if sources.len() == 0 {
         return report.add(Finding::warn(
             "seeds",
             "there are none: this node founds a cluster of its own",
             Some("right for the very first node alone; name two or three seeds, the same everywhere"),
         ));
     }
+    let mut seeds = BTreeSet::new();
+    for (source, named) in said_by(sources) {
+        let (found, trouble) = match named {
+            Ok(Seeds { seeds, refused }) => (seeds, refused),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        if let Some(why) = trouble {
+            let found = format!("{}: {}", plain(&source), plain(&why));
+            report.add(Finding::fail("seeds", found, "mend it: an agent goes on with what it named before, if it did"));
+        }
+        seeds.extend(found);
+    }
     let mut targets = Vec::new();
     for seed in seeds {
-        if seed.starts_with("srv:") {
-            report.add(Finding::warn(
-                "seeds",
-                format!("{} is not looked up here", plain(seed)),
-                Some("name its hosts by --seed"),
-            ));
-            continue;
-        }
         match seed.to_socket_addrs() {
             Ok(addresses) => {
-                targets.extend(addresses.map(|address| Target { name: format!("seed {}", plain(seed)), address }));
+                let name = format!("seed {}", plain(&seed));
+                targets.extend(addresses.map(|address| Target { name: name.clone(), address, is_sealed }));
             }
             Err(error) => report.add(Finding::fail(
                 "seeds",
-                format!("{} has no address: {error}", plain(seed)),
+                format!("{} has no address: {error}", plain(&seed)),
                 "write host:port; check the name with `getent hosts`",
             )),
         }
     }
-    let probed = probe_all(targets, cluster.unwrap_or(DEFAULT_CLUSTER));
-    report.extend(judge::reach("seeds", &probed));
+    let all = targets.len();
+    let mut probed = probe_all(targets, cluster.unwrap_or(DEFAULT_CLUSTER));
+    judge::forgive(&mut probed);
+    report.extend(judge::reach("seeds", &probed, all));
     report.extend(judge::records(&probed));
+}
+
+/// Returns what each source of seeds says now.
+fn said_by(sources: &SeedSources) -> Vec<(String, Result<Seeds, String>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(sources.ask_all()),
+        Err(error) => vec![("the seeds".to_owned(), Err(error.to_string()))],
+    }
 }
 
 /// Looks at a running agent, at what it knows, and at its members as this machine reaches them.
@@ -160,8 +183,18 @@ fn agent_is_well(client: &Client, others: &[Client], report: &mut Report) {
         Err(error) => return report.add(Finding::of_failure("members", &Failure::from(error))),
     };
     report.extend(judge::members(&members));
-    let probed = probe_all(targets(&members), &info.cluster);
-    report.extend(judge::reach("members", &probed));
+    let keys = match client.keys() {
+        Ok(keys) => keys.members,
+        Err(error) => {
+            report.add(Finding::of_failure("keys", &Failure::from(error)));
+            Vec::new()
+        }
+    };
+    report.extend(judge::keys(&keys));
+    let targets = targets(&members, &keys);
+    let all = targets.len();
+    let probed = probe_all(targets, &info.cluster);
+    report.extend(judge::reach("members", &probed, all));
     report.extend(judge::records(&probed));
     compare(info, clock, others, report);
 }
@@ -207,16 +240,20 @@ fn ask(client: &Client) -> Result<(Info, Option<Clock>), ClientError> {
     Ok((info, clock))
 }
 
-fn targets(members: &[Member]) -> Vec<Target> {
+/// Returns the addresses of live members.
+fn targets(members: &[Member], keys: &[KeyHolder]) -> Vec<Target> {
     let live = members.iter().filter(|member| matches!(member.status.as_str(), "up" | "suspect"));
+    // One that could not be asked is taken to be as this agent's node is.
+    let mode = |id: &str| keys.iter().find(|holder| holder.node == id).and_then(|holder| holder.mode.as_deref());
+    let usual = members.iter().find(|member| member.is_me).and_then(|me| mode(&me.id));
     let target = |member: &Member| {
-        let address = member.address.parse().ok()?;
-        Some(Target { name: plain(&member.id), address })
+        let is_sealed = mode(&member.id).or(usual) == Some(SealMode::Require.name());
+        Some(Target { name: plain(&member.id), address: member.address.parse().ok()?, is_sealed })
     };
-    live.filter_map(target).take(MAX_PROBED).collect()
+    live.filter_map(target).collect()
 }
 
-/// Probes all targets at once.
+/// Probes targets, at once; no more than [`MAX_PROBED`].
 fn probe_all(targets: Vec<Target>, cluster: &str) -> Vec<Probed> {
     thread::scope(|scope| {
         let running: Vec<_> = targets

@@ -19,8 +19,128 @@ fn level_of(findings: &[Finding], check: &str) -> Option<Level> {
 }
 
 fn probed(udp: Udp, tcp: Result<(), String>) -> Vec<Probed> {
-    let target = Target { name: "b".to_owned(), address: "10.0.0.2:7117".parse().expect("an address") };
-    vec![Probed { target, probe: Probe { udp, tcp } }]
+    vec![one("b", "10.0.0.2:7117", udp, tcp)]
+}
+
+fn one(name: &str, address: &str, udp: Udp, tcp: Result<(), String>) -> Probed {
+    let target = Target { name: name.to_owned(), address: address.parse().expect("an address"), is_sealed: false };
+    Probed { target, probe: Probe { udp, tcp } }
+}
+
+fn sealed(mut probed: Probed) -> Probed {
+    probed.target.is_sealed = true;
+    probed
+}
+
+fn holders(held: &[(&str, Option<&str>, &[&str])]) -> Vec<KeyHolder> {
+    let holder = |(node, mode, keys): &(&str, Option<&str>, &[&str])| {
+        let keys = mode.map(|_| keys.to_vec());
+        serde_json::from_value(serde_json::json!({
+            "node": node, "status": "up", "mode": mode, "keys": keys, "error": null
+        }))
+    };
+    held.iter().map(holder).collect::<Result<_, _>>().expect("holders")
+}
+
+#[test]
+fn who_takes_sealed_packets_alone_need_not_answer_by_udp() {
+    let refused = || Err("Connection refused".to_owned());
+    for (udp, tcp, level) in [
+        (Udp::Silent, Ok(()), Level::Ok),
+        (Udp::Sealed, Ok(()), Level::Ok),
+        (Udp::Silent, refused(), Level::Fail),
+        (Udp::Failed("Connection refused".to_owned()), Ok(()), Level::Fail),
+        (Udp::OtherCluster, Ok(()), Level::Fail),
+    ] {
+        let findings = judge::reach("members", &[sealed(one("b", "10.0.0.2:7117", udp, tcp))], 1);
+        assert_eq!((findings.len(), findings[0].level), (1, level), "{findings:?}");
+        assert!(level != Level::Ok || findings[0].found.contains("sealed packets alone"), "{findings:?}");
+    }
+}
+
+#[test]
+fn members_are_as_their_agents_say_and_those_that_cannot_be_asked_as_this_one_is() {
+    let member = |id: &str, status: &str| -> Member {
+        serde_json::from_str(&format!(
+            r#"{{"id":"{id}","run":"00000000000000ab","address":"10.0.0.1:7117","api_address":null,"status":"{status}",
+            "incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":1,"rtt_ms":1.0,"tags":{{}},
+            "version":"0.1.0","is_me":{},"method":null,"reason":null}}"#,
+            id == "a"
+        ))
+        .expect("a member")
+    };
+    let members = [member("a", "up"), member("b", "up"), member("c", "suspect"), member("d", "down")];
+    let sealed_ones = |held: &[KeyHolder]| -> Vec<String> {
+        targets(&members, held).into_iter().filter(|target| target.is_sealed).map(|target| target.name).collect()
+    };
+    assert_eq!(sealed_ones(&[]), Vec::<String>::new());
+    let held = holders(&[("a", Some("require"), &["x"]), ("b", Some("prefer"), &["x"]), ("c", None, &[])]);
+    assert_eq!(sealed_ones(&held), ["a", "c"]);
+    assert_eq!(targets(&members, &held).len(), 3, "who is down is not asked");
+}
+
+#[test]
+fn keys_and_modes_that_differ_are_told() {
+    let judged = |held: &[(&str, Option<&str>, &[&str])]| judge::keys(&holders(held));
+    assert_eq!(judged(&[("a", Some("off"), &[]), ("b", Some("off"), &[])]), []);
+    let well = judged(&[("a", Some("require"), &["11", "22"]), ("b", Some("require"), &["11"])]);
+    assert!(well.len() == 2 && well.iter().all(|finding| finding.level == Level::Ok), "{well:?}");
+    let apart = judged(&[("a", Some("require"), &["11"]), ("b", Some("prefer"), &["22"]), ("c", None, &[])]);
+    assert_eq!((level_of(&apart, "sealing"), level_of(&apart, "keys")), (Some(Level::Warn), Some(Level::Warn)));
+    assert!(apart.iter().any(|finding| finding.found.starts_with("c did not say")), "{apart:?}");
+}
+
+#[test]
+fn a_name_of_several_addresses_is_reached_by_one_of_them() {
+    let refused = || (Udp::Failed("refused".to_owned()), Err("refused".to_owned()));
+    // localhost is both, and an agent listens on one of them.
+    let (udp, tcp) = refused();
+    let mut both = vec![one("seed", "[::1]:7117", udp, tcp), one("seed", "127.0.0.1:7117", Udp::Somebody, Ok(()))];
+    judge::forgive(&mut both);
+    let findings = judge::reach("seeds", &both, 2);
+    assert_eq!((findings.len(), findings[0].level), (1, Level::Ok), "{findings:?}");
+    // Of several machines each one counts, and one is enough.
+    let (udp, tcp) = refused();
+    let mut both = vec![one("seed", "10.0.0.1:7117", udp, tcp), one("seed", "10.0.0.2:7117", Udp::Somebody, Ok(()))];
+    judge::forgive(&mut both);
+    let findings = judge::reach("seeds", &both, 2);
+    assert_eq!((findings.len(), findings[0].level), (1, Level::Warn), "{findings:?}");
+    // All are told if none answers.
+    let (udp, tcp) = refused();
+    let mut none = vec![one("seed", "[::1]:7117", udp, tcp)];
+    judge::forgive(&mut none);
+    assert_eq!(judge::reach("seeds", &none, 1)[0].level, Level::Fail);
+}
+
+#[test]
+fn of_many_members_it_is_said_how_many_were_asked() {
+    let asked = |count: usize| -> Vec<Probed> {
+        (0..count).map(|n| one(&format!("n{n}"), "10.0.0.2:7117", Udp::Somebody, Ok(()))).collect()
+    };
+    assert_eq!(judge::reach("members", &asked(MAX_PROBED), MAX_PROBED).len(), 1);
+    let findings = judge::reach("members", &asked(MAX_PROBED), 200);
+    assert_eq!((findings.len(), findings[1].level), (2, Level::Warn), "{findings:?}");
+    assert!(findings[1].found.starts_with("64 of 200 were asked"), "{findings:?}");
+}
+
+#[test]
+fn seeds_are_those_of_all_sources_and_trouble_with_one_is_told() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("seeds");
+    let look = |sources: &SeedSources| {
+        let mut report = Report::default();
+        seeds_answer(sources, None, false, &mut report);
+        serde_json::to_value(&report).expect("JSON")["checks"].to_string()
+    };
+    let none = look(&SeedSources::new(&[], Some(&file), &[]));
+    assert!(none.contains("seeds_file") && none.contains("No such file"), "{none}");
+    // Ports on which nobody listens.
+    std::fs::write(&file, "127.0.0.1:1\nno seed\n").expect("written");
+    let command = ["sh", "-c", "echo 127.0.0.1:2"].map(str::to_owned);
+    let found = look(&SeedSources::new(&["127.0.0.1:3".to_owned()], Some(&file), &command));
+    for seed in ["seed 127.0.0.1:1 ", "seed 127.0.0.1:2 ", "seed 127.0.0.1:3 ", "line 2"] {
+        assert!(found.contains(seed), "{seed} in {found}");
+    }
 }
 
 #[test]
@@ -36,7 +156,7 @@ fn each_way_of_not_answering_has_its_advice() {
         (Udp::OtherVersion(ProtocolRange { min: 2, max: 3 }), Ok(()), Level::Fail, "versions 2 to 3"),
         (Udp::Sealed, Ok(()), Level::Warn, "key"),
     ] {
-        let findings = judge::reach("seeds", &probed(udp, tcp));
+        let findings = judge::reach("seeds", &probed(udp, tcp), 1);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert_eq!(findings[0].level, level, "{findings:?}");
         assert!(findings[0].found.contains(word), "{findings:?}");
@@ -152,7 +272,8 @@ fn a_stranger_learns_who_answers_and_joins_nothing() {
 fn members_with_different_timing_are_told_apart() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (agent, address) = agent_of(&runtime, "a", "shop");
-    let found = || Probed { target: Target { name: "a".to_owned(), address }, probe: probe(address, "shop") };
+    let target = || Target { name: "a".to_owned(), address, is_sealed: false };
+    let found = || Probed { target: target(), probe: probe(address, "shop") };
     let mut both = vec![found(), found()];
     assert_eq!(level_of(&judge::records(&both), "timing"), Some(Level::Ok));
     if let Udp::Member(record) = &mut both[1].probe.udp {
