@@ -25,6 +25,7 @@ use super::guard::JudgedBy;
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
+use super::reference::Access;
 use super::table::{ConnectionState, Hold, Kind};
 use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
 use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, Reader, ReceiveError, RecvError, Subscription};
@@ -42,6 +43,7 @@ pub(super) async fn events(
     State(app): State<App>,
     Extension(line): Extension<Arc<ConnectionState>>,
     Extension(judged_by): Extension<JudgedBy>,
+    Extension(access): Extension<Access>,
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Refusal> {
@@ -49,7 +51,12 @@ pub(super) async fn events(
     let nodes = query.nodes("node")?;
     let kinds = query.words("kind", &KINDS)?;
     let events: Vec<&'static str> = kinds.iter().copied().filter(|kind| *kind != MESSAGE).collect();
-    let inbox = if events.len() < kinds.len() { Some(listen(&app, &query)?) } else { None };
+    let wants_messages = events.len() < kinds.len();
+    if wants_messages && access == Access::Read {
+        let detail = "the token presented may look, and not read what programs tell each other";
+        return Err(Refusal::read_only(detail));
+    }
+    let inbox = if wants_messages { Some(listen(&app, &query)?) } else { None };
     if inbox.is_none() && query.last("topic").is_some() {
         return Err(Refusal::query("topics are those of messages").hint("ask for them: kind=message"));
     }

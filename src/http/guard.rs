@@ -196,8 +196,7 @@ fn check_token(app: &Shared, request: &Request) -> Result<Access, Refusal> {
         None => refuse("the token presented is not this agent's"),
         Some(Access::Read) if needed == Access::Write => {
             let detail = "the token presented may look, and change nothing";
-            Err(Refusal::new(StatusCode::FORBIDDEN, "read-only", "Token for reading", detail)
-                .hint("present the token in the agent's http.token_file"))
+            Err(Refusal::read_only(detail))
         }
         Some(access) => Ok(access),
     }

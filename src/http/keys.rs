@@ -1,21 +1,55 @@
 //! Calls about keys: who holds which, and their rotation.
 //!
-//! Invariant: no answer, error or log line holds a key; ids stand for them.
+//! Invariants:
+//! - No answer, error or log line holds a key; ids stand for them.
+//! - However many callers look, members are asked at most once in [`FRESH`], by one of them; the others wait for that.
 
-use axum::Json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Extension, Json};
+use tokio::sync::Mutex;
 
 use super::App;
 use super::input::{Body, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use crate::agent::KeysError;
+use super::table::{ConnectionState, Kind};
+use crate::agent::{KeyHolder, KeysError};
 use crate::json;
 use crate::seal::{Key, KeyId, RingError};
 
-pub(super) async fn list(State(app): State<App>, _: NoQuery) -> Result<Json<json::Keys>, Refusal> {
-    Ok(Json(json::Keys::new(&app.agent.cluster_keys().await)))
+/// The time for which a listing is shown before members are asked again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The last listing, and the time at which members had answered. Locked while they are asked.
+pub(super) type Listed = Mutex<Option<(Instant, json::Keys)>>;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(line): Extension<Arc<ConnectionState>>,
+    _: NoQuery,
+) -> Result<Json<json::Keys>, Refusal> {
+    let _hold = app.table.enter(&line, Kind::Command).ok_or_else(Refusal::too_many_commands)?;
+    let mut listed = app.keys.lock().await;
+    match &*listed {
+        Some((at, keys)) if at.elapsed() < FRESH => Ok(Json(keys.clone())),
+        _ => {
+            let keys = json::Keys::new(&app.agent.cluster_keys().await);
+            *listed = Some((Instant::now(), keys.clone()));
+            Ok(Json(keys))
+        }
+    }
+}
+
+/// Shows the keys after a change, which no listing from before it may hide.
+fn changed(app: &App, holders: &[KeyHolder]) -> Json<json::Keys> {
+    let app = Arc::clone(app);
+    // A listing that is under way began before it.
+    tokio::spawn(async move { *app.keys.lock().await = None });
+    Json(json::Keys::new(holders))
 }
 
 pub(super) async fn add(
@@ -26,17 +60,17 @@ pub(super) async fn add(
     let Json(json::AddKey { key }) = body?;
     let key = zeroize::Zeroizing::new(key);
     let key = Key::parse(&key).map_err(|error| Refusal::value(error.to_string()))?;
-    Ok(Json(json::Keys::new(&app.agent.add_key(key).await?)))
+    Ok(changed(&app, &app.agent.add_key(key).await?))
 }
 
 pub(super) async fn use_key(State(app): State<App>, Text(id): Text, query: Pairs) -> Result<Json<json::Keys>, Refusal> {
     let (id, force) = change(&id, &query)?;
-    Ok(Json(json::Keys::new(&app.agent.use_key(id, force).await?)))
+    Ok(changed(&app, &app.agent.use_key(id, force).await?))
 }
 
 pub(super) async fn remove(State(app): State<App>, Text(id): Text, query: Pairs) -> Result<Json<json::Keys>, Refusal> {
     let (id, force) = change(&id, &query)?;
-    Ok(Json(json::Keys::new(&app.agent.remove_key(id, force).await?)))
+    Ok(changed(&app, &app.agent.remove_key(id, force).await?))
 }
 
 fn change(id: &str, query: &Pairs) -> Result<(KeyId, bool), Refusal> {

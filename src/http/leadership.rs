@@ -3,14 +3,17 @@
 //! Invariant: remaining lease times are judged by the clock at the time of the request. A process that was stopped past
 //! its lease does not claim to lead, not even in its first answer.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 
 use super::App;
 use super::input::{Body, BodyOrNone, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
+use super::table::{ConnectionState, Kind};
 use crate::agent::{Agent, AgentError, Lease, Permit};
 use crate::core::NodeId;
 use crate::core::election::Electorate;
@@ -19,10 +22,16 @@ use crate::json::{self, EventId};
 use crate::lease::LeaseName;
 
 /// Returns the leader; with `confirm=true` only the leader itself answers, once a majority has confirmed that it leads.
-pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
+pub(super) async fn leader(
+    State(app): State<App>,
+    Extension(line): Extension<Arc<ConnectionState>>,
+    query: Pairs,
+) -> Result<Json<json::Leader>, Refusal> {
     query.only(&["confirm", "lease"])?;
     let lease = lease_of(&app, &query)?;
     if query.flag("confirm")? {
+        // Others are asked for it, as for a command.
+        let _hold = app.table.enter(&line, Kind::Command).ok_or_else(Refusal::too_many_commands)?;
         let confirmed = match &lease {
             Some(lease) => lease.confirm_leadership().await?,
             None => app.agent.confirm_leadership().await?,

@@ -9,7 +9,8 @@
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
 //!     the oldest first, then readers that do not read; so that health checks always get through;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
-//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
+//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands, and questions that
+//!     others are asked for (keys, a leader confirmed now): [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
 //!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
@@ -175,6 +176,7 @@ struct Shared {
     work: Arc<LedWork>,
     listings: Arc<Listings>,
     frames: SharedFrames,
+    keys: keys::Listed,
     log_lines_lost: Arc<AtomicU64>,
     handlers: Board,
     /// A permit for each KiB that large answers may still weigh.
@@ -231,6 +233,7 @@ fn router(
         work: LedWork::new(&agent),
         listings: Listings::new(agent.clone()),
         frames: SharedFrames::new(agent.run()),
+        keys: keys::Listed::default(),
         log_lines_lost,
         handlers,
         weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),

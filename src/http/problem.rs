@@ -149,6 +149,11 @@ impl Refusal {
         .hint("try again soon, ask another member, or follow GET /v1/events?snapshot=true instead of asking often")
     }
 
+    pub(super) fn read_only(detail: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "read-only", "Token for reading", detail)
+            .hint("present the token in the agent's http.token_file")
+    }
+
     pub(super) fn too_many_commands() -> Self {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,

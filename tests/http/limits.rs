@@ -28,6 +28,21 @@ async fn metric(node: &Node, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {}", metrics.body)).parse().expect("a number")
 }
 
+#[tokio::test]
+async fn callers_that_look_at_keys_have_members_asked_once_a_second_at_most() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    let received = async || metric(&b, "headcount_messages_received_total").await;
+    let (before, began) = (received().await, std::time::Instant::now());
+    for _ in 0..200 {
+        let keys = a.get("/v1/keys").await;
+        assert_eq!(keys.status, 200);
+        assert_eq!(keys.json()["members"].as_array().map(Vec::len), Some(2));
+    }
+    let (asked, seconds) = (received().await - before, began.elapsed().as_secs());
+    assert!(asked >= 1 && asked <= seconds + 2, "{asked} times in {seconds} s");
+}
+
 /// Checks that all that supervisors ask is answered, and that nothing else is needed for it.
 async fn is_healthy(node: &Node) {
     for path in ["/healthz", "/readyz", "/metrics", "/v1/info", "/v1/members"] {

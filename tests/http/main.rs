@@ -177,6 +177,7 @@ async fn every_refusal_is_a_problem_with_its_status() {
         ("POST", "/v1/join", &[json], &large, 413, "body-too-large"),
         ("PUT", "/v1/tags", &[json], r#"{"tags":{"a=b":""}}"#, 422, "tags"),
         ("PUT", "/v1/tags", &[json], r#"{"tags":{"a":"\u0007"}}"#, 422, "tags"),
+        ("PUT", "/v1/tags", &[json], r#"{"tags":{"headcount.draining":"true"}}"#, 422, "tags"),
         ("PUT", "/v1/tags", &[json], r#"{"tags":{"a":1}}"#, 422, "value"),
         ("DELETE", "/v1/members/z", &[], "", 404, "no-such-member"),
         ("DELETE", "/v1/members/b", &[], "", 409, "not-down"),
@@ -308,6 +309,11 @@ async fn a_token_for_reading_looks_at_everything_and_changes_nothing() {
         let answer = ask(read, method, path, r#"{"tags":{}}"#).await;
         assert_eq!((answer.status, answer.problem().as_str()), (403, "read-only"), "{method} {path}");
         assert_eq!(ask("none-none-none-none-none", method, path, "").await.status, 401);
+    }
+    // Messages are the programs' own.
+    for query in ["kind=message", "kind=node_joined,message", "kind=message&topic=t&snapshot=true"] {
+        let answer = ask(read, "GET", &format!("/v1/events?{query}"), "").await;
+        assert_eq!((answer.status, answer.problem().as_str()), (403, "read-only"), "{query}");
     }
     assert_eq!(ask(TOKEN, "PUT", "/v1/tags", r#"{"tags":{"x":"y"}}"#).await.status, 200);
     assert!(a.agent.stop().is_none());

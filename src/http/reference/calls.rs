@@ -54,8 +54,9 @@ pub(in crate::http) static CALLS: &[Call] = &[
         more: "`id:` is `run-sequence`, `event:` the kind, `data:` an `Event`. The stream begins now; \
             after the event named by the header `Last-Event-ID` or by `after`; or with `event: snapshot`, a `Snapshot`. Where \
             the events asked for are no longer kept, `event: lagged`, a `Lagged`, and a snapshot come instead. Messages \
-            between programs are `event: message`, a `Message`, without `id:`, and only if asked for by kind; missed ones are \
-            told by `lagged`, a `Missed`. A comment is sent every 15 s. The header `Last-Event-ID` of the answer names the \
+            between programs are `event: message`, a `Message`, without `id:`, and only if asked for by kind, with a token that \
+            may do all: they are the programs' own, and who listens may be asked to answer. Missed ones are told by \
+            `lagged`, a `Missed`. A comment is sent every 15 s. The header `Last-Event-ID` of the answer names the \
             event after which the stream begins. 429 if too many streams are open.",
         query: &[
             Parameter { name: "after", form: Form::EventId, meaning: "begin after the event of this id" },
@@ -172,7 +173,8 @@ pub(in crate::http) static CALLS: &[Call] = &[
         ..call("POST", "/v1/recover", "a new electorate, when most of the old one is lost for good")
     },
     Call {
-        more: "Asks every member; ids stand for keys. `error` of a member says why its keys are not known.",
+        more: "Asks every member, at most once a second whoever asks; ids stand for keys. `error` of a member says why its keys are \
+            not known. 429 if too many calls that others are asked for are under way.",
         answers: &[ok(Content::Json("Keys"), "the keys, and who holds them")],
         ..call("GET", "/v1/keys", "who holds which key of the seal")
     },
