@@ -17,6 +17,8 @@ fn a_command_gets_every_event_as_a_line_and_as_variables_down_to_the_agents_own_
     let private = ["env", "LISTEN_FDNAMES=supervisor", "HEADCOUNT_SEAL__MODE=off"].map(str::to_owned);
     let mut a = desk.start("a", &private);
     let watch = a.watch();
+    let streams = "headcount_event_subscribers{subscriber=\"http\"}";
+    wait_for("it watches", || (a.metric(streams) > 0.5).then_some(()));
     desk.wait_for("lines", 1);
     let mut b = Agent::start("b", &[&a.gossip], &[]);
     a.wait_for_up(&["a", "b"]);
@@ -122,7 +124,7 @@ fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
     }
     wait_for("they are counted", || (figure(&a, "missed_events_total", "slow") == TOO_MANY).then_some(()));
     assert_eq!(figure(&a, "waiting_events", "slow"), QUEUED);
-    assert!(a.log().contains("handler slow is too slow and misses events"), "{}", a.log());
+    wait_for("it is logged", || a.log().contains("handler slow is too slow and misses events").then_some(()));
     std::fs::write(desk.path("go"), "").expect("written");
     let lines = desk.wait_for("log", 3);
     assert_eq!(lines[..3], ["jobs 0", "jobs 7", "jobs 0"]);
