@@ -170,7 +170,7 @@ function pad(side, pixels) {
 
 function makeRow(id) {
   const row = {
-    icon: shape("unknown"), name: el("button", { type: "button", class: "name", tabindex: "-1" }, id), badges: el("span", { class: "badges" }),
+    icon: shape("unknown"), name: el("button", { type: "button", class: "name", tabindex: "-1", title: id }, id), badges: el("span", { class: "badges" }),
     address: el("span", { class: "under" }), status: el("span", { class: "word" }), why: el("span", { class: "under" }),
     since: el("span", {}), heard: el("span", {}), rtt: el("span", {}), inc: el("span", { class: "under" }), tags: el("span", { class: "tags" }), shownTags: null, badge: "",
   };

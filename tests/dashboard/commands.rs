@@ -133,8 +133,9 @@ fn leadership_is_given_up_once_confirmed() {
     page.until_shown("#confirm-do", false);
     page.until("it was done", "document.getElementById('confirm-outcome').dataset.level === 'up'");
     page.click("#confirm-cancel");
-    let (next, later) = wait_for("another leads", || Some(cluster.leader()).filter(|(_, now)| *now > term));
-    assert!(next != leader && later > term);
+    page.until_text("#events", &format!("{leader} leads no more, term {term}"));
+    page.until_text("#events", "it gave leadership up");
+    let (next, later) = wait_for("somebody leads", || Some(cluster.leader()).filter(|(_, now)| *now > term));
     page.until_text("#leader-value", &next);
     page.until_text("#leader-note", &format!("term {later}"));
     page.assert_quiet();

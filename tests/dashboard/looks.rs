@@ -41,13 +41,15 @@ fn assert_accessible(page: &Page, axe: &str, state: &str) {
     assert!(found.is_empty(), "{state}: {found:#?}");
 }
 
-/// Fails if the page is wider than the window, naming what stands out.
+/// Fails if something in the page needs scrolling sideways, or begins or ends beyond the window.
 fn assert_fits(page: &Page, state: &str) {
     let width = page.value("innerWidth");
-    let wide = "(() => { const scrollers = [document.documentElement, ...document.querySelectorAll('.scroll, dialog[open]')]; \
-        return scrollers.filter((node) => node.scrollWidth > node.clientWidth).map((node) => `${node.id || node.tagName}: ${node.scrollWidth} in ${node.clientWidth}`); })()";
-    assert_eq!(page.value(wide), json!([]), "{state} at {width}");
     page.picture(&format!("{state}-{width}"));
+    let wide = "[document.documentElement, ...document.querySelectorAll('.scroll, dialog[open]')].filter((node) => { \
+        const { left, right } = node.getBoundingClientRect(); \
+        return node.scrollWidth > node.clientWidth || left < 0 || right > document.documentElement.clientWidth; \
+        }).map((node) => `${node.id || node.tagName}: ${node.scrollWidth} in ${node.clientWidth}, from ${node.getBoundingClientRect().left}`)";
+    assert_eq!(page.value(wide), json!([]), "{state} at {width}");
 }
 
 #[test]
