@@ -3,12 +3,13 @@
 //! Invariants:
 //! - Up to [`SMALL_BODY_BYTES`] of a body are read whatever others do. More is read only with a permit, of which there
 //!   are [`MAX_LARGE_BODIES`]: bodies that never end cost little memory, and hold up only other large ones. A body that
-//!   gets no permit waits within the deadline of its request.
+//!   gets no permit within [`PERMIT_PATIENCE`] is refused.
 //! - A body takes the memory of its bytes, in however many pieces they come.
 //!
 //! This module must not know the contents of bodies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
@@ -17,6 +18,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::Refusal;
 use super::{MAX_LARGE_BODIES, SMALL_BODY_BYTES};
+
+/// The time for which a larger body waits for its permit: less than its request may take.
+const PERMIT_PATIENCE: Duration = Duration::from_secs(5);
+const _: () = assert!(PERMIT_PATIENCE.as_secs() < super::REQUEST_TIMEOUT.as_secs());
 
 /// Returns the permits for bodies that are not small.
 pub(super) fn permits() -> Arc<Semaphore> {
@@ -27,7 +32,7 @@ pub(super) fn permits() -> Arc<Semaphore> {
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
-    /// The permit, to be kept as long as the bytes.
+    /// The permit, to be kept as long as the bytes, or until something else bounds them.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -40,7 +45,7 @@ pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> 
     let mut permit = None;
     let mut bytes = Vec::new();
     if announced > SMALL_BODY_BYTES as u64 {
-        permit = acquire(permits).await;
+        permit = Some(acquire(permits).await?);
         bytes.reserve_exact(announced as usize);
     }
     let mut pieces = body.into_data_stream();
@@ -53,16 +58,17 @@ pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> 
             return Err(Refusal::body_too_large(format!("the body has more than {most} bytes")));
         }
         if length > SMALL_BODY_BYTES && permit.is_none() {
-            permit = acquire(permits).await;
+            permit = Some(acquire(permits).await?);
         }
         bytes.extend_from_slice(&piece);
     }
     Ok(Whole { bytes: bytes.into(), permit })
 }
 
-async fn acquire(permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+async fn acquire(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    let permit = tokio::time::timeout(PERMIT_PATIENCE, Arc::clone(permits).acquire_owned()).await;
     // The semaphore is never closed.
-    Arc::clone(permits).acquire_owned().await.ok()
+    permit.ok().and_then(Result::ok).ok_or_else(Refusal::too_many_bodies)
 }
 
 #[cfg(test)]
@@ -81,7 +87,7 @@ mod tests {
         if ends { Body::from_stream(pieces) } else { Body::from_stream(pieces.chain(stream::pending())) }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn large_bodies_that_never_end_are_few_and_hold_up_no_small_ones() {
         let permits = permits();
         let mut reading: Vec<_> = (0..=MAX_LARGE_BODIES)
@@ -96,6 +102,11 @@ mod tests {
             .expect("at once")
             .expect("read");
         assert!(small.bytes.len() == SMALL_BODY_BYTES && small.permit.is_none());
+        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits));
+        assert!(large.as_mut().now_or_never().is_none(), "it waits");
+        let refused = whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits).await;
+        let refused = refused.expect_err("it waited long enough").into_response();
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits));
         assert!(large.as_mut().now_or_never().is_none(), "it waits");
         drop(reading);

@@ -13,6 +13,8 @@
 //!   in pages of others. There is no header by which another origin might read it.
 //! - A command counts as one when its whole body is there: half a body holds up its sender only. A read that asks other
 //!   nodes counts as one, too.
+//! - Messages that wait for the other side, replies to them and all other commands are counted apart, and renewals of
+//!   led work are not counted at all: no number of messages keeps an operator out, or ends led work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,21 +108,24 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
     // A payload in JSON takes more room than its bytes.
     let most = if request.uri().path() == "/v1/deliver" { MAX_DELIVERY_BYTES } else { MAX_BODY_BYTES };
     let answer = async {
+        let path = request.uri().path();
+        let lasts = lasting(path);
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
-        let (body, _permit) = if is_command {
+        let (body, permit) = if is_command {
             let Whole { bytes, permit } = body::whole(body, most, &app.bodies).await?;
             (Body::from(bytes), permit)
         } else {
             (body, None)
         };
         let request = Request::from_parts(parts, body);
-        // Leaving takes no time, and must always be possible.
-        let lasts = (is_command && request.uri().path() != "/v1/leave") || asks_other_nodes(&request);
-        let _hold = match line.as_ref().filter(|_| lasts) {
-            Some(line) => Some(app.table.enter(line, Kind::Command).ok_or_else(Refusal::too_many_commands)?),
-            None => None,
+        let lasts = if asks_other_nodes(&request) { Some(Kind::Command) } else { lasts.filter(|_| is_command) };
+        let _hold = match (line.as_ref(), lasts) {
+            (Some(line), Some(kind)) => Some(app.table.enter(line, kind).ok_or_else(|| too_many(kind))?),
+            _ => None,
         };
+        // Messages that wait are bounded by their number, so that they do not keep others from being read.
+        let _permit = permit.filter(|_| !matches!(lasts, Some(Kind::Message | Kind::Reply)));
         Ok(next.run(request).await)
     };
     match tokio::time::timeout(patience, answer).await {
@@ -137,6 +142,28 @@ fn asks_other_nodes(request: &Request) -> bool {
         "/v1/keys" => true,
         "/v1/leader" => request.uri().query().is_some_and(|query| query.contains("confirm")),
         _ => false,
+    }
+}
+
+/// Returns the kind as which a command at this path is counted; `None` if it takes no time, and must always be possible.
+fn lasting(path: &str) -> Option<Kind> {
+    let is_below =
+        |parent: &str| path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if is_below("/v1/request") || is_below("/v1/send") {
+        Some(Kind::Message)
+    } else if is_below("/v1/reply") {
+        Some(Kind::Reply)
+    } else if path == "/v1/leave" || path.starts_with("/v1/leader/work/") {
+        None
+    } else {
+        Some(Kind::Command)
+    }
+}
+
+fn too_many(kind: Kind) -> Refusal {
+    match kind {
+        Kind::Message | Kind::Reply => Refusal::too_many_messages(),
+        _ => Refusal::too_many_commands(),
     }
 }
 
@@ -223,5 +250,27 @@ fn check_origin(request: &Request) -> Result<(), Refusal> {
     match text(FETCH_SITE) {
         "cross-site" | "same-site" if !is_link => refuse("another site"),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_wait_are_counted_apart_from_commands_and_renewals_of_led_work_are_not() {
+        for (path, kind) in [
+            ("/v1/request/a/t", Some(Kind::Message)),
+            ("/v1/send/a/t", Some(Kind::Message)),
+            ("/v1/reply/a-1", Some(Kind::Reply)),
+            ("/v1/leader/work/7", None),
+            ("/v1/leader/work", Some(Kind::Command)),
+            ("/v1/leave", None),
+            ("/v1/leader/resign", Some(Kind::Command)),
+            ("/v1/leader/workers", Some(Kind::Command)),
+            ("/v1/broadcast/t", Some(Kind::Command)),
+        ] {
+            assert_eq!(lasting(path), kind, "{path}");
+        }
     }
 }

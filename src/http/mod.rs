@@ -9,8 +9,9 @@
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
 //!     the oldest first, then readers that do not read; so that health checks always get through;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
-//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands, and questions that
-//!     others are asked for (keys, a leader confirmed now): [`MAX_COMMANDS`];
+//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; messages that wait for the
+//!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
+//!     (keys, a leader confirmed now): [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
 //!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
@@ -71,7 +72,7 @@ pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
 pub use query::MAX_QUERY_ITEMS;
-pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
+pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MIN_CONNECTIONS};
 
 use self::frames::SharedFrames;
 use self::guard::Refused;

@@ -154,6 +154,26 @@ impl Refusal {
             .hint("present the token in the agent's http.token_file")
     }
 
+    pub(super) fn too_many_bodies() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-bodies",
+            "Too many large bodies",
+            "too many large bodies are being read by this node",
+        )
+        .hint("try again soon")
+    }
+
+    pub(super) fn too_many_messages() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-messages",
+            "Too many messages",
+            "too many messages of this node wait for the other side",
+        )
+        .hint("try again soon, send to members that answer, or ask with a shorter timeout_ms")
+    }
+
     pub(super) fn too_many_commands() -> Self {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,

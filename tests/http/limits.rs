@@ -217,9 +217,13 @@ async fn reads_that_ask_other_nodes_wait_their_turn_with_commands_and_others_do_
     let a = small(16, 4).await;
     let _b = joined("b", &a).await;
     until_up(&a, 2).await;
-    // Nobody at the other node answers: each takes a place for as long as it waits.
-    let request =
-        format!("POST /v1/request/b/t?timeout_ms=25000 HTTP/1.1\r\nhost: {}\r\ncontent-length: 0\r\n\r\n", a.http);
+    // Nobody answers there: each takes a place for as long as it waits.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let body = format!(r#"{{"addresses":["{}"]}}"#, silent.local_addr().expect("bound"));
+    let (host, length) = (a.http, body.len());
+    let request = format!(
+        "POST /v1/join HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     let mut waiting = Vec::new();
     let refused = loop {
         let tags = a.send_json("PUT", "/v1/tags", r#"{"tags":{}}"#).await;
@@ -235,4 +239,35 @@ async fn reads_that_ask_other_nodes_wait_their_turn_with_commands_and_others_do_
     }
     assert_eq!(a.get("/v1/leader").await.status, 200);
     is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_answers_keep_no_reply_and_no_command_out() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    let mut asked = b.events("?kind=message", &[]).await;
+    // More than there are places for commands, and more large bodies than are read at one time.
+    let (body, count) = ("x".repeat(8 * 1024), 100);
+    let mut waiting = Vec::new();
+    for _ in 0..count {
+        let head = "POST /v1/request/b/t?timeout_ms=20000 HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n";
+        waiting.push(say(&a, &format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await);
+    }
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(asked.expect("message").await.data["id"].as_str().expect("an id").to_owned());
+    }
+    assert_eq!(a.send_json("PUT", "/v1/tags", r#"{"tags":{"t":"1"}}"#).await.status, 200);
+    assert_eq!(a.ask("POST", "/v1/broadcast/t", &[], &body).await.status, 202);
+    assert_eq!(a.ask("POST", "/v1/reply/1-1", &[], "").await.status, 404, "that it is refused is said about it");
+    for id in ids {
+        assert_eq!(b.ask("POST", &format!("/v1/reply/{id}"), &[], "yes").await.status, 200);
+    }
+    for mut stream in waiting {
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+        read.expect("in time").expect("read");
+        assert_eq!(Answer::parse(answer).status, 200);
+    }
 }

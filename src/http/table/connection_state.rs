@@ -24,6 +24,10 @@ pub(in crate::http) enum Kind {
     Stream,
     /// An answer of many bytes.
     Large,
+    /// A message to another node or program, which waits for the other side.
+    Message,
+    /// An answer to a request, which waits for a link at most.
+    Reply,
     /// A command, which takes as long as the cluster does.
     Command,
     /// Anything else, waiting for a request included.

@@ -12,7 +12,11 @@ pub const MIN_CONNECTIONS: usize = 4;
 const TIER_CONNECTIONS: usize = 8;
 /// Large answers under way at one time.
 pub const MAX_LARGE_ANSWERS: usize = 256;
-/// Commands under way at one time.
+/// Messages under way at one time that were sent to one node, most of them requests that wait for a program's answer.
+pub const MAX_MESSAGES: usize = 256;
+/// Answers to requests under way at one time.
+pub const MAX_REPLIES: usize = 128;
+/// All other commands under way at one time.
 pub const MAX_COMMANDS: usize = 64;
 
 /// The most connections of each kind, derived from the two figures of the configuration.
@@ -39,6 +43,8 @@ impl Limits {
             Kind::Short => self.connections,
             Kind::Stream => self.streams,
             Kind::Large => MAX_LARGE_ANSWERS.min(self.connections / 2),
+            Kind::Message => MAX_MESSAGES.min(self.connections / 2),
+            Kind::Reply => MAX_REPLIES.min(self.connections / 2),
             Kind::Command => MAX_COMMANDS.min(self.connections / 2),
         }
     }
@@ -49,6 +55,9 @@ impl Limits {
             Kind::Short => self.connections,
             Kind::Stream => self.connections - 3 * self.tier,
             Kind::Large => self.connections - 2 * self.tier,
+            // Requests wait for answers, which therefore have room beside them.
+            Kind::Message => self.connections - 2 * self.tier + self.tier / 4,
+            Kind::Reply => self.connections - 2 * self.tier + self.tier / 2,
             Kind::Command => self.connections - self.tier,
         }
     }

@@ -4,8 +4,8 @@
 //! connections that owe us a request or the rest of one, then readers that do not read. Connections that are being
 //! answered are shed last.
 //!
-//! Answers that last are counted by [`Kind`], in tiers: event streams leave room for large listings, those for commands,
-//! and all of them for short answers. So nothing that lasts can lock out what is above it, health checks above all.
+//! Answers that last are counted by [`Kind`], in tiers: event streams leave room for large listings, those for messages
+//! that wait, all of these for commands, and all of them for short answers. So nothing that lasts can lock out what is above it, health checks above all.
 //!
 //! Invariants:
 //! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use connection_state::{ConnectionState, Kind, MIN_READ_TIME, Phase};
 pub(super) use limits::Limits;
-pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
+pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MIN_CONNECTIONS};
 
 /// The time that a newcomer waits for a place in a table full of connections that are all being answered.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(500);

@@ -32,7 +32,10 @@ fn every_tier_keeps_room_for_those_above_it_whatever_the_limits() {
             let tiers = [Kind::Stream, Kind::Large, Kind::Command, Kind::Short].map(|kind| limits.tier(kind));
             assert!(tiers.is_sorted_by(|below, above| below < above), "{limits:?}: {tiers:?}");
             assert!((1..=tiers[0]).contains(&limits.streams), "{limits:?}");
-            assert!(limits.of(Kind::Large) > 0 && limits.of(Kind::Command) > 0);
+            let waiting = [Kind::Message, Kind::Reply].map(|kind| limits.tier(kind));
+            assert!(tiers[1] <= waiting[0] && waiting[0] <= waiting[1] && waiting[1] < tiers[2], "{limits:?}");
+            let lasting = [Kind::Large, Kind::Message, Kind::Reply, Kind::Command];
+            assert!(lasting.iter().all(|kind| limits.of(*kind) > 0));
         }
     }
     assert_eq!(Limits::new(1_024, 1_024).streams, 1_000, "the documented figure");
@@ -169,4 +172,18 @@ async fn a_panic_is_counted_and_leaves_a_free_place() {
     });
     assert!(task.await.expect_err("it panics").is_panic());
     assert_eq!((table.figures().panics, table.figures().connections), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_wait_leave_their_places_to_replies_and_commands() {
+    let table = table(1_024, 1_000);
+    let (mut seats, mut holds) = (Vec::new(), Vec::new());
+    for (kind, most) in [(Kind::Message, MAX_MESSAGES), (Kind::Reply, MAX_REPLIES), (Kind::Command, MAX_COMMANDS)] {
+        for _ in 0..most {
+            seats.push(admit(&table).await);
+            holds.push(table.enter(&seats.last().expect("one").line, kind).expect("a place of its own"));
+        }
+        seats.push(admit(&table).await);
+        assert!(table.enter(&seats.last().expect("one").line, kind).is_none(), "{kind:?}");
+    }
 }
