@@ -1,7 +1,7 @@
 //! The roster: nodes that the table lists as active, with the addresses that they recorded.
 //!
-//! Invariants: the table is asked at most once in [`ROSTER_AGE`]. A node counts until its last heartbeat is older than the
-//! liveness window, whether or not the table can be asked again.
+//! Invariants: the table is asked at most once in [`ROSTER_AGE`]. A node that it lists as active counts until it is
+//! asked again; where it cannot be read then, until the node's last heartbeat is older than the liveness window.
 //!
 //! Must not know: who is called.
 
@@ -35,6 +35,8 @@ pub(super) struct Roster {
     /// Active nodes that have recorded no address.
     without_address: Vec<NodeId>,
     asked_at: Option<Instant>,
+    /// True if the table could be read when it was asked last.
+    was_read: bool,
     trouble: Trouble,
 }
 
@@ -45,13 +47,21 @@ impl Roster {
     }
 
     fn with_window(window: Duration) -> Self {
-        Self { window, listed: Vec::new(), without_address: Vec::new(), asked_at: None, trouble: Trouble::default() }
+        Self {
+            window,
+            listed: Vec::new(),
+            without_address: Vec::new(),
+            asked_at: None,
+            was_read: false,
+            trouble: Trouble::default(),
+        }
     }
 
     /// Nodes that are active now and have recorded an address, as far as is known.
     pub(super) async fn active(&mut self, agent: &Agent) -> Vec<(NodeId, SocketAddr)> {
         if self.is_due() {
             let asked_at = Instant::now();
+            self.was_read = false;
             match timeout(LIST_TIMEOUT, agent.lease_nodes(&LeaseName::default())).await {
                 Ok(Ok(nodes)) => self.read(asked_at, nodes),
                 Ok(Err(error)) => self.tell(&error),
@@ -68,6 +78,7 @@ impl Roster {
     }
 
     fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
+        self.was_read = true;
         let _ = self.trouble.is_over();
         (self.listed, self.without_address) = Default::default();
         for row in nodes.nodes {
@@ -94,7 +105,13 @@ impl Roster {
 
     fn now(&self) -> Vec<(NodeId, SocketAddr)> {
         let now = Instant::now();
-        self.listed.iter().filter(|row| row.until >= now).map(|row| (row.node.clone(), row.address)).collect()
+        // A heartbeat that has become too old since may have been followed by another one.
+        let is_news = self.was_read && !self.is_due();
+        self.listed
+            .iter()
+            .filter(|row| is_news || row.until >= now)
+            .map(|row| (row.node.clone(), row.address))
+            .collect()
     }
 }
 
@@ -125,6 +142,20 @@ mod tests {
         assert_eq!(names(&roster), [name("a")], "nobody could ask again");
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(names(&roster).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_was_active_counts_until_the_table_is_asked_again_though_its_heartbeat_grows_old() {
+        let mut roster = Roster::with_window(Duration::from_secs(2));
+        roster.read(Instant::now(), LeaseNodes::for_tests(vec![row("a", 2, Some(1))]));
+        roster.asked_at = Some(Instant::now());
+        let moment = Duration::from_millis(1);
+        tokio::time::advance(ROSTER_AGE.saturating_sub(moment)).await;
+        assert_eq!(roster.now().len(), 1, "it may have written another heartbeat");
+        tokio::time::advance(moment).await;
+        assert!(roster.is_due() && roster.now().is_empty(), "the table can be asked again");
+        (roster.asked_at, roster.was_read) = (Some(Instant::now()), false);
+        assert!(roster.now().is_empty(), "it was asked in vain");
     }
 
     #[tokio::test(start_paused = true)]
