@@ -218,7 +218,10 @@ fn alarms(
     let mut alarms = Vec::new();
     let lease = || contest.published.lease.clone();
     let known = contest.history.known();
-    if seen.term < known {
+    // After lost commits a row is what it was at some time, by whatever token and expiry: that tells of no other agent, and
+    // nothing of the clock.
+    let is_old = seen.term < known;
+    if is_old {
         if contest.fell_below != Some(known) {
             contest.fell_below = Some(known);
             alarms.push(ContenderAlarm::TermFell { lease: lease(), known, stored: seen.term });
@@ -226,10 +229,11 @@ fn alarms(
     } else {
         contest.fell_below = None;
     }
-    if let Some(step) = contest.history.clock_step(seen, sent, now, STEP_TOLERANCE) {
+    let is_former = seen.holder.as_ref().is_some_and(|holder| contest.drawn.is_former(holder.token));
+    if let Some(step) = contest.history.clock_step(seen, sent, now, STEP_TOLERANCE).filter(|_| !is_former) {
         alarms.push(ContenderAlarm::ClockStepped { lease: lease(), by: step.by, is_forward: step.is_forward });
     }
-    if let Some(holder) = &seen.holder {
+    if let Some(holder) = seen.holder.as_ref().filter(|_| !is_old && !is_former) {
         let is_stranger = holder.node == *node && !contest.drawn.is_own(holder.token);
         if is_stranger && contest.foreign_token != Some(holder.token) {
             // The first such row may be left from an earlier life of this node; a leader knows better.

@@ -55,7 +55,14 @@ impl Drawn {
 
     /// Forgets all tokens but the one that stands in the row: no other one does, or will.
     pub(super) fn keep_only(&mut self, token: Token) {
-        self.current.retain(|draw| draw.token == token);
+        for draw in std::mem::take(&mut self.current) {
+            if draw.token == token {
+                self.current.push(draw);
+            } else {
+                // It stands there again if commits are lost.
+                self.remember(draw.token);
+            }
+        }
     }
 
     /// Forgets all tokens: none of them stands in the row, or the row is left to run out.
@@ -72,9 +79,14 @@ impl Drawn {
         self.former.push(token);
     }
 
+    /// Returns true if this token was drawn here, lately, and another one stood in the row since.
+    pub(super) fn is_former(&self, token: Token) -> bool {
+        self.former.contains(&token)
+    }
+
     /// Returns true if this token was drawn here, lately.
     pub(super) fn is_own(&self, token: Token) -> bool {
-        self.find(token).is_some() || self.former.contains(&token)
+        self.find(token).is_some() || self.is_former(token)
     }
 
     /// Keeps claims from resting on any of them from now on.

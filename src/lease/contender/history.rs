@@ -32,6 +32,9 @@ use crate::lease::{Holder, Seen, Token};
 /// (A store that knows less has lost commits, most likely: then one lease does, since it is the leader's own as well.)
 const LEASES_ELSEWHERE: u32 = 2;
 
+/// The number of tokens of others that are remembered: a row that shows one of them again is older than what was seen.
+const MAX_FORMER: usize = 16;
+
 /// A leader that was heard, and that the store has not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Elsewhere {
@@ -89,6 +92,8 @@ pub(super) struct LeaseHistory {
     /// The term that the store reported last; `None` before the first answer.
     stored: Option<u64>,
     last_seen: Option<SeenHolder>,
+    /// The tokens that were seen before that holder's, oldest first; at most [`MAX_FORMER`].
+    former: Vec<Token>,
     /// The stored term whose row is missing, and the time at which that was seen first.
     missing: Option<(u64, Time)>,
     /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet.
@@ -112,6 +117,7 @@ impl LeaseHistory {
             since: now,
             stored: None,
             last_seen: None,
+            former: Vec::new(),
             missing: None,
             barred_until: None,
             waited_for: 0,
@@ -298,6 +304,12 @@ impl LeaseHistory {
                     && last_seen.node == holder.node
                     && last_seen.term == holder.term)
         };
+        if let Some(last_seen) = before.as_ref().filter(|last_seen| last_seen.token != holder.token) {
+            if self.former.len() == MAX_FORMER {
+                self.former.remove(0);
+            }
+            self.former.push(last_seen.token);
+        }
         let first = before.filter(is_same).map_or(now, |last_seen| last_seen.first);
         self.last_seen = Some(SeenHolder {
             node: holder.node.clone(),
@@ -394,6 +406,10 @@ impl LeaseHistory {
     /// Returns the error of the store's clock since its last answer, if the row shows one.
     pub(super) fn clock_step(&self, seen: &Seen, sent: Time, now: Time, tolerance: Duration) -> Option<ClockStep> {
         let (holder, last_seen) = (seen.holder.as_ref()?, self.last_seen.as_ref()?);
+        if seen.term < self.known || self.former.contains(&holder.token) {
+            // Commits were lost, so that the row is older than the one before.
+            return None;
+        }
         let (left_before, sent_before, came_before) = last_seen.left;
         // Clocks may be as bad as the bounds allow, and rounds took as long as they did.
         let most_gone = now.since(sent_before) * 102 / 100 + tolerance;

@@ -244,3 +244,61 @@ fn messages_say_what_happened_and_what_to_try() {
         assert!(text.len() > 60, "{text}");
     }
 }
+
+/// Returns the row of a node in a term, under a token, with so much left of its lease.
+fn row(node: usize, outcome: Outcome, term: u64, token: Token, expires_in: Duration) -> Answer {
+    let holder = Holder { node: name(node), token, term, lease_duration: LEASE, expires_in };
+    Answer { steps: vec![Seen { outcome, term, holder: Some(holder), is_released: false }] }
+}
+
+/// Has a contender acquire term 5 and renew it thrice, five seconds apart; returns its tokens, the oldest first.
+fn renew_thrice(contender: &mut Contender) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    for at in 0..4 {
+        let now = Time::ORIGIN + SECOND * 5 * at;
+        let round = contender.begin(now).expect("due");
+        let outcome = if at == 0 { Outcome::Acquired } else { Outcome::Renewed };
+        tokens.push(drawn(&round));
+        contender.answered(now, &row(0, outcome, 5, drawn(&round), LEASE));
+    }
+    assert!(leads(contender));
+    tokens
+}
+
+#[test]
+fn a_row_that_is_older_than_what_is_known_is_neither_another_agents_nor_a_clock_that_was_stepped() {
+    let now = Time::ORIGIN + SECOND * 20;
+    for (term, is_earlier_life, told) in [(3, true, &["term fell"][..]), (5, false, &[])] {
+        let mut contender = contender(1);
+        let tokens = renew_thrice(&mut contender);
+        let _ = alarms(&mut contender);
+        contender.begin(now).expect("due");
+        let token = if is_earlier_life { Token(7) } else { tokens[1] };
+        contender.answered(now, &row(0, Outcome::Rejected, term, token, Duration::ZERO));
+        assert_eq!(alarms(&mut contender), told, "a leader, term {term}");
+    }
+    // Another node's renewals, and then the first of them again.
+    let mut watcher = contender(1);
+    for (at, token) in [1, 2, 3, 4, 1].into_iter().enumerate() {
+        let now = Time::ORIGIN + SECOND * 6 * at as u32;
+        watcher.begin(now).expect("due");
+        let left = if at == 4 { Duration::ZERO } else { LEASE };
+        watcher.answered(now, &row(1, Outcome::Held, 5, Token(token), left));
+    }
+    assert_eq!(alarms(&mut watcher), [""; 0]);
+}
+
+#[test]
+fn another_agent_of_this_name_and_a_clock_that_was_put_forward_are_still_told() {
+    let now = Time::ORIGIN + SECOND * 20;
+    let mut contender = contender(1);
+    let tokens = renew_thrice(&mut contender);
+    contender.begin(now).expect("due");
+    contender.answered(now, &row(0, Outcome::Rejected, 5, tokens[3], Duration::ZERO));
+    assert!(alarms(&mut contender).contains(&"store's clock stepped"));
+    let mut contender = self::contender(1);
+    renew_thrice(&mut contender);
+    contender.begin(now).expect("due");
+    contender.answered(now, &row(0, Outcome::Rejected, 6, Token(7), LEASE));
+    assert!(alarms(&mut contender).contains(&"name twice"));
+}
