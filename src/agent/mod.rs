@@ -86,7 +86,7 @@ pub use self::messages::{
     Received,
 };
 #[cfg(feature = "agent")]
-pub(crate) use self::messages::{Outbox, Said};
+pub(crate) use self::messages::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use self::telemetry::{Peer, Telemetry};
 #[cfg(feature = "agent")]

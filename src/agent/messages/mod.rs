@@ -27,4 +27,4 @@ pub use outbox::DirectFigures;
 #[cfg(all(test, feature = "agent"))]
 pub(crate) use outbox::test_said;
 #[cfg(feature = "agent")]
-pub(crate) use outbox::{Outbox, Said};
+pub(crate) use outbox::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};

@@ -15,11 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::core::{Delivery, DeliveryKind, MessageId, Payload, Run, Time, Topic};
 
 /// The greatest number of broadcasts that wait to be looked at.
-pub(crate) const MAX_SAID: usize = 256;
+pub(crate) const MAX_SAID: usize = 8_192;
 /// The greatest size of the payloads that are kept for calls, in bytes together; each counts for [`LEAST_WEIGHT`] at least.
 pub(crate) const MAX_SAID_BYTES: usize = 8 * 1024 * 1024;
 /// The least size that a payload counts for, in bytes.
-const LEAST_WEIGHT: usize = 256;
+pub(crate) const LEAST_WEIGHT: usize = 256;
+const _: () = assert!(MAX_SAID <= MAX_SAID_BYTES / LEAST_WEIGHT);
 
 /// One broadcast of this node.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Said {
     pub(crate) payload: Payload,
     /// The time at which it was said.
     pub(crate) at: Time,
+    /// What it counts for, in units of [`LEAST_WEIGHT`].
+    pub(crate) weight: u32,
     _weight: OwnedSemaphorePermit,
 }
 
@@ -79,12 +82,13 @@ impl Outbox {
         if delivery.id.run != me || delivery.kind != DeliveryKind::Broadcast {
             return;
         }
-        let weight = delivery.payload.len().div_ceil(LEAST_WEIGHT).max(1) as u32;
-        let said = Arc::clone(&self.weight).try_acquire_many_owned(weight).ok().map(|weight| Said {
+        let units = delivery.payload.len().div_ceil(LEAST_WEIGHT).max(1) as u32;
+        let said = Arc::clone(&self.weight).try_acquire_many_owned(units).ok().map(|weight| Said {
             id: delivery.id,
             topic: delivery.topic.clone(),
             payload: delivery.payload.clone(),
             at,
+            weight: units,
             _weight: weight,
         });
         if said.is_none_or(|said| door.try_send(said).is_err()) {
@@ -113,7 +117,7 @@ impl Outbox {
 pub(crate) fn test_said() -> Said {
     let weight = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("one");
     let (topic, payload) = (Topic::new("t").expect("a topic"), Payload::new(b"x").expect("small"));
-    Said { id: MessageId { run: Run(1), sequence: 2 }, topic, payload, at: Time::ORIGIN, _weight: weight }
+    Said { id: MessageId { run: Run(1), sequence: 2 }, topic, payload, at: Time::ORIGIN, weight: 1, _weight: weight }
 }
 
 #[cfg(test)]

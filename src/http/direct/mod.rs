@@ -13,7 +13,8 @@
 //!
 //! Invariants:
 //! - A node is called once at a time, in the order in which messages were said; one that hangs delays nobody else. At most
-//!   [`MAX_CALLED_NODES`] are, each with at most [`MAX_WAITING_CALLS`] messages in its queue.
+//!   [`MAX_CALLED_NODES`] are, each with at most [`MAX_WAITING_CALLS`] messages of
+//!   [`MAX_WAITING_BYTES`] together in its queue. A burst waits there for its calls, for as long as a broadcast lives.
 //! - Each call ends within [`CALL_TIMEOUT`], is made at most [`MAX_TRIES`] times, and none begins for a message that nobody
 //!   would take any more. Repeating one is safe: the other node takes each message once.
 //! - Each message is counted once for each node: delivered, a duplicate, or failed. Trouble with a node is told once.
@@ -39,14 +40,17 @@ use self::call::Caller;
 use self::node::Node;
 use self::roster::Roster;
 use super::Tokens;
-use crate::agent::{Agent, Outbox, Said};
+use crate::agent::{Agent, MAX_SAID_BYTES, Outbox, Said};
 use crate::core::{NodeId, Status};
 use crate::trouble::Trouble;
 
 /// The greatest number of nodes that are called at one time.
 const MAX_CALLED_NODES: usize = 256;
 /// The greatest number of messages that wait for one node.
-const MAX_WAITING_CALLS: usize = 64;
+const MAX_WAITING_CALLS: usize = 8_192;
+/// The greatest size of their payloads, in bytes: a part of what is kept for all nodes, so that one that hangs does not use
+/// up the room of the others.
+const MAX_WAITING_BYTES: usize = MAX_SAID_BYTES / 4;
 /// The time within which a call ends, its connection included.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The greatest number of times that one message is tried at one node, beside a try over a kept connection that turns out to

@@ -7,14 +7,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 
 use super::call::{CallError, Caller, Connection};
-use super::{IDLE_TIMEOUT, MAX_TRIES, MAX_WAITING_CALLS, RETRY_PAUSE};
-use crate::agent::{Outbox, Said};
+use super::{IDLE_TIMEOUT, MAX_TRIES, MAX_WAITING_BYTES, MAX_WAITING_CALLS, RETRY_PAUSE};
+use crate::agent::{LEAST_WEIGHT, Outbox, Said};
 use crate::core::NodeId;
 use crate::trouble::Trouble;
 
@@ -22,8 +22,13 @@ use crate::trouble::Trouble;
 #[derive(Debug)]
 pub(super) struct Node {
     address: SocketAddr,
-    queue: mpsc::Sender<Arc<Said>>,
+    queue: mpsc::Sender<Waiting>,
+    /// The room that is left for what waits, in units of [`LEAST_WEIGHT`].
+    room: Arc<Semaphore>,
 }
+
+/// A message in the queue, with its room, which is given back once the message is done with.
+type Waiting = (Arc<Said>, OwnedSemaphorePermit);
 
 impl Node {
     pub(super) fn start(
@@ -47,9 +52,10 @@ impl Node {
         node
     }
 
-    fn open(address: SocketAddr) -> (Self, mpsc::Receiver<Arc<Said>>) {
+    fn open(address: SocketAddr) -> (Self, mpsc::Receiver<Waiting>) {
         let (queue, waiting) = mpsc::channel(MAX_WAITING_CALLS);
-        (Self { address, queue }, waiting)
+        let room = Arc::new(Semaphore::new(MAX_WAITING_BYTES / LEAST_WEIGHT));
+        (Self { address, queue, room }, waiting)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -58,7 +64,8 @@ impl Node {
 
     /// Puts a message into its queue; `false` if there is no room.
     pub(super) fn put(&self, said: &Arc<Said>) -> bool {
-        self.queue.try_send(Arc::clone(said)).is_ok()
+        let room = Arc::clone(&self.room).try_acquire_many_owned(said.weight);
+        room.is_ok_and(|room| self.queue.try_send((Arc::clone(said), room)).is_ok())
     }
 }
 
@@ -74,7 +81,7 @@ struct Task {
 }
 
 impl Task {
-    async fn run(mut self, mut queue: mpsc::Receiver<Arc<Said>>) {
+    async fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
         loop {
             let next = if let Ok(next) = timeout(IDLE_TIMEOUT, queue.recv()).await {
                 next
@@ -82,7 +89,7 @@ impl Task {
                 self.connection = None;
                 queue.recv().await
             };
-            let Some(said) = next else { return };
+            let Some((said, _room)) = next else { return };
             let called = self.bring(&said).await;
             self.is_failing = called.is_err();
             match called {
@@ -137,7 +144,21 @@ mod tests {
             assert!(node.put(&said));
         }
         assert!(!node.put(&said));
-        waiting.try_recv().expect("one");
+        drop(waiting.try_recv().expect("one"));
+        assert!(node.put(&said));
+    }
+
+    #[test]
+    fn so_many_bytes_wait_for_a_node_and_what_is_done_with_makes_room() {
+        let (node, mut waiting) = Node::open(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let mut said = test_said();
+        said.weight = (MAX_WAITING_BYTES / LEAST_WEIGHT / 4) as u32;
+        let said = Arc::new(said);
+        assert!((0..4).all(|_| node.put(&said)), "a quarter each");
+        assert!(!node.put(&said));
+        let taken = waiting.try_recv().expect("one");
+        assert!(!node.put(&said), "it is being called with it");
+        drop(taken);
         assert!(node.put(&said));
     }
 }
