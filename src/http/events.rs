@@ -48,6 +48,7 @@ pub(super) async fn events(
     query: Pairs,
 ) -> Result<Response, Refusal> {
     query.only(&["after", "kind", "node", "snapshot", "topic", "lease"])?;
+    query.no_empty("topic")?;
     let nodes = query.nodes("node")?;
     let kinds = query.words("kind", &KINDS)?;
     let events: Vec<&'static str> = kinds.iter().copied().filter(|kind| *kind != MESSAGE).collect();

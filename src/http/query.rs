@@ -71,6 +71,16 @@ impl Pairs {
             .filter(|text| !text.is_empty())
     }
 
+    /// Refuses a key that is given and names nothing: a filter that was left empty by mistake must not return everything.
+    pub(super) fn no_empty(&self, key: &str) -> Result<(), Refusal> {
+        let is_given = self.0.iter().any(|(name, _)| name == key);
+        if is_given && self.items(key).next().is_none() {
+            return Err(Refusal::query(format!("{key} is given and empty"))
+                .hint(format!("name one, or leave {key} out for all of them")));
+        }
+        Ok(())
+    }
+
     /// Returns the value of a key that may not be empty where it is given, nor be given twice.
     pub(super) fn word(&self, key: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str());
@@ -199,6 +209,11 @@ mod tests {
         assert_eq!(pairs(&[("lease", "a")]).word("lease").ok(), Some(Some("a")));
         assert_eq!(pairs(&[]).word("lease").ok(), Some(None));
         assert!(pairs(&[("tag", "=x")]).tags("tag").is_err());
+        for empty in [&[("topic", "")][..], &[("topic", ","), ("topic", " ")]] {
+            assert!(pairs(empty).no_empty("topic").is_err(), "it would listen to all topics");
+        }
+        assert!(pairs(&[("topic", ""), ("topic", "a")]).no_empty("topic").is_ok());
+        assert!(pairs(&[]).no_empty("topic").is_ok());
     }
 
     #[test]

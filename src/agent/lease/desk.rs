@@ -113,7 +113,7 @@ pub(in crate::agent) struct Leases {
     offices: Mutex<BTreeMap<LeaseName, Seat>>,
     /// Leases that are contended for whether or not anybody holds a handle.
     configured: BTreeSet<LeaseName>,
-    /// The highest terms that earlier runs left in the data directory: shown until there is news.
+    /// The highest terms that earlier runs left in the data directory, by leases or by voters: shown until there is news.
     terms: BTreeMap<LeaseName, u64>,
     clock: Clock,
     asks: mpsc::Sender<Ask>,
@@ -202,6 +202,11 @@ impl Leases {
     /// Returns true if a lease is to be contended for.
     pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
+    }
+
+    /// Returns the term to show at least where nobody leads.
+    pub(super) fn least_term(&self, lease: &LeaseName) -> u64 {
+        self.terms.get(lease).copied().unwrap_or(0)
     }
 
     /// Nothing of a lease is held any more: its office is closed, unless somebody wants it again. That of the cluster stays.

@@ -105,7 +105,10 @@ pub(super) async fn start(
         seed,
     };
     let contender = Contender::new(init, clock.now());
-    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, terms.known.clone());
+    let mut shown = terms.known.clone();
+    let of_default = shown.entry(LeaseName::default()).or_default();
+    *of_default = floor.max(*of_default);
+    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, shown);
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));
     let task = task::Task::new(task::Parts {

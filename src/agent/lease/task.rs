@@ -366,6 +366,8 @@ impl Task {
     fn publish(&self, claim: Claim) {
         let Claim { lease, state, leader, term, is_me, valid_until } = claim;
         let Some(office) = self.parts.leases.office(&lease) else { return };
+        // Terms that voters gave count as well: the next leader's is above them.
+        let term = if leader.is_none() { term.max(self.parts.leases.least_term(&lease)) } else { term };
         let valid_until = valid_until.map(|at| LeaseInstant::new(self.parts.clock, at));
         office.publish(Leadership { state, leader, term, is_me, valid_until });
     }

@@ -372,3 +372,23 @@ async fn a_lease_that_is_wanted_again_in_the_moment_in_which_it_is_let_go_is_con
     bench.turns();
     assert!(bench.task.claim(&billing).is_some_and(|claim| claim.is_me && claim.term == 2));
 }
+
+#[tokio::test]
+async fn the_shown_term_does_not_fall_below_what_is_known_from_before_while_nobody_leads() {
+    let bench = Bench::joining(BTreeMap::from([(LeaseName::default(), 9)])).await;
+    let lease = LeaseName::default();
+    let vacant = Claim {
+        lease: lease.clone(),
+        state: LeadershipState::Vacant,
+        leader: None,
+        term: 3,
+        is_me: false,
+        valid_until: None,
+    };
+    let shown = || bench.task.parts.leases.office(&lease).expect("there").watch().get().term;
+    bench.task.publish(vacant.clone());
+    assert_eq!(shown(), 9, "voters gave it, and the contender counts its lease alone");
+    let led = Claim { state: LeadershipState::Led, leader: Some(name("b")), term: 10, ..vacant };
+    bench.task.publish(led);
+    assert_eq!(shown(), 10);
+}
