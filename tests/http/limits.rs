@@ -39,7 +39,15 @@ async fn callers_that_look_at_keys_have_members_asked_once_a_second_at_most() {
         assert_eq!(keys.status, 200);
         assert_eq!(keys.json()["members"].as_array().map(Vec::len), Some(2));
     }
-    let (asked, seconds) = (received().await - before, began.elapsed().as_secs());
+    // What a node counts is shown a moment later. The last call asks again: then all before it are counted.
+    let asked = loop {
+        let asked = received().await - before;
+        if asked >= 1 || began.elapsed() > PATIENCE {
+            break asked;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let seconds = began.elapsed().as_secs();
     assert!(asked >= 1 && asked <= seconds + 2, "{asked} times in {seconds} s");
 }
 
