@@ -2,43 +2,49 @@
 //!
 //! Invariants:
 //! - No answer, error or log line holds a key; ids stand for them.
-//! - However many callers look, members are asked at most once in [`FRESH`], by one of them; the others wait for that.
+//! - However many callers look, members are asked at most once in [`FRESH`], and once after each change of this node's
+//!   keys, by one of them; the others wait for that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::{Extension, Json};
 use tokio::sync::Mutex;
 
 use super::App;
 use super::input::{Body, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use super::table::{ConnectionState, Kind};
-use crate::agent::{KeyHolder, KeysError};
+use crate::agent::{HeldKeys, KeyHolder, KeysError};
 use crate::json;
 use crate::seal::{Key, KeyId, RingError};
 
 /// The time for which a listing is shown before members are asked again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The last listing, and the time at which members had answered. Locked while they are asked.
-pub(super) type Listed = Mutex<Option<(Instant, json::Keys)>>;
+/// The last listing. Locked while members are asked.
+pub(super) type Listed = Mutex<Option<Listing>>;
 
-pub(super) async fn list(
-    State(app): State<App>,
-    Extension(line): Extension<Arc<ConnectionState>>,
-    _: NoQuery,
-) -> Result<Json<json::Keys>, Refusal> {
-    let _hold = app.table.enter(&line, Kind::Command).ok_or_else(Refusal::too_many_commands)?;
+/// What members answered.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// The time at which they had answered.
+    at: Instant,
+    /// The keys of this node at that time: if they are others now, so may be those of the members.
+    held: HeldKeys,
+    keys: json::Keys,
+}
+
+pub(super) async fn list(State(app): State<App>, _: NoQuery) -> Result<Json<json::Keys>, Refusal> {
     let mut listed = app.keys.lock().await;
+    let held = app.agent.keys();
     match &*listed {
-        Some((at, keys)) if at.elapsed() < FRESH => Ok(Json(keys.clone())),
+        Some(last) if last.at.elapsed() < FRESH && last.held == held => Ok(Json(last.keys.clone())),
         _ => {
             let keys = json::Keys::new(&app.agent.cluster_keys().await);
-            *listed = Some((Instant::now(), keys.clone()));
+            *listed = Some(Listing { at: Instant::now(), held, keys: keys.clone() });
             Ok(Json(keys))
         }
     }
