@@ -25,7 +25,8 @@
 //! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
 //! - A member that is doubted no more is walked past no more, and the members behind it are left alone.
 //! - Of members that have not settled and never echoed to this node, which anybody may invent by the thousand, at most
-//!   [`MAX_NEWCOMERS_PASSED`] are passed at one time; those behind them have their turn when these are judged.
+//!   [`MAX_NEWCOMERS_PASSED`] are passed at one time; those behind them have their turn when these are judged. A node
+//!   that hears hardly any of the neighbours that echoed to it passes all: it may be cut off.
 //!
 //! Must not know: why a member is silent.
 
@@ -141,7 +142,7 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize, newcomers: usize) -> P
     }
     // In a crowd the nearest few are all that can be passed, and only those are worth sorting.
     let uncounted = places.iter().filter(|place| !place.is_counted()).count();
-    let enough = newcomers + uncounted + 1;
+    let enough = newcomers.saturating_add(uncounted + 1);
     if enough < places.len() {
         places.select_nth_unstable_by_key(enough, |place| place.distance);
         places.truncate(enough);
@@ -284,7 +285,8 @@ impl Core {
             reach if has_paused => reach.saturating_mul(REACH_GROWTH),
             reach => reach,
         };
-        let step = self.step(since, reach);
+        let newcomers = if self.is_cut_off(&nearest) { usize::MAX } else { MAX_NEWCOMERS_PASSED };
+        let step = self.step(since, reach, newcomers);
         let walk = &mut self.observers.walk;
         walk.passed.clone_from(&step.passed);
         walk.silent.clone_from(&step.silent);
@@ -302,9 +304,19 @@ impl Core {
         }
     }
 
-    fn step(&self, since: Time, reach: usize) -> Step {
+    /// Returns true if nearly all of the neighbours that ever echoed to this node are doubted, and are no small part of
+    /// its neighbours: then it may be cut off from members that are all new, and has no time to pass them in parts.
+    /// Whoever invents members gives it neighbours that never echoed.
+    fn is_cut_off(&self, nearest: &BTreeSet<Slot>) -> bool {
+        let known = || nearest.iter().filter(|slot| !self.view.entry(**slot).peer.is_newcomer());
+        let doubted = known().filter(|slot| self.observers.walk.doubted.contains(slot)).count();
+        let known = known().count();
+        known * 2 >= nearest.len() && doubted * WIDE_DOUBT.1 >= known * WIDE_DOUBT.0
+    }
+
+    fn step(&self, since: Time, reach: usize, newcomers: usize) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
-        let mut newcomers_left = MAX_NEWCOMERS_PASSED;
+        let mut newcomers_left = newcomers;
         for (rings, ring, is_settled) in self.observers.all_rings() {
             for is_ahead in [true, false] {
                 // The first ways leave some for the last.
