@@ -32,6 +32,8 @@ async fn metric(node: &Node, name: &str) -> u64 {
 async fn callers_that_look_at_keys_have_members_asked_once_a_second_at_most() {
     let a = first("a").await;
     let b = joined("b", &a).await;
+    // Who joins cannot be asked yet.
+    until_up(&a, 2).await;
     let received = async || metric(&b, "headcount_messages_received_total").await;
     let (before, began) = (received().await, std::time::Instant::now());
     for _ in 0..200 {
