@@ -3,14 +3,12 @@
 //!
 //! | known of the lease | it may be taken |
 //! |---|---|
-//! | this node has just become a member among others | once it has listened to them for a while; then as below |
-//! | no term was ever led | at once |
+//! | no term was ever led | at once; by a newcomer among others once it has listened to them for a while |
 //! | the highest term was given up: so reported, or the row of that very term says so | at once |
 //! | its row is missing | once it was missing for a whole lease, by this clock |
 //! | a node holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
 //! | the store knows less than was known before | as above, and not before a whole lease after that was first seen, nor after the last word of that term's leader |
 //! | the store gave the known term to another node than the one that says it leads in it | as above, and not before a whole lease after the last word of the latter |
-//! | a node says that it leads, in whatever term, and the store neither shows nor showed it as the holder | as above, and not before a lease after its last word; two if the store knows its term or a higher one: by then its successor has been heard |
 //!
 //! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the
 //! margin.
@@ -27,25 +25,8 @@ use crate::core::election::MAX_LEASE;
 use crate::core::{NodeId, Time};
 use crate::lease::{Holder, Seen, Token};
 
-/// The number of leases for which a leader by another database is waited for after its last word, if the store knows its
-/// term or a higher one: one until its own database gives the lease to another node, and one more to hear of that one.
-/// (A store that knows less has lost commits, most likely: then one lease does, since it is the leader's own as well.)
-const LEASES_ELSEWHERE: u32 = 2;
-
 /// The number of tokens of others that are remembered: a row that shows one of them again is older than what was seen.
 const MAX_FORMER: usize = 16;
-
-/// A leader that was heard, and that the store has not shown.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Elsewhere {
-    node: NodeId,
-    term: u64,
-    /// The times of its first word and of its last one.
-    since: Time,
-    last: Time,
-    /// True if the store was asked since its first word, and knows its term or a higher one, but not as its own.
-    is_contradicted: bool,
-}
 
 /// The holder that was seen last.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -101,11 +82,8 @@ pub(super) struct LeaseHistory {
     /// The known term whose commit was found lost last; 0 before any. Its holder was waited for until `barred_until`.
     waited_for: u64,
     longest: Duration,
-    /// The time until which a newcomer listens to the members, who may know terms and a leader that it does not.
+    /// The time until which a newcomer listens to the members, who may know terms that it does not.
     listens_until: Option<Time>,
-    elsewhere: Option<Elsewhere>,
-    /// The reign that ended last, as the store or its leader's own word showed: words of it are late.
-    over: Option<(NodeId, u64)>,
     planted: Planted,
 }
 
@@ -123,8 +101,6 @@ impl LeaseHistory {
             waited_for: 0,
             longest: own_lease,
             listens_until: None,
-            elsewhere: None,
-            over: None,
             planted,
         }
     }
@@ -146,16 +122,14 @@ impl LeaseHistory {
         self.last_seen.as_ref()
     }
 
-    /// Leaves the lease alone until then.
+    /// Leaves a lease of which nothing is known alone until then.
     pub(super) fn listen_until(&mut self, until: Time) {
         self.listens_until = Some(until);
     }
 
-    /// Returns the time until which a newcomer listens.
+    /// Returns the time until which a newcomer that knows no term listens.
     fn listens(&self, now: Time) -> Option<Time> {
-        let is_deaf =
-            self.planted.has(Flaw::DeafOnArrival) || (self.known > 0 && self.planted.has(Flaw::ListensInFirstTermOnly));
-        self.listens_until.filter(|until| now < *until && !is_deaf)
+        self.listens_until.filter(|until| self.known == 0 && now < *until && !self.planted.has(Flaw::DeafOnArrival))
     }
 
     /// Returns true if the store shows this term as given to another node than this one.
@@ -163,18 +137,9 @@ impl LeaseHistory {
         self.last_seen.as_ref().is_some_and(|last_seen| last_seen.term == term && last_seen.node != *leader)
     }
 
-    /// Returns true if this leader was heard before, and the store that was asked since then does not know it.
-    pub(super) fn is_contradicted(&self, term: u64, leader: &NodeId) -> bool {
-        let is_this = |elsewhere: &Elsewhere| elsewhere.node == *leader && elsewhere.term == term;
-        self.elsewhere.as_ref().is_some_and(|elsewhere| is_this(elsewhere) && elsewhere.is_contradicted)
-    }
-
     /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it.
     /// Returns true if it is news.
     pub(super) fn heard(&mut self, now: Time, by: Option<&NodeId>, term: u64, is_given_up: bool) -> bool {
-        if let Some(leader) = by {
-            self.note_leader(now, leader, term, is_given_up);
-        }
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {
             (self.known, self.is_given_up, self.since) = (term, is_given_up, now);
@@ -188,58 +153,6 @@ impl LeaseHistory {
             self.bar(now);
         }
         is_news
-    }
-
-    /// Notes that this node leads, unless the store shows so itself; or that it has given its term up.
-    fn note_leader(&mut self, now: Time, leader: &NodeId, term: u64, is_given_up: bool) {
-        let is_deaf = self.planted.has(Flaw::WaitsForFirstWordOnly) || self.planted.has(Flaw::WaitsInKnownTermOnly);
-        if is_given_up {
-            self.end_reign(leader.clone(), term);
-        } else if self.over.as_ref() != Some(&(leader.clone(), term)) && !self.shows(term, leader) && !is_deaf {
-            let waited_for = self.elsewhere_until().filter(|until| now < *until);
-            match &mut self.elsewhere {
-                Some(before) if before.node == *leader && before.term == term => before.last = now,
-                Some(before) if waited_for.is_some() && before.node != *leader && before.term > term => {}
-                before => {
-                    let node = leader.clone();
-                    *before = Some(Elsewhere { node, term, since: now, last: now, is_contradicted: false });
-                }
-            }
-        }
-    }
-
-    /// Returns the time until which the leader is waited for that the store has not shown.
-    fn elsewhere_until(&self) -> Option<Time> {
-        let elsewhere = self.elsewhere.as_ref()?;
-        let knows_less = self.stored.is_none_or(|stored| stored < elsewhere.term);
-        Some(elsewhere.last + if knows_less { self.longest } else { self.longest * LEASES_ELSEWHERE })
-    }
-
-    /// Returns true if the store shows that this node holds the lease in this term.
-    fn shows(&self, term: u64, leader: &NodeId) -> bool {
-        self.last_seen.as_ref().is_some_and(|last_seen| {
-            last_seen.term == term && (last_seen.node == *leader || self.planted.has(Flaw::TrustsTheRowsName))
-        })
-    }
-
-    fn end_reign(&mut self, node: NodeId, term: u64) {
-        self.elsewhere.take_if(|elsewhere| elsewhere.node == node && elsewhere.term <= term);
-        self.over = Some((node, term));
-    }
-
-    /// Compares the leader that was heard with an answer of the store, to a round that was handed out at `sent`; the
-    /// store showed `before` last.
-    fn compare(&mut self, before: Option<(NodeId, u64)>, seen: &Seen, sent: Time) {
-        if let Some((node, term)) = before
-            && (seen.term > term || (seen.term == term && seen.is_free()))
-        {
-            self.end_reign(node, term);
-        }
-        let Some(mut elsewhere) = self.elsewhere.take() else { return };
-        if !self.shows(elsewhere.term, &elsewhere.node) {
-            elsewhere.is_contradicted |= sent >= elsewhere.since && seen.term >= elsewhere.term;
-            self.elsewhere = Some(elsewhere);
-        }
     }
 
     /// Takes an answer that has come at `now`, to a round that was handed out at `sent`.
@@ -257,9 +170,7 @@ impl LeaseHistory {
             Some((term, since)) if term == seen.term => Some((term, since)),
             _ => Some((seen.term, now)),
         };
-        let before = self.last_seen.as_ref().map(|last_seen| (last_seen.node.clone(), last_seen.term));
         self.learn_holder(seen.holder.as_ref(), sent, now);
-        self.compare(before, seen, sent);
     }
 
     fn learn_term(&mut self, seen: &Seen, sent: Time, now: Time) {
@@ -364,8 +275,7 @@ impl LeaseHistory {
             None if self.is_open() || self.is_waited_for() => now,
             None => return None,
         };
-        let elsewhere = self.elsewhere_until();
-        Some(from.max(self.barred_until.unwrap_or(from)).max(elsewhere.unwrap_or(from)))
+        Some(self.barred_until.map_or(from, |barred| barred.max(from)))
     }
 
     /// Returns true if nobody can be leading, as far as is known.
@@ -381,9 +291,7 @@ impl LeaseHistory {
     fn is_barred(&self, now: Time) -> bool {
         let is_older = self.stored.is_none_or(|stored| stored < self.known);
         let is_unknown = is_older && !self.is_open() && !self.is_waited_for();
-        is_unknown
-            || self.barred_until.is_some_and(|until| now < until)
-            || self.elsewhere_until().is_some_and(|until| now < until)
+        is_unknown || self.barred_until.is_some_and(|until| now < until)
     }
 
     fn stands_until(&self, last_seen: &SeenHolder, own_lease: Duration) -> Time {
@@ -531,48 +439,15 @@ mod tests {
         see(&mut history, 0, &held("b", 1, 1, LEASE));
         history.heard(at(10), Some(&a()), 1, false);
         see(&mut history, 14, &held("b", 1, 1, LEASE));
-        assert_eq!(history.may_take(at(39), LEASE), Taking::No, "b is gone, and a leads");
-        assert_eq!(history.may_take(at(40), LEASE), Taking::FreeOrExpired(Token(1)), "a is silent");
-        history.heard(at(41), NodeId::new("b").ok().as_ref(), 1, false);
-        history.heard(at(41), None, 1, false);
-        assert_eq!(history.may_take(at(41), LEASE), Taking::FreeOrExpired(Token(1)), "the row says how long b lives");
+        assert_eq!(history.may_take(at(24), LEASE), Taking::No, "b is gone, and a leads");
+        assert_eq!(history.may_take(at(25), LEASE), Taking::FreeOrExpired(Token(1)), "a is silent");
+        history.heard(at(26), NodeId::new("b").ok().as_ref(), 1, false);
+        history.heard(at(26), None, 1, false);
+        assert_eq!(history.may_take(at(26), LEASE), Taking::FreeOrExpired(Token(1)), "the row says how long b lives");
     }
 
     #[test]
-    fn a_leader_in_a_lower_term_is_waited_for_as_long_as_it_is_heard_if_the_store_never_showed_it() {
-        for seen in [free(20), held("b", 1, 20, LEASE)] {
-            let mut history = history();
-            history.heard(at(0), Some(&a()), 5, false);
-            see(&mut history, 1, &seen);
-            assert!(history.is_contradicted(5, &a()), "the store knows more, and not this");
-            history.heard(at(16), Some(&a()), 5, false);
-            assert_eq!(history.may_take(at(45), LEASE), Taking::No);
-            assert_eq!(history.opens_at(at(45), LEASE), Some(at(46)));
-            assert_ne!(history.may_take(at(46), LEASE), Taking::No, "it is silent");
-            history.heard(at(47), Some(&a()), 5, false);
-            history.heard(at(48), Some(&a()), 5, true);
-            history.heard(at(48), Some(&a()), 5, false);
-            assert_ne!(history.may_take(at(48), LEASE), Taking::No, "it gave up; what it said before came late");
-        }
-    }
-
-    #[test]
-    fn late_words_of_a_reign_that_the_store_has_shown_delay_nobody() {
-        let b = NodeId::new("b").expect("a name");
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 5, LEASE));
-        history.heard(at(1), Some(&a()), 5, false);
-        history.heard(at(1), Some(&b), 6, false);
-        see(&mut history, 2, &held("b", 2, 6, LEASE));
-        history.heard(at(3), Some(&a()), 5, false);
-        assert_eq!(history.opens_at(at(3), LEASE), Some(at(17)), "the row says how long b lives");
-        see(&mut history, 4, &free(6));
-        history.heard(at(4), Some(&b), 6, false);
-        assert_eq!(history.may_take(at(4), LEASE), Taking::Free, "the row says that b gave up");
-    }
-
-    #[test]
-    fn a_newcomer_listens_before_it_takes_what_nobody_is_seen_to_lead() {
+    fn a_newcomer_listens_before_it_takes_what_nobody_is_known_to_have_led() {
         let mut history = history();
         history.listen_until(at(5));
         assert_eq!((history.may_take(at(0), LEASE), history.opens_at(at(0), LEASE)), (Taking::No, Some(at(5))));
@@ -580,8 +455,7 @@ mod tests {
         assert_eq!(history.may_take(at(4), LEASE), Taking::No);
         assert_eq!(history.may_take(at(5), LEASE), Taking::Free);
         see(&mut history, 2, &free(3));
-        assert_eq!(history.may_take(at(4), LEASE), Taking::No, "the store may be another one than the members'");
-        assert_eq!(history.may_take(at(5), LEASE), Taking::Free);
+        assert_eq!(history.may_take(at(2), LEASE), Taking::Free, "the store knows of a term: there is nothing to ask");
     }
 
     #[test]
