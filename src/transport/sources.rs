@@ -368,7 +368,13 @@ mod tests {
         let chatty = "head -c 1000000 /dev/zero >&2; echo a:1";
         assert_eq!(shell(chatty).map(|read| read.seeds), Ok(seeds(&["a:1"])), "what goes by ends nothing");
         if cfg!(target_os = "linux") {
-            let daemon = shell("setsid sleep 20 & echo a:1").expect_err("its output is open still");
+            // The command ends once the daemon has a group of its own: until then it ends with it.
+            let ready = tempfile::NamedTempFile::new().expect("a file");
+            let path = ready.path().display();
+            let script = format!(
+                "setsid sh -c 'echo yes > {path}; exec sleep 20' & until [ -s {path} ]; do sleep 0.01; done; echo a:1"
+            );
+            let daemon = shell(&script).expect_err("its output is open still");
             assert!(daemon.contains("holds its output open"), "{daemon}");
         }
         // A process that it leaves behind holds nothing up.
