@@ -132,7 +132,7 @@ impl fmt::Display for Alarm {
                  (`headcount remove --force`)"
             ),
             Alarm::TermLimit { id } => {
-                write!(f, "{id:?} named a term that is out of bounds, or of another generation: it was ignored")
+                write!(f, "{id:?} named a term that is out of bounds, far ahead, or of another generation: it was ignored")
             }
             Alarm::Aside => f.write_str(
                 "the data directory does not take this voter's state (disk full?): it neither votes nor leads until it does",

@@ -218,7 +218,7 @@ impl Election {
             return false;
         }
         if term >= campaign.term && term.generation() == campaign.began_in.generation() {
-            match term.next() {
+            match term.next().filter(|above| above.is_reachable_from(self.ballot.term)) {
                 Some(above) if stage == Stage::Query => campaign.term = above,
                 // The pre-votes so far were about another term: the next attempt is above it.
                 Some(_) => {}

@@ -55,6 +55,11 @@ impl Election {
             self.ignored += 1;
             return;
         }
+        if !term.is_reachable_from(self.ballot.term) {
+            self.ignored += 1;
+            self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
+            return;
+        }
         if self.released_in == Some(term) {
             // The renewal was sent before its leader gave leadership up: nobody leads by a promise made now.
             self.ignored += 1;

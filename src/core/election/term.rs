@@ -23,6 +23,9 @@ impl Term {
     /// The number of terms at the end of a generation that are never used. At one election a second they are reached
     /// after 34,000 years, so a node that names such a term is mistaken or lies.
     const RESERVE: u64 = 1 << 20;
+    /// The greatest number of terms that a voter goes up at once: it would have been away for eight years at one election a
+    /// second. Whoever names terms far ahead needs thousands of elections to use all up.
+    pub const MAX_STEP: u64 = 1 << 28;
     /// The number of the last generation.
     pub const MAX_GENERATION: u64 = (1 << (53 - Self::COUNT_BITS)) - 1;
 
@@ -51,6 +54,13 @@ impl Term {
     /// Returns the next term; `None` at the end of the generation.
     pub fn next(self) -> Option<Self> {
         Some(Term(self.0 + 1)).filter(|term| term.is_usable())
+    }
+
+    /// Returns true if honest voters may have come to this term since that one of the same generation. A later generation
+    /// begins anywhere in its first quarter.
+    pub const fn is_reachable_from(self, before: Self) -> bool {
+        let beginning = if before.generation() == 0 { 0 } else { 1 << Self::BEGINNING_BITS };
+        self.0.saturating_sub(before.0) <= Self::MAX_STEP + beginning
     }
 
     /// Returns true if it is term 0 or a usable one.
@@ -86,6 +96,9 @@ mod tests {
             assert!(!Term::beginning_of(Term::MAX_GENERATION + 1, draw).is_in_bounds());
         }
         assert!(Term(0).is_beginning() && Term(0).is_in_bounds() && !Term(1).is_beginning());
+        assert!(Term(Term::MAX_STEP + 7).is_reachable_from(Term(7)) && Term(3).is_reachable_from(Term(7)));
+        assert!(!Term(Term::MAX_STEP + 8).is_reachable_from(Term(7)));
+        assert!(Term::beginning_of(2, u64::MAX).is_reachable_from(Term::beginning_of(2, 1)));
         assert!(!Term(1 << 40).is_in_bounds() && !Term((1 << 40) + (1 << 38)).is_beginning());
     }
 }

@@ -78,7 +78,8 @@ impl Election {
         term: Term,
         newest: ViewRef,
     ) -> bool {
-        if !term.is_usable() || term.generation() != self.ballot.term.generation() {
+        let is_of_ours = term.is_usable() && term.generation() == self.ballot.term.generation();
+        if !is_of_ours || !term.is_reachable_from(self.ballot.term) {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
             return false;
         }

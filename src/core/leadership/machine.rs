@@ -243,6 +243,9 @@ impl Core {
     }
 
     pub(super) fn raise_alarm(&mut self, alarm: Alarm) {
+        if matches!(alarm, Alarm::TermLimit { .. }) {
+            self.counters.drop(DropReason::Implausible);
+        }
         self.notice(alarm.kind(), Notice::Election(alarm));
     }
 

@@ -31,7 +31,7 @@ use super::hearsay::Weight;
 use super::{Core, Election, Known, NodeId, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Lineage, ViewRef};
-use crate::core::limits::{LONE_WORD, MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
+use crate::core::limits::{LONE_WORD, MAX_RUMOURS, MAX_TERMS_BEHIND, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
 use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::Slot;
@@ -142,7 +142,7 @@ impl Core {
     pub(super) fn believes_leader_claim(&mut self, from: Slot, led: &LeaderClaim) -> bool {
         let Some(tracker) = &self.tracker else { return false };
         let agreed = tracker.agreed.as_ref().map(|agreed| agreed.electorate.lineage);
-        let known = tracker.known.as_ref();
+        let (known, term) = (tracker.known.as_ref(), tracker.term);
         let is_same_line = agreed == Some(led.lineage);
         let is_old = is_same_line && led.term < tracker.term;
         let is_renewal = is_same_line
@@ -176,6 +176,9 @@ impl Core {
                 || (agreed.is_none() && is_undisputed)
         };
         if !is_enough {
+            if is_same_line && led.term.0.saturating_sub(term.0) > MAX_TERMS_BEHIND {
+                self.counters.drop(DropReason::Implausible);
+            }
             self.ask_about_rumour();
         } else if let Some(tracker) = &mut self.tracker {
             tracker.rumours.heard.retain(|rumour| matches!(rumour.saying, Saying::View(_)));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
+use crate::core::counters::DropReason;
 use crate::core::election::{Body, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage, Term, Voter};
 use crate::core::limits::SETTLE;
 use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce, VoterRequest};
@@ -32,7 +33,7 @@ pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {
 }
 
 /// Says a lie to all, again and again; the true leader is shown all the time, and its successor soon after it died.
-fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) {
+fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) -> Net {
     let mut net = cluster(n, 3);
     net.run(SECOND * 5);
     let (first, term) = leader(&net);
@@ -47,15 +48,20 @@ fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) {
     net.run(SECOND * 5);
     let (second, later) = leader(&net);
     assert!(second != first && later > term && later < FAR);
+    net
 }
 
 #[test]
 fn one_members_word_of_a_far_term_blinds_nobody() {
     for n in [5, 30] {
-        survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, ..truth(net, first) })));
-        survives(n, |net, first| {
+        let led =
+            survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, ..truth(net, first) })));
+        let released = survives(n, |net, first| {
             Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, leader: None, ..truth(net, first) }))
         });
+        for net in [led, released] {
+            assert!(net.nodes[0].core.counters().dropped(DropReason::Implausible) > 0, "it is counted");
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Alarm, Body, ElectionMessage, Term};
+use crate::core::election::{Alarm, Body, ElectionMessage, Renewal, Term, ViewRef};
 use crate::core::limits::MAX_TERMS_BEHIND;
 
 /// Returns true if all voters that run follow the one leader.
@@ -118,6 +118,43 @@ fn every_voter_acknowledges_its_leader_within_two_leases_after_dead_links() {
         assert!(cluster.run_until(LEASE * 2, |p| p.leader().is_some()), "seed {seed}: nobody leads");
         assert!(cluster.run_until(LEASE * 2 + SECOND / 2, all_follow), "seed {seed}: somebody is left behind");
         cluster.run_for(LEASE);
+        cluster.assert_safe();
+    }
+}
+
+/// A voter that lies names the last term of all while nobody leads: whoever believed it could never vote again.
+#[test]
+fn no_voter_goes_up_by_more_terms_than_time_allows() {
+    let last = (1 << 40) - (1 << 20) - 1;
+    for far in [Term::MAX_STEP + 1_000, last - 1, last] {
+        let (mut cluster, leader) = led(6, 3);
+        cluster.run_for(SECOND);
+        let (voter, liar) = ((leader + 1) % 3, (leader + 2) % 3);
+        cluster.split(&[&[leader], &[voter], &[liar]]);
+        cluster.run_for(LEASE * 3);
+        let before = cluster.election(voter).ballot.term;
+        let (from, lineage) = (cluster.nodes[liar].identity, cluster.election(voter).lineage().expect("formed"));
+        let newest = cluster.election(voter).ballot.accepted.as_ref().expect("it led a view").reference();
+        let renewal = Renewal {
+            term: Term(far),
+            sequence: 1,
+            lease_ms: LEASE.as_millis() as u64,
+            claim: None,
+            newest: ViewRef { term: Term(far), ..newest },
+            agreed: None,
+            delta: None,
+        };
+        let reply = |attempt| Body::QueryReply { attempt, hears_leader: false, term: Term(far) };
+        let lies = [Body::Vote { term: Term(far), newest }, Body::Renew(renewal)];
+        for body in lies.into_iter().chain((0..100).map(reply)) {
+            let word = ElectionMessage { from, lineage, body };
+            cluster.with(voter, |election, context| election.receive(context, &id(liar), word));
+        }
+        assert!(cluster.alarms.contains(&(voter, Alarm::TermLimit { id: id(liar) })), "{far}");
+        assert_eq!(cluster.election(voter).ballot.term, before, "{far}");
+        cluster.cut.clear();
+        assert!(cluster.run_until(SECOND * 10, |cluster| cluster.leader().is_some()), "{far}");
+        assert!(cluster.claims()[0].1.0 < before.0 + 100, "{far}");
         cluster.assert_safe();
     }
 }
