@@ -7,16 +7,17 @@ use std::time::Duration;
 use crate::agent::{KEPT_EVENTS, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
 use crate::core::limits::{
-    MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
-    MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_JOINERS,
-    MAX_JOINERS_PER_HOST, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS,
-    MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS,
+    LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
+    MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_GHOSTS, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST,
+    MAX_JOINERS, MAX_JOINERS_PER_HOST, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES,
+    MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_PAYLOAD_BYTES, MAX_QUESTIONS, MAX_QUESTIONS_PER_HOST, MAX_REMEMBERED_ADDRESSES,
-    MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES, MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS,
-    MAX_WORDS_PER_HOST,
+    MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSETTLED_NAMES, MAX_VIEWS_SERVED, MAX_VOTERS,
+    MAX_WORDS, MAX_WORDS_PER_HOST, NAMES_AT_ONCE, NAMES_PER_SECOND,
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
+use crate::transport::links;
 use crate::{http, journal, seal};
 
 const GUIDE: &str = include_str!("operations.md");
@@ -59,6 +60,9 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("a name", format!("{} bytes", NodeId::MAX_BYTES)),
         ("tags of a node", format!("{} keys, {} bytes", Tags::MAX_KEYS, Tags::MAX_BYTES)),
         ("members in a view", count(MAX_MEMBERS)),
+        ("new members that one", format!("{}; {NAMES_PER_SECOND}", count(NAMES_AT_ONCE))),
+        ("members known by", count(MAX_UNSETTLED_NAMES)),
+        ("of those, gone", count(MAX_GHOSTS)),
         ("dead members", count(MAX_TOMBSTONES)),
         ("seeds", format!("{MAX_SEEDS}; {MAX_ADDRESSES_PER_SEED}")),
         ("addresses remembered", count(MAX_REMEMBERED_ADDRESSES)),
@@ -75,6 +79,10 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("keys of a node", count(seal::MAX_KEYS)),
         ("a frame", format!("{} bytes", count(MAX_FRAME_BYTES))),
         ("links of a node", count(MAX_LINKS)),
+        (
+            "accepted connections",
+            format!("{}; {}, {}", count(links::MAX_SILENT), seconds(links::GREETING_TIMEOUT), seconds(LINK_TIMEOUT)),
+        ),
         ("a payload", format!("{} bytes", count(MAX_PAYLOAD_BYTES))),
         ("a broadcast that goes", format!("{MAX_FLOODED_PAYLOAD} bytes")),
         ("broadcasts and sent", format!("{}, {}", count(MAX_MESSAGES_PER_MEMBER), mib(MAX_BYTES_PER_MEMBER))),

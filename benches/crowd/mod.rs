@@ -1,7 +1,8 @@
 //! A real core in a crowd: any number of members that exist only as the packets they send.
 //!
 //! The core is driven through its input and output alone. The first member introduces itself as a stranger must; the
-//! others are told of by its packets. Every packet has a fresh sequence number and the fingerprint of a sender that
+//! others are told of by its packets. No member is believed that tells of very many, so that the core of a larger crowd
+//! joins it, and the first member serves the view. Every packet has a fresh sequence number and the fingerprint of a sender that
 //! knows the packet's content, so that the core never sees views that differ.
 
 use std::hint::black_box;
@@ -20,6 +21,8 @@ const INCARNATION: u64 = 1_700_000_000_000;
 const MTU: usize = 1_400;
 /// Number of records that fit into a packet even if they have tags.
 const RECORDS_PER_PACKET: usize = 10;
+/// The largest crowd of which one member may tell.
+const MAX_TOLD: usize = headcount::core::limits::NAMES_AT_ONCE as usize;
 
 /// A core, and the state of its members.
 pub(crate) struct Crowd {
@@ -31,6 +34,8 @@ pub(crate) struct Crowd {
     sequences: Vec<u64>,
     /// Fingerprint of a view that holds everything that was told.
     fingerprint: u64,
+    /// True if the core has yet to join the crowd, of which it is served the view.
+    is_joining: bool,
 }
 
 /// Source address and bytes of a datagram.
@@ -69,8 +74,10 @@ fn name(text: &str) -> NodeId {
 }
 
 impl Crowd {
-    /// Creates a core that is Up and knows `members[0]`, which has introduced itself, and no other member.
+    /// Creates a core that is Up and knows `members[0]`, which has introduced itself, and no other member. One of a large
+    /// crowd knows nobody yet, and asks `members[0]` for the view.
     pub(crate) fn meeting(members: Vec<Record>) -> Self {
+        let is_joining = members.len() > MAX_TOLD;
         let init = CoreInit {
             leadership: None,
             id: name("observer.eu-1"),
@@ -83,17 +90,21 @@ impl Crowd {
             tags: Tags::default(),
             version: "0.1.0".into(),
             settings: settings(),
-            seeds: 0,
+            seeds: usize::from(is_joining),
             remembered: Vec::new(),
             random_seed: 1,
         };
         let mut core = Core::new(init, Time::ORIGIN);
         while core.poll().is_some() {}
-        assert!(core.is_up(), "a node without seeds is a cluster of its own");
-        let fingerprint = core.fingerprint();
+        assert_eq!(core.is_up(), !is_joining, "a node without seeds is a cluster of its own");
+        let fingerprint = if is_joining { 0 } else { core.fingerprint() };
         let sequences = vec![0; members.len()];
-        let mut crowd = Self { core, now: Time::ORIGIN, members, sequences, fingerprint };
-        crowd.introduce_first();
+        let mut crowd = Self { core, now: Time::ORIGIN, members, sequences, fingerprint, is_joining };
+        if is_joining {
+            crowd.welcome();
+        } else {
+            crowd.introduce_first();
+        }
         crowd
     }
 
@@ -110,6 +121,9 @@ impl Crowd {
 
     /// Returns the packets by which the first member tells of all others, in the order of names.
     pub(crate) fn tell_of_all(&mut self) -> Vec<Datagram> {
+        if self.is_joining {
+            return self.pages();
+        }
         let others: Vec<usize> = (1..self.members.len()).collect();
         let tell = |some: &[usize]| {
             for i in some {
@@ -118,6 +132,44 @@ impl Crowd {
             self.packet(0, some.iter().copied())
         };
         others.chunks(RECORDS_PER_PACKET).map(tell).collect()
+    }
+
+    /// Welcomes the core as its sponsor, the first member, does.
+    fn welcome(&mut self) {
+        let sponsor = self.members[0].address;
+        self.core.handle(self.now, Input::SeedAddresses(vec![vec![sponsor]]));
+        let mut asked = None;
+        while let Some(output) = self.core.poll() {
+            let Output::Transmit { bytes, .. } = output else { continue };
+            for message in Packet::decode(&bytes).expect("a packet of ours").messages {
+                if let Message::Join { nonce, .. } = message {
+                    asked = Some(nonce);
+                }
+            }
+        }
+        let (nonce, count) = (asked.expect("it asks its seed"), self.members.len() as u32);
+        self.sequences[0] += 1;
+        let mut packet = PacketBuilder::new(&self.header(0, 0), MTU);
+        packet.push(&Message::Reply);
+        packet.push(&Message::Welcome { nonce, sponsor: self.members[0].clone(), count });
+        self.hand_in(&(sponsor, packet.finish()));
+    }
+
+    /// Returns the pages of the view.
+    fn pages(&mut self) -> Vec<Datagram> {
+        let last = self.members.len() - 1;
+        let all: Vec<usize> = (0..=last).collect();
+        let page = |some: &[usize]| {
+            self.sequences[0] += 1;
+            let mut packet = PacketBuilder::new(&self.header(0, 0), MTU);
+            for i in some {
+                assert!(packet.push_update(None, &self.members[*i]), "the records fit into one page");
+            }
+            let after = some[0].checked_sub(1).map(|before| self.members[before].id.clone());
+            assert!(packet.push(&Message::Page { after, more: some[some.len() - 1] < last }));
+            (self.members[0].address, packet.finish())
+        };
+        all.chunks(RECORDS_PER_PACKET).map(page).collect()
     }
 
     /// Raises a member's incarnation; the core has not heard of it yet.
@@ -153,6 +205,9 @@ impl Crowd {
         self.core.handle(self.now, Input::Packet { from: *from, bytes });
         while let Some(output) = self.core.poll() {
             black_box(output);
+        }
+        if self.is_joining && self.core.is_up() {
+            (self.is_joining, self.fingerprint) = (false, self.core.fingerprint());
         }
     }
 

@@ -47,11 +47,13 @@ pub enum DropReason {
     /// An update about a member that its owner could not refute, or not soon: its incarnation is far ahead of the one
     /// held.
     Implausible,
+    /// An update about an unknown name, from a member that told of more than members have to tell of.
+    Invented,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 18] = [
+    pub const ALL: [DropReason; 19] = [
         DropReason::Malformed,
         DropReason::UnknownVersion,
         DropReason::UnknownKey,
@@ -70,6 +72,7 @@ impl DropReason {
         DropReason::Jumped,
         DropReason::Unread,
         DropReason::Implausible,
+        DropReason::Invented,
     ];
 
     /// Returns the reason's name as a metric label.
@@ -93,6 +96,7 @@ impl DropReason {
             DropReason::Jumped => "sequence_jump",
             DropReason::Unread => "unread",
             DropReason::Implausible => "implausible",
+            DropReason::Invented => "invented",
         }
     }
 }

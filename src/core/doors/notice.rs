@@ -68,6 +68,11 @@ pub enum Notice {
     },
     /// There is no evidence against this node's observation any more.
     HealthyAgain,
+    /// A member tells of more unknown names than members have to tell of.
+    TooManyNames {
+        /// The member.
+        id: NodeId,
+    },
     /// A member keeps being suspected and keeps refuting it.
     Flapping {
         /// The member.
@@ -211,6 +216,11 @@ impl fmt::Display for Notice {
                 f,
                 "{id:?} keeps being suspected and keeps refuting it: look at its load and its network; \
                  it is suspected later from now on"
+            ),
+            Notice::TooManyNames { id } => write!(
+                f,
+                "{id:?} tells of more new members than there is room for: further ones are left out for now; if they do \
+                 not exist, remove {id:?} and change the key"
             ),
             Notice::LinkDegraded { id, heard_by } => write!(
                 f,

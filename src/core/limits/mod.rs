@@ -14,6 +14,21 @@ pub const MAX_NAME_PROBES: usize = 256;
 pub const MAX_NAME_QUESTIONS: u8 = 60;
 /// The greatest number of members in a view; a record of a further one is dropped and counted.
 pub const MAX_MEMBERS: usize = 131_072;
+/// The number of names that are not in the view of which one member tells at once and is believed: the members of an
+/// island that is found again.
+pub const NAMES_AT_ONCE: u32 = 8_192;
+/// The number of further such names in a second. News of true members comes from several members, of which each may
+/// tell of so many.
+pub const NAMES_PER_SECOND: u32 = 64;
+/// The greatest number of members that are known by the word of others and have not settled: a quarter of the table,
+/// less than 64 MiB of a process.
+pub const MAX_UNSETTLED_NAMES: usize = MAX_MEMBERS / 4;
+/// The number of members that others named, that never answered and are gone, that are remembered for the usual time.
+pub const MAX_GHOSTS: usize = 4_096;
+/// The least age at which further ones are forgotten: they had time to refute.
+pub const FORGET_GHOSTS_AFTER: Duration = Duration::from_secs(60);
+/// The greatest number of them that are forgotten in one go.
+pub const MAX_GHOSTS_FORGOTTEN: usize = 2_048;
 /// The greatest number of removed runs that still have to be told so.
 pub const MAX_REMOVED: usize = 1_024;
 /// The time for which removed runs are told so after their last refutation: less than it takes until the word of a new

@@ -63,7 +63,7 @@ impl Core {
             return None;
         }
         match self.view.slot_of_member(hint, &record) {
-            None if self.doubts_stranger(&record, from) => None,
+            None if self.doubts_stranger(&record, from) || self.is_one_name_too_many(&record, from) => None,
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
@@ -123,12 +123,16 @@ impl Core {
         self.local_health.heard(self.now);
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
+        let is_named_by_another = self.is_named_by_another(&record, from);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
         peer.proven = joiner.proven;
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
+        if is_named_by_another {
+            self.view.note_named_by_another(slot);
+        }
         self.arrivals.note_arrival(self.now, slot);
         self.date_accusation(slot, None);
         self.reobserve(slot);
@@ -186,9 +190,7 @@ impl Core {
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
             is_ours = peer.proven;
-            if let Some(jump) = self.view.entry(slot).peer.rare().last_jump {
-                peer.rare_mut().last_jump = Some(jump);
-            }
+            peer.inherit(self.view.entry(slot).peer.rare());
             Some(peer)
         } else {
             // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
@@ -258,9 +260,7 @@ impl Core {
         was_gone.then(|| {
             let mut peer = Peer::new(sign);
             peer.address_origin = AddressOrigin::Unproven;
-            if let Some(jump) = self.view.entry(slot).peer.rare().last_jump {
-                peer.rare_mut().last_jump = Some(jump);
-            }
+            peer.inherit(self.view.entry(slot).peer.rare());
             peer
         })
     }

@@ -6,6 +6,7 @@
 //! | updates that are not believed on one member's word | `belief` |
 //! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
 //! | removing others, and being told that one was removed | `remove`, `removal` |
+//! | bounds of the names that others tell of | `invented` |
 //! | the addresses where strays were held before | `homes` |
 //! | confirmations that peers hold a record | `confirm` |
 //! | forgetting dead members | `reap` |
@@ -18,6 +19,7 @@ mod belief;
 mod confirm;
 mod departures;
 mod homes;
+mod invented;
 mod lifecycle;
 mod merge;
 mod reap;

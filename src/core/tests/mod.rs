@@ -26,6 +26,7 @@ mod forwarding;
 mod founding;
 mod hearsay;
 mod hostile;
+mod invention;
 mod islands;
 mod joining;
 mod jumps;

@@ -39,6 +39,15 @@ pub(in crate::core) struct Entry {
     pub(in crate::core) status: Status,
     /// True if a deadline may be set for it; see [`View::set_timed`].
     is_timed: bool,
+    /// True if others named it, and it has not settled since.
+    is_unsettled_name: bool,
+}
+
+impl Entry {
+    /// Returns true if others named it after this node joined, and it has not settled since.
+    pub(in crate::core) fn is_unsettled_name(&self) -> bool {
+        self.is_unsettled_name
+    }
 }
 
 /// A position in `View::live`, or none.
@@ -59,6 +68,8 @@ pub(in crate::core) struct View {
     live: Vec<Slot>,
     /// The number of live members that are settled.
     settled: usize,
+    /// The number of members that others named and that have not settled since.
+    unsettled_names: usize,
     fingerprint: u64,
     /// The fingerprint of each bucket of names; empty until the first member.
     buckets: Vec<u64>,
@@ -101,10 +112,23 @@ impl View {
         self.settled
     }
 
+    /// Returns the number of members, live or gone, that others named after this node joined and that have not settled
+    /// since.
+    pub(in crate::core) fn unsettled_names(&self) -> usize {
+        self.unsettled_names
+    }
+
+    /// Notes that a new member is known by the word of another one.
+    pub(in crate::core) fn note_named_by_another(&mut self, slot: Slot) {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        self.unsettled_names += usize::from(!std::mem::replace(&mut entry.is_unsettled_name, true));
+    }
+
     /// Marks a live member as settled.
     pub(in crate::core) fn settle(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.live_at != LiveAt::NOWHERE);
+        self.unsettled_names -= usize::from(std::mem::take(&mut entry.is_unsettled_name));
         self.settled += usize::from(!std::mem::replace(&mut entry.peer.settled, true));
     }
 
@@ -218,8 +242,16 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.count(record.status, hash, name_hash, true);
         let status = record.status;
-        self.entries[slot as usize] =
-            Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status, is_timed: false });
+        self.entries[slot as usize] = Some(Entry {
+            record,
+            hash,
+            peer,
+            name_hash,
+            live_at: LiveAt::NOWHERE,
+            status,
+            is_timed: false,
+            is_unsettled_name: false,
+        });
         self.list_live(slot);
         slot
     }
@@ -265,6 +297,7 @@ impl View {
         self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
         self.by_run.remove(entry.record.run, slot);
+        self.unsettled_names -= usize::from(entry.is_unsettled_name);
         self.free.push(slot);
         self.count(entry.status, entry.hash, entry.name_hash, false);
         entry.record

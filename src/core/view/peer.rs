@@ -92,6 +92,8 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) accused_since: Option<Time>,
     /// Time at which a far higher incarnation of it was last believed on the word of others.
     pub(in crate::core) last_jump: Option<Time>,
+    /// Time until which the names that it told of anew are paid for (see `invented`).
+    pub(in crate::core) names_paid_until: Option<Time>,
     /// The new address that it announced from the held one, and the time of the announcement.
     pub(in crate::core) announced: Option<(SocketAddr, Time)>,
     /// The refutations of its suspicions that are still remembered.
@@ -126,6 +128,14 @@ impl Peer {
 
     pub(in crate::core) fn rare_mut(&mut self) -> &mut RareState {
         self.rare.get_or_insert_default()
+    }
+
+    /// Takes over the budgets that belong to a name, whichever run bears it.
+    pub(in crate::core) fn inherit(&mut self, before: RareState) {
+        if before.last_jump.is_some() || before.names_paid_until.is_some() {
+            let rare = self.rare_mut();
+            (rare.last_jump, rare.names_paid_until) = (before.last_jump, before.names_paid_until);
+        }
     }
 
     /// Reads the state that is kept apart (see `ahead`).

@@ -26,7 +26,7 @@ use crate::transport::sealing::Sealing;
 /// Time limit for sending a frame; one that takes longer ends its link.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time in which whoever opened a connection must greet, where packets are sealed.
-pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The idle time after which the kernel checks that the other end of a connection is still there …
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 /// … and the interval at which it then repeats that.

@@ -52,6 +52,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::accepting::Acceptor;
 pub(crate) use self::accepting::Listener;
+#[cfg(test)]
+pub(crate) use self::connection::GREETING_TIMEOUT;
 use self::connection::connect;
 use self::silent::Silent;
 use super::sealing::Sealing;
@@ -62,7 +64,7 @@ use crate::journal::Journal;
 
 /// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
 /// the budget.
-const MAX_SILENT: usize = 64;
+pub(crate) const MAX_SILENT: usize = 64;
 /// The largest number of frames that wait to be sent over one link.
 const MAX_QUEUED_FRAMES: usize = 64;
 /// The largest number of events that wait for the driver; connections wait for room, and so do the peers behind them.

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::connection::GREETING_TIMEOUT;
+use super::GREETING_TIMEOUT;
 use super::tests::{OPENED, journal, links_sealed, next};
 use super::*;
 use crate::core::Run;
