@@ -260,7 +260,7 @@ fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
     assert!(c.wait().success());
     wait_for("c has left", || (a.members().len() == 2 && b.members().len() == 2).then_some(()));
     let (status, text) = a.client(&["keys", "add"]);
-    assert!(status.success(), "{text}\n{}", a.log());
+    assert!(!status.success() && text.contains("c left less than 10 minutes ago"), "{text}\n{}", a.log());
     let new = other_key(&a, &old);
     let refused = b.post(&format!("/v1/keys/{new}/use"), &serde_json::json!({}));
     assert!(refused.starts_with("HTTP/1.1 409") && refused.contains("c left less than 10 minutes ago"), "{refused}");
@@ -271,6 +271,34 @@ fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
     }
     let refused = b.post(&format!("/v1/keys/{new}/use"), &serde_json::json!({}));
     assert!(refused.starts_with("HTTP/1.1 409") && refused.contains("c lacks it"), "{refused}");
+    // The same key again, by its id.
+    let (status, text) = a.client(&["keys", "add", &new]);
+    assert!(status.success(), "{text}");
+    assert_eq!(keys(&b).iter().find(|key| key.0 == new).map(|key| key.2.len()), Some(3), "all hold it");
+    let (status, _) = a.client(&["keys", "add", "00000000"]);
+    assert!(!status.success(), "there is no such key");
+}
+
+#[test]
+fn who_left_and_was_removed_is_not_waited_for() {
+    let files = Files::new();
+    let [a, b, mut c] = three(&files);
+    let old = only_key(&a, &["a", "b", "c"]);
+    c.signal(Signal::SIGTERM);
+    assert!(c.wait().success());
+    wait_for("c has left", || (a.members().len() == 2 && b.members().len() == 2).then_some(()));
+    a.client(&["keys", "add"]);
+    let new = other_key(&a, &old);
+    let (status, _) = a.client(&["keys", "use", &new]);
+    assert!(!status.success(), "it is waited for");
+    let (status, text) = a.client(&["remove", "c"]);
+    assert!(status.success(), "{text}");
+    let (status, text) = a.client(&["keys", "use", &new]);
+    assert!(status.success(), "{text}");
+    // Nor does another node object, which has heard of the removal.
+    let (status, text) = b.client(&["keys", "remove", &old]);
+    assert!(status.success(), "{text}");
+    assert_eq!(only_key(&a, &["a", "b"]), new);
 }
 
 #[test]
@@ -389,6 +417,9 @@ fn a_clear_cluster_is_sealed_step_by_step_and_unsealed_again() {
             socket.send_to(&[0; 64], address(&a)).expect("sent");
             wait_for("clear packets are refused", || (dropped(&a, "unsealed") > before).then_some(()));
         }
+    }
+    for agent in agents {
+        logged(agent, "clear packets are taken again (seal.mode = prefer)");
     }
     for watch in &watches {
         let kinds: Vec<_> = watch.events().iter().map(|event| event["event"].clone()).collect();

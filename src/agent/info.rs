@@ -59,6 +59,8 @@ pub struct Info {
     pub oversized_datagrams: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
+    /// True if clear packets are taken: no keys, or a mode other than `require`.
+    pub takes_clear_packets: bool,
     /// Datagrams and frames refused because of their seals, in the order of
     /// [`SealError::NAMES`](crate::seal::SealError::NAMES).
     pub refused_seals: [u64; crate::seal::SealError::COUNT],
@@ -122,6 +124,7 @@ impl Agent {
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),
             socket_errors: shared.socket.errors(),
+            takes_clear_packets: self.keys().mode.accepts_clear(),
             refused_seals: self.inner.keeper.refused(),
             open_links: figures.open_links,
             congested_frames: shared.links.dropped_frames(),

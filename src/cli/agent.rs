@@ -30,6 +30,7 @@ use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
 use crate::handlers::{Board, Handlers};
 use crate::http::{self, HttpSettings, Tokens};
+use crate::seal::SealMode;
 
 /// Interval at which the line for the supervisor is looked at.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -346,6 +347,13 @@ impl Running<'_> {
                         format!("{} [{}]", held.mode, ids.join(", "))
                     };
                     tracing::info!("reloaded keys: {} -> {}", shown(&before), shown(&after));
+                    if before.mode == SealMode::Require && after.mode != SealMode::Require {
+                        tracing::warn!(
+                            "clear packets are taken again (seal.mode = {}), here alone unless all members take this step: \
+                             `headcount keys list` shows who does; set require again unless seals are to end",
+                            after.mode
+                        );
+                    }
                 }
                 told
             }

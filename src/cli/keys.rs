@@ -16,8 +16,9 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{NOTHING, plain};
 use super::table;
+use crate::client::Client;
 use crate::json::Keys;
-use crate::seal::{Key, KeyFile, KeyRing};
+use crate::seal::{Key, KeyFile, KeyId, KeyRing};
 
 /// The most bytes of standard input or a file in which a key is looked for.
 const MAX_INPUT_BYTES: u64 = 64 * 1024;
@@ -75,12 +76,23 @@ fn list(target: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
 
 fn add(args: &AddKeyArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = connect(&args.target.agent)?;
-    let key = match &args.file {
-        Some(path) => read_key(path)?,
-        None => new_key()?,
+    let (id, keys) = match (&args.file, held_id(args.file.as_deref())) {
+        (_, Some(id)) => (id, client.add_key_again(id)?),
+        (Some(path), None) => add_new(&client, &read_key(path)?)?,
+        (None, None) => add_new(&client, &new_key()?)?,
     };
-    let keys = client.add_key(&key)?;
-    done(&format!("key {} is accepted", key.id()), &keys, args.target.format, out)
+    let hint = format!("run `headcount keys add {id}` once they are back; `headcount keys list` shows who holds what");
+    done(&format!("key {id} is accepted"), &hint, &keys, args.target.format, out)
+}
+
+fn add_new(client: &Client, key: &Key) -> Result<(KeyId, Keys), Failure> {
+    Ok((key.id(), client.add_key(key)?))
+}
+
+/// Returns the id of a key that stands in the place of a file, unless there is a file of that name.
+fn held_id(path: Option<&Path>) -> Option<KeyId> {
+    let path = path.filter(|path| !path.exists())?;
+    path.to_str()?.parse().ok()
 }
 
 /// Reads the one key in a file, or on standard input if that is `-`.
@@ -110,11 +122,12 @@ fn change(args: &ChangeKeyArgs, is_use: bool, out: &mut impl Write) -> Result<Ex
     } else {
         (client.remove_key(args.id, args.force)?, "is removed")
     };
-    done(&format!("key {} {what}", args.id), &keys, args.target.format, out)
+    let hint = "run the same command again once they are back; `headcount keys list` shows who holds what";
+    done(&format!("key {} {what}", args.id), hint, &keys, args.target.format, out)
 }
 
 /// Shows the keys after a change; fails if it was not made everywhere.
-fn done(what: &str, keys: &Keys, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
+fn done(what: &str, hint: &str, keys: &Keys, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
     show(keys, format, out)?;
     let failed: Vec<String> = keys
         .members
@@ -127,8 +140,7 @@ fn done(what: &str, keys: &Keys, format: Format, out: &mut impl Write) -> Result
         }
         return Ok(Exit::DONE);
     }
-    Err(Failure::failed(format!("{what}, but not everywhere: {}", failed.join(", ")))
-        .hint("run the same command again once they are back; `headcount keys list` shows who holds what"))
+    Err(Failure::failed(format!("{what}, but not everywhere: {}", failed.join(", "))).hint(hint))
 }
 
 fn show(keys: &Keys, format: Format, out: &mut impl Write) -> Result<(), Failure> {

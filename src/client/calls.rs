@@ -198,6 +198,12 @@ impl Client {
         self.send_json("POST", "/v1/keys", &AddKey { key: key.to_base64().as_str().to_owned() })
     }
 
+    /// Has all members accept a key that the agent holds, such as members that were away when it was added; returns who
+    /// holds what then.
+    pub fn add_key_again(&self, id: KeyId) -> Result<Keys, ClientError> {
+        self.send_json("POST", "/v1/keys", &AddKey { key: id.to_string() })
+    }
+
     /// Has all members seal with a key; returns who holds what then.
     pub fn use_key(&self, id: KeyId, force: bool) -> Result<Keys, ClientError> {
         self.post(&format!("/v1/keys/{id}/use?force={force}"))?.json()

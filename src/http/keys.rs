@@ -65,8 +65,11 @@ pub(super) async fn add(
 ) -> Result<Json<json::Keys>, Refusal> {
     let Json(json::AddKey { key }) = body?;
     let key = zeroize::Zeroizing::new(key);
-    let key = Key::parse(&key).map_err(|error| Refusal::value(error.to_string()))?;
-    Ok(changed(&app, &app.agent.add_key(key).await?))
+    let holders = match key.parse::<KeyId>() {
+        Ok(id) => app.agent.add_key_again(id).await?,
+        Err(_) => app.agent.add_key(Key::parse(&key).map_err(|error| Refusal::value(error.to_string()))?).await?,
+    };
+    Ok(changed(&app, &holders))
 }
 
 pub(super) async fn use_key(State(app): State<App>, Text(id): Text, query: Pairs) -> Result<Json<json::Keys>, Refusal> {

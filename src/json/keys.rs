@@ -52,7 +52,7 @@ pub struct KeyHolder {
 /// The body of `POST /v1/keys`.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct AddKey {
-    /// The key in base64: a secret.
+    /// The key in base64: a secret. Or the id of a key that the agent holds, which is offered to all once more.
     pub key: String,
 }
 

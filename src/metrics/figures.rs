@@ -224,6 +224,8 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
     ] {
         bytes(encoder, (name, help), value)?;
     }
+    let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
+    gauge(encoder, described, u64::from(info.takes_clear_packets))?;
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
     let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
     family(encoder, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped)

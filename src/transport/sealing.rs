@@ -14,6 +14,7 @@ use std::time::Duration;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::Level;
 
 use crate::core::Run;
@@ -23,6 +24,28 @@ use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode};
 
 /// The shortest time between two lines of the log about packets that were refused for one reason.
 pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The number of misdirected packets within [`TELL_INTERVAL`] that the operator is told of, once in that time.
+pub(crate) const MANY_MISDIRECTED: u64 = 1_000;
+
+/// The number of packets within one interval.
+#[derive(Debug, Default)]
+struct Tally {
+    began: Option<Instant>,
+    count: u64,
+}
+
+impl Tally {
+    /// Counts one more; returns the number within this interval.
+    fn add(&mut self) -> u64 {
+        let now = Instant::now();
+        if self.began.is_none_or(|began| now - began >= TELL_INTERVAL) {
+            *self = Self { began: Some(now), count: 0 };
+        }
+        self.count += 1;
+        self.count
+    }
+}
 
 /// The mode and the ring in force. A mode other than off has a ring.
 #[derive(Debug, Default)]
@@ -61,6 +84,7 @@ struct Shared {
     connections: AtomicU64,
     refused: [AtomicU64; SealError::COUNT],
     quiet: Mutex<[Quiet; SealError::COUNT]>,
+    misdirected: Mutex<Tally>,
     journal: Journal,
 }
 
@@ -74,6 +98,7 @@ impl Sealing {
             connections: AtomicU64::new(0),
             refused: Default::default(),
             quiet: Mutex::default(),
+            misdirected: Mutex::default(),
             journal,
         }))
     }
@@ -136,17 +161,27 @@ impl Sealing {
     pub(crate) fn refuse(&self, from: SocketAddr, error: SealError) {
         let place = error.index();
         self.0.refused[place].fetch_add(1, Ordering::Relaxed);
-        // The network repeats packets, and what was recorded costs nothing but a count.
-        // A node that was restarted is sent what is bound to its former run.
-        if matches!(error, SealError::Replayed | SealError::Malformed | SealError::Misdirected) {
-            return;
+        if let Some(count) = self.told_now(error) {
+            let text = words(error, count, from, self.policy().mode());
+            self.0.journal.say(Level::WARN, text);
         }
-        let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(before) = quiet[place].may_say(TELL_INTERVAL, 1) else { return };
-        drop(quiet);
-        let count = before + 1;
-        let text = words(error, count, from, self.policy().mode());
-        self.0.journal.say(Level::WARN, text);
+    }
+
+    /// Notes a packet that was refused; returns the number of packets to tell of if that is due.
+    fn told_now(&self, error: SealError) -> Option<u64> {
+        match error {
+            // The network repeats packets, and what was recorded costs nothing but a count.
+            SealError::Replayed | SealError::Malformed => None,
+            // A node that was restarted is sent what is bound to its former run: a few of them mean nothing.
+            SealError::Misdirected => {
+                let mut misdirected = self.0.misdirected.lock().unwrap_or_else(PoisonError::into_inner);
+                Some(misdirected.add()).filter(|count| *count == MANY_MISDIRECTED)
+            }
+            _ => {
+                let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+                quiet[error.index()].may_say(TELL_INTERVAL, 1).map(|before| before + 1)
+            }
+        }
     }
 }
 
@@ -170,6 +205,10 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
         SealError::UnknownVersion => format!(
             "dropped {packets} from {from} that is sealed in a format version this build does not speak: update the older \
              of the two"
+        ),
+        SealError::Misdirected => format!(
+            "dropped {packets} from {from}, sealed for another node, or for this one before it was restarted: somebody plays \
+             recorded packets to this port, or members look for a node at this address that is not there any more"
         ),
         error => format!(
             "dropped {packets} from {from}: {error}; it is of another cluster that has the same key, was changed on the \
@@ -197,6 +236,20 @@ mod tests {
         assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0]);
         let mut quiet = sealing.0.quiet.lock().expect("nobody panicked");
         assert_eq!(quiet[0].may_say(Duration::ZERO, 1), Some(4), "all but the one that was told");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_misdirected_packets_is_told_of_once_in_a_while_and_a_few_are_not() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let from = SocketAddr::from(([10, 0, 0, 9], 7117));
+        let flood = |packets| (0..packets).filter_map(|_| sealing.told_now(SealError::Misdirected)).count();
+        assert_eq!(flood(MANY_MISDIRECTED - 1), 0);
+        assert_eq!(flood(10 * MANY_MISDIRECTED), 1);
+        tokio::time::advance(TELL_INTERVAL).await;
+        assert_eq!(flood(MANY_MISDIRECTED), 1);
+        let told = words(SealError::Misdirected, MANY_MISDIRECTED, from, SealMode::Require);
+        assert!(told.contains("1000 packets") && told.contains("10.0.0.9:7117"), "{told}");
     }
 
     #[test]

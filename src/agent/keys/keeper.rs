@@ -66,6 +66,11 @@ impl Keeper {
         HeldKeys { mode: policy.mode(), keys: policy.ring().map(KeyRing::ids).unwrap_or_default() }
     }
 
+    /// Returns the key of this id that is in force here.
+    pub(super) fn key(&self, id: KeyId) -> Option<Key> {
+        self.sealing.policy().ring()?.find(id).cloned()
+    }
+
     /// Returns the numbers of datagrams and frames refused because of their seals.
     pub(in crate::agent) fn refused(&self) -> [u64; SealError::COUNT] {
         self.sealing.refused()

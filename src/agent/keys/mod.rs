@@ -150,7 +150,7 @@ fn locked_out(id: KeyId, members: &[(NodeId, String)]) -> String {
     let more = members.len().saturating_sub(MOST);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     format!(
-        "key {id}: members would be locked out: {}{more}; add the key again once they are back (`headcount keys add`), \
+        "key {id}: members would be locked out: {}{more}; add the key again once they are back (`headcount keys add {id}`), \
          remove members that are gone for good (`headcount remove`), or use --force",
         named.join(", ")
     )
@@ -174,7 +174,19 @@ impl Agent {
     pub async fn add_key(&self, key: Key) -> Result<Vec<KeyHolder>, KeysError> {
         let request = KeyRequest::add(&key);
         self.change(&request).await?;
-        Ok(self.ask_all(&request).await)
+        let mut holders = self.ask_all(&request).await;
+        // They were not there to be asked, and are expected back.
+        let members = self.members();
+        let gone = members.iter().filter_map(|member| Some((member.status, may_come_back(member)?)));
+        holders.extend(gone.map(|(status, (node, why))| KeyHolder { node, status, held: Err(why) }));
+        holders.sort_by(|one, other| one.node.cmp(&other.node));
+        Ok(holders)
+    }
+
+    /// Has every member accept a key that this node holds, such as members that were away when it was added.
+    pub async fn add_key_again(&self, id: KeyId) -> Result<Vec<KeyHolder>, KeysError> {
+        let key = self.inner.keeper.key(id).ok_or(RingError::Unknown(id))?;
+        self.add_key(key).await
     }
 
     /// Has every member seal with this key. Refused while a member does not hold it, or cannot be asked, unless forced.

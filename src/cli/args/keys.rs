@@ -52,7 +52,8 @@ pub(in crate::cli) struct GenerateArgs {
 pub(in crate::cli) struct AddKeyArgs {
     #[command(flatten)]
     pub(in crate::cli) target: TargetArgs,
-    /// A file with the key, or - for standard input [default: a new key]
+    /// A file with the key, - for standard input, or the id of a key that the agent holds [default: a new key]
+    #[arg(value_name = "FILE|ID")]
     pub(in crate::cli) file: Option<PathBuf>,
 }
 

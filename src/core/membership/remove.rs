@@ -1,7 +1,8 @@
 //! Removing others: an operator removes a member from the listing.
 //!
 //! A Down member is removed as it is; one that may be live only by force. The record then has status Left (forced),
-//! which outranks every other status of its incarnation and obliges its owner to stop as soon as it learns of it.
+//! which outranks every other status of its incarnation and obliges its owner to stop as soon as it learns of it. One
+//! that has left by itself is removed, too: it is not expected back any more.
 
 use super::confirm::Purpose;
 use crate::core::doors::{CommandError, Reply, Ticket};
@@ -17,7 +18,7 @@ impl Core {
         match self.removable(id, force) {
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
-                if !matches!(self.view.record(slot).status, Status::Left(_)) {
+                if self.view.record(slot).status != forced {
                     self.record_verdict(slot, forced, DetectionMethod::HeartbeatTimeout);
                     self.tell_evicted(slot);
                 }
