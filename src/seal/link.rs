@@ -11,10 +11,11 @@
 //! that is played to an acceptor again leads nowhere: the next frame would have to be bound to a value that the acceptor has
 //! just drawn. So nothing is remembered of greetings, and there is no window that somebody else's numbers could move.
 //!
-//! Invariants: an error ends the connection; after an error nothing is sent or taken any more.
+//! Invariants: all greetings are of one length, so that the answer to one that was recorded is no longer than it was; an
+//! error ends the connection; after an error nothing is sent or taken any more.
 
 use super::SealError;
-use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
+use super::cipher::{self, Channel, Nonce, TAG_BYTES};
 use super::datagram::{FIXED_BYTES, run_in};
 use super::key::{Key, KeyId};
 use super::mode::SealMode;
@@ -192,7 +193,7 @@ impl LinkSealer {
         bytes.extend_from_slice(&[b'H', b'C', VERSION, GREETING]);
         bytes.extend_from_slice(&self.run.0.to_le_bytes());
         bytes.extend_from_slice(&key.id().0);
-        push_varint(&mut bytes, self.number);
+        bytes.extend_from_slice(&self.number.to_le_bytes());
         let header = [&bytes[..], &self.bind(bound_to)].concat();
         let mut contents = self.random;
         let nonce = Nonce::new(channel, self.run, self.number, 0);
@@ -219,10 +220,12 @@ fn read_greeting(ring: &KeyRing, channel: Channel, bound_to: &[u8], frame: &[u8]
         .and_then(|rest| rest.first_chunk())
         .map(|id| KeyId(*id))
         .ok_or(SealError::Malformed)?;
-    let (number, sealed) = split_varint(&frame[FIXED_BYTES + KeyId::BYTES..]).ok_or(SealError::Malformed)?;
+    let rest = &frame[FIXED_BYTES + KeyId::BYTES..];
+    let (number, sealed) = rest.split_first_chunk().ok_or(SealError::Malformed)?;
     if sealed.len() != RANDOM_BYTES + TAG_BYTES {
         return Err(SealError::Malformed);
     }
+    let number = u64::from_le_bytes(*number);
     let key = ring.find(id).ok_or(SealError::UnknownKey(id))?;
     let header = [&frame[..frame.len() - sealed.len()], bound_to].concat();
     let run = run_in(&frame[4..]).ok_or(SealError::Malformed)?;

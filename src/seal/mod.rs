@@ -18,7 +18,7 @@
 //!
 //! ```text
 //! datagram = "HC"  version u8  1 | 3  run 8 B  key id 4 B  number varint  sealed(behind varint  fingerprint 8 B  message*)
-//! greeting = "HC"  version u8  2  run 8 B  key id 4 B  number varint  sealed(random 16 B)
+//! greeting = "HC"  version u8  2  run 8 B  key id 4 B  number u64  sealed(random 16 B)
 //! frame    = key id 4 B  sealed(packet)
 //! sealed   = as many bytes as its contents  tag 16 B
 //! ```

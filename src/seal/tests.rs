@@ -309,6 +309,18 @@ fn a_recorded_greeting_leads_nowhere() {
 }
 
 #[test]
+fn an_answer_to_a_greeting_is_as_long_as_the_greeting_whatever_the_numbers() {
+    let numbers = [1, 127, 128, 1 << 32, u64::MAX];
+    for (opened, accepted) in numbers.iter().flat_map(|one| numbers.map(|other| (*one, other))) {
+        let greeting = LinkSealer::opener(RUN, 7, opened, [1; 16]).greeting(&key(1));
+        let mut acceptor = LinkSealer::acceptor(Run(99), 7, accepted, [2; 16]);
+        let step = acceptor.take(SealMode::Require, &ring(&[1]), &greeting);
+        let Ok(LinkStep::Greeted(Some(answer))) = step else { panic!("{step:?}") };
+        assert_eq!((answer.len(), greeting.len()), (56, 56), "{opened} {accepted}");
+    }
+}
+
+#[test]
 fn the_first_frame_decides_and_a_clear_one_is_refused_where_sealing_is_required() {
     let clear = packet(RUN, 1, 0);
     for (mode, is_taken) in

@@ -236,8 +236,8 @@ impl Core {
         self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
     }
 
-    /// Answers the question whether this node reaches an address. One small packet goes there, at most one a second;
-    /// and one more to a joiner that was admitted, and has been asked there before.
+    /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
+    /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
         let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
@@ -245,7 +245,9 @@ impl Core {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });
-            self.transmit(address, Receiver::of(sender.run), packet);
+            if packet.len() <= sender.bytes {
+                self.transmit(address, Receiver::of(sender.run), packet);
+            }
         }
     }
 

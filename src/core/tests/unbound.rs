@@ -8,7 +8,9 @@ use crate::core::doors::{Input, Output, Receiver};
 use crate::core::limits::MIN_QUESTION_BYTES;
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Heartbeat, Message, Nonce, Packet, Update};
+use crate::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder, Update};
+use crate::seal::tests::key;
+use crate::seal::{DatagramSealer, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD};
 
 /// Hands n0 an unbound packet from n1's address; returns what n0 sends in return, and to whom.
 fn played(net: &mut Net, bytes: &[u8]) -> Vec<(Receiver, Packet, usize)> {
@@ -88,4 +90,83 @@ fn what_is_sent_to_a_silent_member_is_also_for_who_may_have_taken_its_place() {
     assert_eq!(seen.first(), Some(&(Status::Up, Receiver::Run(run))), "{seen:?}");
     let to_both = seen.iter().filter(|(_, to)| *to == Receiver::RunOrSuccessor(run)).count();
     assert!(to_both >= 3, "{seen:?}");
+}
+
+/// Returns all kinds of questions that somebody asks whose address is not proven.
+fn questions(net: &Net) -> Vec<Message> {
+    let (view, other) = (&net.nodes[0].core.view, net.nodes[1].core.me());
+    let mut joiner = evil("joiner", 5, Status::Joining);
+    joiner.address = address(77);
+    vec![
+        Message::Probe { nonce: Nonce(1), doubted: false },
+        Message::WhoAreYou { nonce: Nonce(1), echo: None },
+        Message::WhoAreYou { nonce: Nonce(1), echo: Some(Nonce(2)) },
+        Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie: None },
+        Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie: Some(Nonce(2)) },
+        Message::ReachMe { nonce: Nonce(1), address: address(77) },
+        Message::IAm { nonce: Nonce(1), record: joiner },
+        Message::Heartbeat(Heartbeat { stamp: 1, echo: None }),
+        Message::Update(Update { note: None, record: (**other).clone() }),
+        Message::Digest { buckets: view.digest() },
+        Message::Want { buckets: [255; 32] },
+        Message::Pull { after: None, pages: 8 },
+        Message::WhoHolds { nonce: Nonce(1), id: other.id.clone() },
+        Message::LastHeard { run: other.run },
+        Message::WhoLeads,
+        Message::HeldStatus { run: other.run, incarnation: 9, status: Status::Down, age_ms: 0 },
+    ]
+}
+
+/// Whoever recorded a packet has it answered at most once, and gains nothing by that: sealed, with the longest numbers that
+/// there are, the answers are no longer than the packet, sealed with the shortest ones.
+#[test]
+fn no_answer_to_an_unproven_address_is_longer_under_its_seal_than_the_question() {
+    let cluster = Header::cluster_hash("test");
+    let ring = KeyRing::new([key(1)]).expect("a key");
+    let (mut answered, mut longer) = (0, Vec::new());
+    for (place, is_bound, size, is_member) in [false, true].into_iter().flat_map(|is_bound| {
+        [0, MIN_QUESTION_BYTES, 600].into_iter().flat_map(move |size| {
+            [false, true]
+                .into_iter()
+                .flat_map(move |is_member| (0..16).map(move |place| (place, is_bound, size, is_member)))
+        })
+    }) {
+        let mut net = Net::cluster(Profile::Local, 3);
+        net.nodes[0].core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
+        let (me, other) = (net.nodes[0].core.me().run, net.nodes[1].core.me().run);
+        let asks = if is_member { other } else { Run(0xe) };
+        let header = Header { cluster, run: asks, sequence: 100, fingerprint: 7 };
+        let mut question = PacketBuilder::new(&header, 1_400);
+        assert!(question.push(&questions(&net)[place]), "{place}");
+        question.pad_to(size);
+        let question = question.finish();
+        let sealed = DatagramSealer::new(asks, cluster).seal(&key(1), Some(me), &question).expect("a packet");
+        let mut ours = DatagramSealer::new(me, cluster);
+        let far = Header { cluster, run: me, sequence: u64::MAX - 1_000, fingerprint: 7 };
+        ours.seal(ring.sealing(), None, &PacketBuilder::new(&far, 1_400).finish()).expect("ours");
+        let (now, core, from) = (net.now + ms(1), &mut net.nodes[0].core, address(77));
+        let input = if is_bound {
+            Input::Packet { from, bytes: &question }
+        } else {
+            Input::UnboundPacket { from, bytes: &question }
+        };
+        core.handle(now, input);
+        let mut answers = Vec::new();
+        while let Some(output) = core.poll() {
+            if let Output::Transmit { to, receiver, bytes } = output
+                && to == from
+            {
+                let sealed = receiver.seals().map(|run| ours.seal(ring.sealing(), run, &bytes).expect("ours").len());
+                answers.extend(sealed);
+            }
+        }
+        answered += answers.len();
+        let all: usize = answers.iter().sum();
+        if all > sealed.len() {
+            let what = &questions(&net)[place];
+            longer.push(format!("{answers:?} bytes for {} (bound: {is_bound}): {what:?}", sealed.len()));
+        }
+    }
+    assert_eq!(longer, Vec::<String>::new());
+    assert!(answered >= 20, "{answered}");
 }
