@@ -1,18 +1,56 @@
-//! The time that sealing costs per packet: a heartbeat, a packet of gossip, and the largest datagram.
+//! The cost of seals: the time for a heartbeat, a packet of gossip and the largest datagram; and the bytes that idle nodes
+//! send.
 //!
-//! `cargo bench --bench seal`. The budget is 2 µs for a heartbeat that is sealed and opened.
+//! `cargo bench --bench seal`. The budgets: 2 µs for a heartbeat of at most 60 bytes that is sealed and opened; 300 B/s for an
+//! idle node of the profile `default`, 540 B/s for one of `lan`. Traffic is virtual: the same everywhere.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use headcount::Profile;
 use headcount::core::Run;
 use headcount::core::wire::{Header, Heartbeat, Message, PacketBuilder};
 use headcount::seal::{DatagramSealer, Key, KeyRing};
+use headcount::sim::{World, WorldOptions};
 
 /// Packets per measurement, and measurements of which the fastest counts: others may be using the machine.
 const PACKETS: u64 = 50_000;
 const TRIES: usize = 9;
+/// Virtual time before idle traffic is counted, and while it is: nodes that have just met send more.
+const SETTLING: Duration = Duration::from_secs(20);
+const IDLE: Duration = Duration::from_secs(60);
 
 fn main() {
+    times();
+    println!("\n{:>8} {:>8} {:>12} {:>12} {:>16}", "profile", "nodes", "clear", "sealed", "sealed, a packet");
+    for (profile, nodes) in
+        [Profile::Default, Profile::Lan].into_iter().flat_map(|it| [(it, 10), (it, 100), (it, 1_000)])
+    {
+        let [(clear, _), (sealed, packet)] = [false, true].map(|is_sealed| idle(profile, nodes, is_sealed));
+        let name = profile.to_string();
+        println!(
+            "{name:>8} {nodes:>8} {:>12} {:>12} {packet:>14.1} B",
+            format!("{clear:.0} B/s"),
+            format!("{sealed:.0} B/s")
+        );
+    }
+}
+
+/// Returns the bytes per second that an idle node sends, and the bytes of a packet, with the headers of IPv4 and UDP.
+fn idle(profile: Profile, nodes: usize, is_sealed: bool) -> (f64, f64) {
+    let options = WorldOptions { checked: false, sealed: is_sealed, ..WorldOptions::new(1, nodes, profile.settings()) };
+    let mut world = World::formed(options);
+    world.run_for(SETTLING);
+    let sent = |world: &World| {
+        let all = (0..nodes).map(|node| world.sent(node));
+        all.fold((0, 0), |sum, sent| (sum.0 + sent.packets, sum.1 + sent.bytes))
+    };
+    let before = sent(&world);
+    world.run_for(IDLE);
+    let (packets, bytes) = (sent(&world).0 - before.0, sent(&world).1 - before.1);
+    (bytes as f64 / nodes as f64 / IDLE.as_secs_f64(), bytes as f64 / packets as f64)
+}
+
+fn times() {
     let key = |number: u8| {
         let bytes = std::array::from_fn(|place| place as u8 ^ number);
         Key::from_bytes(&bytes).expect("not of equal bytes")

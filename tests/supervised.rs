@@ -131,12 +131,17 @@ fn the_unit_is_one_that_systemd_understands() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("headcount.service");
     let here = unit().replace("/usr/local/bin/headcount", HEADCOUNT);
-    std::fs::write(&path, here).expect("written");
-    match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
-        Err(error) => skip(&format!("systemd-analyze does not run: {error}")),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && !said.contains("headcount.service"), "{said}");
+    // As it stands, and with the token and the key that it has in comments.
+    let whole = here.replace("\n#LoadCredential", "\nLoadCredential").replace("\n#Environment", "\nEnvironment");
+    assert_eq!(whole.matches("\nLoadCredential=").count(), 2);
+    for text in [here, whole] {
+        std::fs::write(&path, text).expect("written");
+        match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+            Err(error) => skip(&format!("systemd-analyze does not run: {error}")),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && !said.contains("headcount.service"), "{said}");
+            }
         }
     }
 }

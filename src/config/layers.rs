@@ -553,6 +553,23 @@ mod tests {
     }
 
     #[test]
+    fn the_files_for_deployment_set_variables_that_there_are_and_name_a_key_file() {
+        for (file, text) in [
+            ("compose", include_str!("../../examples/deploy/compose/compose.yaml")),
+            ("kubernetes", include_str!("../../examples/deploy/kubernetes/headcount.yaml")),
+            ("systemd", include_str!("../../examples/deploy/systemd/headcount.service")),
+        ] {
+            let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+            let named: BTreeSet<&str> =
+                text.split(|c| !is_part(c)).filter(|name| name.starts_with(PREFIX) && *name != PREFIX).collect();
+            let is_one = |name: &str| OF_CLIENTS.contains(&name) || keys().any(|key| key.variable() == name);
+            let foreign: Vec<&&str> = named.iter().filter(|name| !is_one(name)).collect();
+            assert_eq!(foreign, Vec::<&&str>::new(), "{file}");
+            assert!(named.contains("HEADCOUNT_SEAL__KEY_FILE"), "{file}");
+        }
+    }
+
+    #[test]
     fn a_variable_that_is_not_utf8_is_refused_by_name() {
         let mut loader = Loader::new().host_name("h");
         loader.environment.push(("HEADCOUNT_DATA_DIR".to_owned(), None));
