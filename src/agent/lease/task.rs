@@ -229,6 +229,7 @@ impl Task {
                 self.carry_out();
                 self.correct(&round, &answer);
                 self.compare_leases(&answer);
+                self.forget_the_gone(now);
                 let claims = self.claims();
                 for lease in self.waiting.answered(sent, &claims) {
                     self.parts.contender.hurry(now, &lease, now);

@@ -70,7 +70,7 @@ impl Contender {
         let may_lead = Self::may_lead_by(contest, now, must_not_lead, planted);
         if contest.led.is_some() {
             let held = contest.drawn.tokens();
-            let drawn = if planted.has(Flaw::ReusesTokens) { held[held.len() - 1] } else { drawn };
+            let drawn = held.last().copied().filter(|_| planted.has(Flaw::ReusesTokens)).unwrap_or(drawn);
             contest.drawn.note(drawn, now);
             let held = if planted.has(Flaw::ForgetsDrawnTokens) { held[..1].to_vec() } else { held };
             return (StepRequest::Renew { held, drawn }, RequestKind::Renew(drawn));

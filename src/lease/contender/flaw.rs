@@ -47,6 +47,16 @@ pub(crate) enum Flaw {
     WaitsForFirstWordOnly,
     /// Word of a leader whose term the store gave to another node is no reason to wait.
     TrustsTheRowsName,
+    /// Word of a living leader counts as a reason to wait in the highest known term only.
+    WaitsInKnownTermOnly,
+    /// A newcomer whose store knows of a term does not listen to the members.
+    ListensInFirstTermOnly,
+    /// A newcomer listens on though a leader's word agrees with its store.
+    ListensInVain,
+    /// A late word of an ended reign is waited for, whatever the leader says that the store shows.
+    WaitsForLateWords,
+    /// A row that stands still for a lease is nobody's, though its holder says that it leads.
+    TrustsAStandingRow,
     /// A newcomer takes what nobody is known to have led before anybody could tell it of a term.
     DeafOnArrival,
     /// Terms of leases that are not contended for are not remembered.

@@ -1,14 +1,30 @@
 //! The history of a lease: its known terms, the holder that was seen, and the time for which that holder is waited
 //! for.
 //!
+//! Of a row, of terms, and of what leaders say:
+//!
 //! | known of the lease | it may be taken |
 //! |---|---|
-//! | no term was ever led | at once; by a newcomer among others once it has listened to them for a while |
+//! | no term was ever led | at once |
 //! | the highest term was given up: so reported, or the row of that very term says so | at once |
 //! | its row is missing | once it was missing for a whole lease, by this clock |
-//! | a node holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
+//! | a node holds it | once the same token has stood for a whole lease, by this clock, and a whole lease after the holder's last word that it leads; the store adds: and has expired |
 //! | the store knows less than was known before | as above, and not before a whole lease after that was first seen, nor after the last word of that term's leader |
 //! | the store gave the known term to another node than the one that says it leads in it | as above, and not before a whole lease after the last word of the latter |
+//!
+//! **A leader that another database shows is waited for, whatever its term.** The words are LED and RELEASED of the
+//! leader itself: whoever merely knows of a term is no leader, and makes nobody wait longer than the term does.
+//!
+//! | heard | the own store | then | without it |
+//! |---|---|---|---|
+//! | nothing yet: this node has just become a member among others | shows anything | it listens for half a lease | a newcomer at another database leads beside a healthy leader that it has not heard yet |
+//! | LED, or RELEASED, of a node in a term | shows that node in that term, or showed it last | one database: it listens no more, and words of lower terms were late ones: they are waited for no more | a leader that gives up after its followers were restarted has no successor for half a lease; nor has one that follows an ended reign, for two |
+//! | LED of a node in a term | has shown that reign, and that it is over; or RELEASED of that term was heard before | nothing: the word is late | a late word makes everybody wait |
+//! | LED of a node in a term | shows that node in that term, but the same token for a whole lease | it is waited for until two leases after its last word (until one, if the token has not stood so long); the alarm is raised | who asks a copy of the database (a backup, a replica that was promoted) leads beside a healthy leader |
+//! | LED of a node in a term | knows only lower terms | it is waited for until a lease after its last word: the store lost commits, most likely, and its leader's claim was counted by it as well | who asks an emptied database leads beside a healthy leader |
+//! | LED of a node in a term | knows this term, or higher ones, and never showed that node in it | it is waited for until two leases after its last word: one until its own database has a successor, and one to hear of that one; the alarm is raised with its second word | who asks a database that is ahead deposes a healthy leader, and leads beside it if its word does not count yet |
+//! | as the row above, and then that the node is no member any more | shows a holder in a later term | it is waited for no more: its word was a late one, most likely | a pause over a change of leaders costs the next succession up to two leases |
+//! | as the row above, and then that the node is no member any more | shows none in a later term | it is waited for as before: a successor by its own database has to be heard first | two leaders, when the leader of another database dies |
 //!
 //! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the
 //! margin.
@@ -18,12 +34,15 @@
 //!
 //! Must not know: whether this node wants to lead; what a claim is.
 
+mod leaders;
+
 use std::time::Duration;
 
 use super::flaw::{Flaw, Planted};
 use crate::core::election::MAX_LEASE;
 use crate::core::{NodeId, Time};
 use crate::lease::{Holder, Seen, Token};
+use leaders::{Elsewhere, LEASES_ELSEWHERE, Over};
 
 /// The number of tokens of others that are remembered: a row that shows one of them again is older than what was seen.
 const MAX_FORMER: usize = 16;
@@ -36,6 +55,8 @@ pub(super) struct SeenHolder {
     pub(super) term: u64,
     /// The time at which this token was seen first.
     pub(super) first: Time,
+    /// The time at which the holder itself said last, while the store showed it, that it leads in this term.
+    said: Option<Time>,
     lease: Duration,
     /// The store's last word on its expiry: the time left, and the times at which the round was sent and answered.
     left: (Duration, Time, Time),
@@ -82,8 +103,14 @@ pub(super) struct LeaseHistory {
     /// The known term whose commit was found lost last; 0 before any. Its holder was waited for until `barred_until`.
     waited_for: u64,
     longest: Duration,
-    /// The time until which a newcomer listens to the members, who may know terms that it does not.
+    /// The time until which a newcomer listens to the members, who may know terms and a leader that it does not.
     listens_until: Option<Time>,
+    /// True if a leader's word agreed with what the store shows: this node asks the database that the leader asks, and
+    /// has nothing to listen for.
+    has_agreed: bool,
+    elsewhere: Option<Elsewhere>,
+    /// The reign that ended last, as the store or its leader's own word showed: words of it are late.
+    over: Option<Over>,
     planted: Planted,
 }
 
@@ -101,6 +128,9 @@ impl LeaseHistory {
             waited_for: 0,
             longest: own_lease,
             listens_until: None,
+            has_agreed: false,
+            elsewhere: None,
+            over: None,
             planted,
         }
     }
@@ -114,6 +144,12 @@ impl LeaseHistory {
         self.known
     }
 
+    /// Returns true if this answer to a round that was handed out at `sent` lacks the known term: it was there before
+    /// anybody could report it, so that an answer to a round since then shows that its commit was lost.
+    pub(super) fn has_fallen(&self, seen: &Seen, sent: Time) -> bool {
+        seen.term < self.known && sent >= self.since
+    }
+
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -122,14 +158,22 @@ impl LeaseHistory {
         self.last_seen.as_ref()
     }
 
-    /// Leaves a lease of which nothing is known alone until then.
+    /// Leaves the lease alone until then.
     pub(super) fn listen_until(&mut self, until: Time) {
         self.listens_until = Some(until);
     }
 
-    /// Returns the time until which a newcomer that knows no term listens.
+    /// Returns the time until which a newcomer listens.
     fn listens(&self, now: Time) -> Option<Time> {
-        self.listens_until.filter(|until| self.known == 0 && now < *until && !self.planted.has(Flaw::DeafOnArrival))
+        let is_deaf =
+            self.planted.has(Flaw::DeafOnArrival) || (self.known > 0 && self.planted.has(Flaw::ListensInFirstTermOnly));
+        let has_heard = self.has_agreed && !self.planted.has(Flaw::ListensInVain);
+        self.listens_until.filter(|until| now < *until && !is_deaf && !has_heard)
+    }
+
+    /// Returns true if a newcomer listens still.
+    pub(super) fn is_listening(&self, now: Time) -> bool {
+        self.listens(now).is_some()
     }
 
     /// Returns true if the store shows this term as given to another node than this one.
@@ -140,14 +184,18 @@ impl LeaseHistory {
     /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it.
     /// Returns true if it is news.
     pub(super) fn heard(&mut self, now: Time, by: Option<&NodeId>, term: u64, is_given_up: bool) -> bool {
+        if let Some(leader) = by {
+            self.note_leader(now, leader, term, is_given_up);
+        }
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {
             (self.known, self.is_given_up, self.since) = (term, is_given_up, now);
         } else if term == self.known
             && !self.is_given_up
-            && (self.stored.is_some_and(|stored| stored < term) && !self.planted.has(Flaw::WaitsForFirstWordOnly)
-                || by.is_some_and(|leader| self.is_given_to_another(term, leader))
-                    && !self.planted.has(Flaw::TrustsTheRowsName))
+            && by.is_some_and(|leader| {
+                (self.stored.is_some_and(|stored| stored < term) && !self.planted.has(Flaw::WaitsForFirstWordOnly))
+                    || (self.is_given_to_another(term, leader) && !self.planted.has(Flaw::TrustsTheRowsName))
+            })
         {
             // A leader that says so again has renewed: it lives, by another database than this node's.
             self.bar(now);
@@ -170,7 +218,9 @@ impl LeaseHistory {
             Some((term, since)) if term == seen.term => Some((term, since)),
             _ => Some((seen.term, now)),
         };
+        let before = self.last_seen.as_ref().map(|last_seen| (last_seen.node.clone(), last_seen.term));
         self.learn_holder(seen.holder.as_ref(), sent, now);
+        self.compare(before, seen, sent);
     }
 
     fn learn_term(&mut self, seen: &Seen, sent: Time, now: Time) {
@@ -185,9 +235,7 @@ impl LeaseHistory {
                 self.is_given_up = false;
             }
         } else if !self.is_given_up && self.waited_for != self.known {
-            // The commit that began the known term was there before anybody could report it. An answer to a round that
-            // was handed out after that shows that it is there no more.
-            if sent >= self.since {
+            if self.has_fallen(seen, sent) {
                 self.waited_for = self.known;
                 self.bar(now);
             } else if self.planted.has(Flaw::WaitsFromHearsay) {
@@ -221,12 +269,15 @@ impl LeaseHistory {
             }
             self.former.push(last_seen.token);
         }
+        let is_reign = |last_seen: &&SeenHolder| last_seen.node == holder.node && last_seen.term == holder.term;
+        let said = before.as_ref().filter(is_reign).and_then(|last_seen| last_seen.said);
         let first = before.filter(is_same).map_or(now, |last_seen| last_seen.first);
         self.last_seen = Some(SeenHolder {
             node: holder.node.clone(),
             token: holder.token,
             term: holder.term,
             first,
+            said,
             lease,
             left: (holder.expires_in, sent, now),
         });
@@ -275,7 +326,8 @@ impl LeaseHistory {
             None if self.is_open() || self.is_waited_for() => now,
             None => return None,
         };
-        Some(self.barred_until.map_or(from, |barred| barred.max(from)))
+        let elsewhere = self.elsewhere_until();
+        Some(from.max(self.barred_until.unwrap_or(from)).max(elsewhere.unwrap_or(from)))
     }
 
     /// Returns true if nobody can be leading, as far as is known.
@@ -291,7 +343,9 @@ impl LeaseHistory {
     fn is_barred(&self, now: Time) -> bool {
         let is_older = self.stored.is_none_or(|stored| stored < self.known);
         let is_unknown = is_older && !self.is_open() && !self.is_waited_for();
-        is_unknown || self.barred_until.is_some_and(|until| now < until)
+        is_unknown
+            || self.barred_until.is_some_and(|until| now < until)
+            || self.elsewhere_until().is_some_and(|until| now < until)
     }
 
     fn stands_until(&self, last_seen: &SeenHolder, own_lease: Duration) -> Time {
@@ -299,7 +353,11 @@ impl LeaseHistory {
             return last_seen.first;
         }
         let whole = if self.planted.has(Flaw::WaitsOwnLeaseOnly) { own_lease } else { own_lease.max(last_seen.lease) };
-        last_seen.first + whole
+        match last_seen.said.filter(|_| !self.planted.has(Flaw::TrustsAStandingRow)) {
+            // It leads by another database, of which this one is a copy.
+            Some(said) if said >= last_seen.first + whole => said + whole * LEASES_ELSEWHERE,
+            said => said.map_or(last_seen.first, |said| said.max(last_seen.first)) + whole,
+        }
     }
 
     /// Returns the leader to show, its term, and the time until which to show it: a lease at most after the last answer
@@ -347,177 +405,4 @@ fn expires(last_seen: &SeenHolder) -> Time {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lease::Outcome;
-
-    const LEASE: Duration = Duration::from_secs(15);
-
-    fn at(second: u32) -> Time {
-        Time::ORIGIN + Duration::from_secs(1) * second
-    }
-
-    fn history() -> LeaseHistory {
-        LeaseHistory::new(0, LEASE, Time::ORIGIN, Planted::default())
-    }
-
-    /// Returns the row of this node, under this token, in this term, with a lease of this length.
-    fn held(node: &str, token: u128, term: u64, lease_duration: Duration) -> Seen {
-        let node = NodeId::new(node).expect("a name");
-        let holder = Holder { node, token: Token(token), term, lease_duration, expires_in: Duration::ZERO };
-        Seen { outcome: Outcome::Watched, term, holder: Some(holder), is_released: false }
-    }
-
-    fn a() -> NodeId {
-        NodeId::new("a").expect("a name")
-    }
-
-    fn free(term: u64) -> Seen {
-        Seen { outcome: Outcome::Watched, term, holder: None, is_released: term > 0 }
-    }
-
-    fn missing(term: u64) -> Seen {
-        Seen { outcome: Outcome::Watched, term, holder: None, is_released: false }
-    }
-
-    fn see(history: &mut LeaseHistory, second: u32, seen: &Seen) {
-        history.saw(seen, at(second), at(second));
-    }
-
-    #[test]
-    fn a_holder_is_waited_for_from_when_its_token_was_seen_first_for_the_longer_lease() {
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 1, LEASE * 2));
-        see(&mut history, 5, &held("a", 2, 1, LEASE * 2));
-        see(&mut history, 34, &held("a", 2, 1, LEASE * 2));
-        assert_eq!(history.may_take(at(34), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(35), LEASE), Taking::FreeOrExpired(Token(2)));
-        assert_eq!(history.opens_at(at(34), LEASE), Some(at(35)));
-    }
-
-    #[test]
-    fn what_looks_older_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 1, LEASE * 2));
-        see(&mut history, 1, &free(0));
-        assert_eq!(history.may_take(at(30), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(31), LEASE), Taking::Free);
-    }
-
-    #[test]
-    fn a_row_that_is_missing_is_waited_for_as_its_holder_would_be() {
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 3, LEASE));
-        see(&mut history, 5, &missing(3));
-        see(&mut history, 10, &missing(3));
-        assert_eq!(history.may_take(at(19), LEASE), Taking::No);
-        assert_eq!(history.opens_at(at(19), LEASE), Some(at(20)));
-        assert_eq!(history.may_take(at(20), LEASE), Taking::FreeOrMissing(3));
-        see(&mut history, 21, &missing(4));
-        assert_eq!(history.may_take(at(35), LEASE), Taking::No, "another one is missing");
-        see(&mut history, 36, &free(4));
-        assert_eq!(history.may_take(at(36), LEASE), Taking::Free, "a row that says so is free");
-    }
-
-    #[test]
-    fn a_leader_that_is_heard_again_and_again_and_that_the_store_does_not_know_is_waited_for() {
-        let mut history = history();
-        see(&mut history, 0, &free(1));
-        history.heard(at(1), Some(&a()), 7, false);
-        see(&mut history, 2, &free(1));
-        history.heard(at(16), Some(&a()), 7, false);
-        assert_eq!(history.may_take(at(30), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(31), LEASE), Taking::Free, "it is silent");
-        history.heard(at(32), Some(&a()), 7, true);
-        history.heard(at(33), Some(&a()), 7, false);
-        assert_eq!(history.may_take(at(33), LEASE), Taking::Free, "what it said before it gave up came late");
-    }
-
-    #[test]
-    fn a_leader_whose_term_the_store_gave_to_another_is_waited_for_as_long_as_it_is_heard() {
-        let mut history = history();
-        see(&mut history, 0, &held("b", 1, 1, LEASE));
-        history.heard(at(10), Some(&a()), 1, false);
-        see(&mut history, 14, &held("b", 1, 1, LEASE));
-        assert_eq!(history.may_take(at(24), LEASE), Taking::No, "b is gone, and a leads");
-        assert_eq!(history.may_take(at(25), LEASE), Taking::FreeOrExpired(Token(1)), "a is silent");
-        history.heard(at(26), NodeId::new("b").ok().as_ref(), 1, false);
-        history.heard(at(26), None, 1, false);
-        assert_eq!(history.may_take(at(26), LEASE), Taking::FreeOrExpired(Token(1)), "the row says how long b lives");
-    }
-
-    #[test]
-    fn a_newcomer_listens_before_it_takes_what_nobody_is_known_to_have_led() {
-        let mut history = history();
-        history.listen_until(at(5));
-        assert_eq!((history.may_take(at(0), LEASE), history.opens_at(at(0), LEASE)), (Taking::No, Some(at(5))));
-        see(&mut history, 1, &free(0));
-        assert_eq!(history.may_take(at(4), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(5), LEASE), Taking::Free);
-        see(&mut history, 2, &free(3));
-        assert_eq!(history.may_take(at(2), LEASE), Taking::Free, "the store knows of a term: there is nothing to ask");
-    }
-
-    #[test]
-    fn a_term_with_two_holders_tells_of_lost_commits_and_a_release_may_be_of_either() {
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 1, LEASE));
-        see(&mut history, 2, &held("b", 2, 1, LEASE));
-        see(&mut history, 3, &free(1));
-        assert_eq!(history.may_take(at(16), LEASE), Taking::No, "the first one may lead");
-        assert_eq!(history.may_take(at(17), LEASE), Taking::Free);
-    }
-
-    #[test]
-    fn a_holder_that_was_seen_is_waited_for_though_a_higher_term_was_given_up() {
-        let mut history = history();
-        history.heard(at(0), Some(&a()), 9, true);
-        see(&mut history, 1, &held("a", 1, 6, LEASE));
-        see(&mut history, 2, &free(5));
-        assert_eq!(history.may_take(at(16), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(17), LEASE), Taking::Free);
-    }
-
-    #[test]
-    fn a_release_that_was_told_of_and_is_not_in_the_row_is_none() {
-        let mut history = history();
-        history.heard(at(1), Some(&a()), 1, true);
-        see(&mut history, 1, &held("a", 1, 1, LEASE));
-        assert_eq!(history.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
-        see(&mut history, 2, &held("a", 1, 1, LEASE));
-        assert_eq!(history.may_take(at(2), LEASE), Taking::No);
-        see(&mut history, 3, &free(1));
-        assert_eq!(history.may_take(at(3), LEASE), Taking::Free, "a release is seen in the row");
-    }
-
-    #[test]
-    fn a_term_that_is_only_heard_of_is_looked_for_before_anything_is_taken() {
-        let mut history = history();
-        history.heard(at(5), Some(&a()), 3, false);
-        assert_eq!(history.may_take(at(100), LEASE), Taking::No);
-        history.saw(&free(2), at(4), at(6));
-        assert_eq!(history.may_take(at(100), LEASE), Taking::No, "that round was handed out before");
-        see(&mut history, 7, &free(2));
-        assert_eq!((history.may_take(at(21), LEASE), history.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
-        assert_eq!(history.known(), 3);
-    }
-
-    #[test]
-    fn a_row_with_a_lease_of_a_century_is_waited_for_as_long_as_the_longest_that_is_allowed() {
-        let mut history = history();
-        see(&mut history, 0, &held("a", 1, 1, LEASE * 1_000_000));
-        let longest = MAX_LEASE.as_secs() as u32;
-        assert_eq!(history.may_take(at(longest - 1), LEASE), Taking::No);
-        assert_eq!(history.may_take(at(longest), LEASE), Taking::FreeOrExpired(Token(1)));
-    }
-
-    #[test]
-    fn an_expiry_further_off_than_the_lease_is_long_shows_nobody_for_longer_and_delays_nobody() {
-        let mut history = history();
-        let mut seen = held("a", 1, 1, LEASE);
-        seen.holder.as_mut().expect("held").expires_in = LEASE * 1_000;
-        see(&mut history, 0, &seen);
-        assert_eq!(history.shown().map(|(_, term, until)| (term, until)), Some((1, at(15))));
-        assert_eq!(history.opens_at(at(1), LEASE), Some(at(15)));
-    }
-}
+mod tests;

@@ -38,9 +38,10 @@
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
 //! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `history` |
 //! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
-//! | a leader that the store does not know, or whose term it gave to another, is waited for as long as it is heard | two databases take turns; who asks another database deposes a healthy leader | `history` |
+//! | a leader that the store does not know, or whose row stands still in it, is waited for as long as it is heard, in whatever term it leads, and also if the store gave its term to another | two databases take turns; who asks another database deposes a healthy leader | `history` |
+//! | once a leader's word agrees with the store, nothing is listened for, and late words of others before it count no more | a succession takes half a lease, or two, after a rolling restart or a pause | `history`, `mod` |
 //! | a leader that is contradicted by a member whose word does not count proves its claim at once, and says so | two databases that nobody hears of | `mod` |
-//! | a newcomer among others listens for a renewal interval before it begins at the first term | a term is led twice after the database was emptied | `history`, `mod` |
+//! | a newcomer among others listens for half a lease before it begins to lead | a term is led twice after the database was emptied; a newcomer that asks another database leads beside a healthy leader, and deposes it later | `history`, `mod` |
 //! | terms count that were heard of before the lease was contended for | the same | `mod` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
 //! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
@@ -54,7 +55,7 @@
 //! |---|---|---|
 //! | a claim counts from before its round, less 2 % | `ClaimFromReceipt`; `NoMargin` | chaos, walks; chaos |
 //! | a claim ends by itself, and its term is never led again | `NoExpiry`, `LeadsOnInItsTerm` | chaos |
-//! | failures do not depose, rejections and higher terms do | `DeposedByFailure`, `IgnoresRejection`, `IgnoresHigherTerms` | chaos |
+//! | failures do not depose, rejections and higher terms do | `DeposedByFailure`, `IgnoresRejection`; `IgnoresHigherTerms` | chaos; `directed`, whole nodes: leaders that are heard are waited for |
 //! | renewals begin early, and are tried for until the end | `RenewsLate`, `PausesPastExpiry` | `directed` alone |
 //! | tokens are drawn first, never twice, and all of them named | `ReusesTokens`; `ForgetsDrawnTokens` | chaos, walks; chaos |
 //! | an adopted acquisition counts from when it was sent, unless it was given up | `AdoptsFromSight`; `AdoptsWhatWasGivenUp` | chaos, walks; `directed` alone |
@@ -63,8 +64,9 @@
 //! | a lease that looks older than it is known to be is waited for, from when that was seen | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
 //! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
-//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `TrustsTheRowsName` | `apart` alone |
-//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ForgetsOthersTerms` | `newcomers` alone |
+//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `WaitsInKnownTermOnly`, `TrustsTheRowsName`, `TrustsAStandingRow` | `apart` alone |
+//! | it listens, and waits for late words, until a leader's word agrees with the store | `ListensInVain`, `WaitsForLateWords` | `history` alone |
+//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ListensInFirstTermOnly`, `ForgetsOthersTerms` | `newcomers`, `apart` alone |
 //! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `beside_voters` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
@@ -83,25 +85,30 @@
 //! of another one in its own term tells it so and steps down, and so does that one; both rows are left to run out,
 //! neither is released. A lease later one of the two, or anybody else, leads again, in a term above: all have heard of
 //! the one before. A node that asks the other database hears that leader again and again, finds that its own store does
-//! not know the term, and waits. (A leader by more leases than are told of at one time is heard less often: then the
-//! databases may take turns.)
+//! not know it, or shows a row of it that stands still, and waits, whether its store's term is lower (until a lease after
+//! the last word), the same or higher (until two leases after it, so that it hears of a successor before it takes
+//! anything). In one database such a word is one that came late, after its leader's row was replaced, to a contender that
+//! had never seen that row. The next word of the leader whose row it sees puts that right; if that one dies before it
+//! says anything, the contender waits in vain, once, for two leases.
+//! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
 //!
-//! **Words that do not count.** A node that was restarted on another database may lead there, in a higher term, within
-//! moments. Members believe it if its word counted before and it is back at its address (see `core::dissemination`);
-//! then the leader below stops. If it came to another address, or is new, its word is handed to
-//! [`doubted`](Contender::doubted), and deposes nobody: whoever merely reaches a port must not end a leader's term, and
-//! a third member could not confirm the word either, since it asks the leader's database. So the leader proves its
-//! claim there and raises the alarm, and two lead until the newcomer has settled, a minute later. Nor does the newcomer
-//! yield to the lower term: it holds the higher one, by which systems that were given it refuse the other leader.
+//! **Words that do not count.** A node that came to another address, or is new, is not believed for a minute: its word is
+//! handed to [`doubted`](Contender::doubted), and deposes nobody, since whoever merely reaches a port must not end a
+//! leader's term, and a third member could not confirm the word either: it asks the leader's database. If such a node
+//! leads by another database in spite of all (every word to it was lost while it listened), the leader below proves its
+//! claim by its own database and raises the alarm, and two lead until the newcomer has settled.
 //!
-//! **Newcomers** know nothing, and a database that was emptied does not either. Whoever brings a node in tells it the
-//! terms that it knows, before the node is a member. Words may be lost, so a newcomer of which nobody told anything
-//! listens for a renewal interval more, if it did not begin alone; by then a leader that lives has said so. After that
-//! it begins at the first term, as on any new database. Where all words to it are lost and nobody leads, the term is
-//! given again.
+//! **Newcomers** know nothing, a database that was emptied does not either, and one that another cluster used knows too
+//! much. Whoever brings a node in tells it the terms that it knows, before the node is a member. Words may be lost, and
+//! a leader is told of by nobody but itself; so a newcomer listens for half a lease more, if it did not begin alone: by
+//! then a leader that lives has said so. It listens no more once a leader, or one that gives up, names what its own store
+//! shows: it is the same database. After that it begins as on any database. Where all words to it are lost and nobody
+//! leads, the first term is given again. The price: a lease that nobody leads by, and of which no leader was heard, is
+//! led half a lease after newcomers came, unless somebody contends for it who came before.
 //!
 //! The price is that of every word that is believed: a member that lies can depose a leader, in its own term now as it
-//! could in a higher one before; it can never make a second one. Agents that do not gossip with each other notice
+//! could in a higher one before, and keep others from leading while it says that it leads; it can never make a second
+//! one. Agents that do not gossip with each other notice
 //! nothing.
 //!
 //! Invariants: at most one round is under way; every token is noted before it is sent.
@@ -139,7 +146,7 @@ use asking::Flight;
 use contest::Contest;
 use flaw::{Flaw, Planted};
 use rng::ContenderRng;
-use timing::{DOUBTS_IN_RENEWAL, NOTICE_JITTER};
+use timing::{DOUBTS_IN_RENEWAL, LISTENS, NOTICE_JITTER};
 
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
 pub const MAX_TERM: u64 = (1 << 53) - 1;
@@ -177,6 +184,8 @@ pub struct Contender {
     answered_at: Time,
     is_unreachable: bool,
     is_draining: bool,
+    /// The time until which this node listens to the members among which it has come.
+    listens_until: Option<Time>,
     stopping: Stopping,
     outputs: VecDeque<Output>,
     planted: Planted,
@@ -204,6 +213,7 @@ impl Contender {
             answered_at: now,
             is_unreachable: false,
             is_draining: false,
+            listens_until: None,
             stopping: Stopping::No,
             outputs: VecDeque::new(),
             planted: Planted::default(),
@@ -226,6 +236,9 @@ impl Contender {
             let known = self.terms.remove(&lease).unwrap_or(0).min(MAX_TERM);
             let mut contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
             contest.floor = self.floors.get(&lease).copied().unwrap_or(0);
+            if let Some(until) = self.listens_until {
+                contest.history.listen_until(until);
+            }
             self.contests.insert(lease, contest);
         }
         self.publish(now);
@@ -276,7 +289,10 @@ impl Contender {
             return self.remember(lease, term);
         };
         let leader = (*by != self.node).then_some(by);
-        let is_other = !is_released && leader.is_some_and(|leader| contest.history.is_given_to_another(term, leader));
+        let was_listening = contest.history.is_listening(now);
+        let is_contradicted =
+            |leader| contest.history.is_given_to_another(term, leader) || contest.history.is_contradicted(term, leader);
+        let is_other = !is_released && leader.is_some_and(is_contradicted);
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
         if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
             // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to
@@ -296,6 +312,27 @@ impl Contender {
         } else if is_other && !is_own {
             let (lease, other) = (lease.clone(), by.clone());
             self.outputs.push_back(Output::Alarm(ContenderAlarm::OtherDatabase { lease, term, other }));
+        }
+        if let Some(contest) = self.contests.get_mut(lease)
+            && was_listening
+            && !contest.history.is_listening(now)
+        {
+            // What it waited for may be had now.
+            contest.due = contest.due.min(now + delay);
+        }
+        self.publish(now);
+    }
+
+    /// Returns the leader of which this node has heard, whose term its store does not show, and for which it waits.
+    pub fn waits_for(&self, now: Time, lease: &LeaseName) -> Option<&NodeId> {
+        self.contests.get(lease)?.history.waits_for(now)
+    }
+
+    /// Takes the report that this node is a member no more: it is dead, has left, or was removed.
+    pub fn gone(&mut self, now: Time, lease: &LeaseName, node: &NodeId) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.history.is_gone(node);
         }
         self.publish(now);
     }
@@ -326,12 +363,14 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Notes that this node has just become a member among others. They may know terms of which it has not heard: by
-    /// leases of which neither it nor the store knows any, it does not lead for a renewal interval.
+    /// Notes that this node has just become a member among others. They may know terms and leaders of which it has not
+    /// heard, and its store neither: it does not begin to lead for half a lease.
     pub fn arrive(&mut self, now: Time) {
         self.expire(now);
+        let until = now + self.timing.lease_duration / LISTENS;
+        self.listens_until = Some(until);
         for contest in self.contests.values_mut() {
-            contest.history.listen_until(now + self.timing.renewal_interval);
+            contest.history.listen_until(until);
         }
         self.publish(now);
     }

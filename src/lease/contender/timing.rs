@@ -22,6 +22,10 @@ pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
 /// The divisor of the lease: a leader tells all others again with the first renewal after that part of it, so that a
 /// node that came later, or that asks another database, hears of it more than once while it waits for a lease.
 pub(super) const TOLD_AGAIN: u32 = 4;
+/// The divisor of the lease: a newcomer listens for that part of it before it begins to lead. Longer than the
+/// longest pause between two words of a leader: a renewal interval, or a quarter of the lease and a renewal interval if
+/// that is shorter than a quarter of the lease.
+pub(super) const LISTENS: u32 = 2;
 /// The largest number of leases that others are told of again at one time; the rest follows with later renewals.
 /// Members take only so many words in a second, and successions are worth more.
 pub(super) const MAX_TOLD_AGAIN: usize = 16;

@@ -283,9 +283,9 @@ mod tests {
         planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 100 by OneLeaseClaimAtATime;
         planted_leader_that_ignores_rejections_is_caught: IgnoresRejection from 0 by DeposedLeadersStop;
         planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms from 3 by DeposedLeadersStop;
-        planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 3 by OneLeaderPerLeaseTerm;
+        planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 35 by OneLeaderPerLeaseTerm;
         planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds from 2 by LedWorkEndsFirst;
         planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone from 1 by LeaseIsLed, LeaseWordsAgree, OneLeaderPerLeaseTerm;
-        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 190 by OneLeaderPerLeaseTerm;
+        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 280 by OneLeaderPerLeaseTerm;
     }
 }

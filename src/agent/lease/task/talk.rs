@@ -18,8 +18,8 @@ use super::{Parts, Task};
 use crate::agent::driver::Request;
 use crate::agent::lease::desk::{Heard, VotersHeard};
 use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER};
-use crate::core::NodeId;
 use crate::core::wire::LeaseUpdate;
+use crate::core::{NodeId, Status, Time};
 use crate::lease::store::StoreError;
 use crate::lease::{Answer, ContenderAlarm, LeaseName, Round};
 
@@ -132,6 +132,17 @@ impl Task {
         });
         if let Some(text) = other.filter(|_| self.may_tell(Told::OtherLease)) {
             self.parts.shared.journal.say(Level::WARN, text);
+        }
+    }
+
+    /// Tells the contender of leaders that it waits for, and that are members no more.
+    pub(super) fn forget_the_gone(&mut self, now: Time) {
+        for claim in self.claims() {
+            let Some(node) = self.parts.contender.waits_for(now, &claim.lease).cloned() else { continue };
+            let member = self.parts.shared.directory().member(&node);
+            if member.is_none_or(|member| matches!(member.status, Status::Down | Status::Left(_))) {
+                self.parts.contender.gone(now, &claim.lease, &node);
+            }
         }
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::directed::{LEASE, RENEWAL, SECOND, own_claim, usual};
 use super::world::name;
 use crate::core::Time;
-use crate::lease::LeaseName;
 use crate::lease::contender::flaw::Flaw;
 use crate::lease::contender::{Contender, ContenderInit, Output};
+use crate::lease::{LeaseName, Round, Step, StepRequest, Token};
 use crate::sim::lease::Database;
 
 /// Two nodes that gossip with each other and ask two databases, and a node more at the second one.
@@ -164,4 +164,81 @@ fn whoever_was_given_a_term_that_another_leads_in_waits_for_as_long_as_that_one_
 fn planted_trust_in_the_name_that_the_row_shows_is_caught() {
     let (_, begun) = start_at_once(Some(Flaw::TrustsTheRowsName), LEASE * 20);
     assert!(begun.len() > 1, "a healthy leader is deposed: {begun:?}");
+}
+
+/// The term in which the other database was led last, and given up.
+const OTHER_TERM: u64 = 20;
+
+/// Returns a database in which somebody led in this term and gave it up.
+fn led_before(term: u64) -> Database {
+    let mut database = Database::new();
+    let drawn = Token(u128::MAX);
+    let acquire = StepRequest::Acquire { drawn, above: term - 1, expired: None, missing: None };
+    for request in [acquire, StepRequest::Release { held: vec![drawn] }] {
+        let steps = vec![Step { lease: LeaseName::default(), request }];
+        let round = Round { node: name(9), rpc_address: None, lease_duration: LEASE, steps };
+        database.execute(Duration::ZERO, &round).expect("it takes writes");
+    }
+    database
+}
+
+/// Has a node come to another database, which was led in this term, while another one leads in term 1; returns the scene
+/// twenty leases later, after the leader has died or not.
+fn comes_to_another_database(term: u64, flaw: Option<Flaw>) -> Apart {
+    let mut apart = Apart::new(flaw);
+    apart.databases[1] = led_before(term);
+    let mut newcomer = apart.nodes.remove(1);
+    apart.nodes.truncate(1);
+    apart.run(LEASE + SECOND, true);
+    newcomer.arrive(apart.now);
+    apart.nodes.push(newcomer);
+    apart.run(LEASE * 20, true);
+    apart
+}
+
+#[test]
+fn a_newcomer_at_another_database_waits_for_a_healthy_leader_whatever_the_terms_are_and_leads_once_that_is_silent() {
+    for term in [1, OTHER_TERM] {
+        let mut apart = comes_to_another_database(term, None);
+        assert_eq!(apart.begun.iter().map(|begun| begun.0).collect::<Vec<_>>(), [0], "{term}: {:?}", apart.begun);
+        assert!(apart.alarms.contains(&(1, "another database")), "{term}: {:?}", apart.alarms);
+        let died = apart.now;
+        apart.nodes[0].set_draining(apart.now, true);
+        let _ = apart.drain(0);
+        apart.run(LEASE * 3, false);
+        let (node, led, at) = *apart.begun.last().expect("some");
+        assert_eq!((node, led), (1, term + 1), "it leads on");
+        assert!(at.since(died) <= LEASE * 2 + SECOND, "{:?}", at.since(died));
+    }
+}
+
+#[test]
+fn planted_deafness_to_leaders_of_lower_terms_is_caught() {
+    for flaw in [Flaw::WaitsInKnownTermOnly, Flaw::ListensInFirstTermOnly] {
+        let begun = comes_to_another_database(OTHER_TERM, Some(flaw)).begun;
+        assert!(begun.iter().any(|begun| begun.0 == 1), "{flaw:?}: a healthy leader is deposed: {begun:?}");
+    }
+}
+
+/// Has a node ask a copy of the database by which another one leads, as a backup or a promoted replica is one; returns
+/// the scene twenty leases later.
+fn asks_a_copy(flaw: Option<Flaw>) -> Apart {
+    let mut apart = Apart::new(flaw);
+    let mut newcomer = apart.nodes.remove(1);
+    apart.nodes.truncate(1);
+    apart.run(LEASE + SECOND, true);
+    apart.databases[1] = apart.databases[0].clone();
+    newcomer.arrive(apart.now);
+    apart.nodes.push(newcomer);
+    apart.run(LEASE * 20, true);
+    apart
+}
+
+#[test]
+fn whoever_asks_a_copy_of_the_database_waits_for_the_leader_that_both_show_for_as_long_as_it_is_heard() {
+    let apart = asks_a_copy(None);
+    assert_eq!((apart.begun.len(), apart.leaders()), (1, 1), "the first one leads on: {:?}", apart.begun);
+    assert!(apart.alarms.contains(&(1, "another database")), "{:?}", apart.alarms);
+    let begun = asks_a_copy(Some(Flaw::TrustsAStandingRow)).begun;
+    assert!(begun.len() > 1, "planted trust in a row that stands still is caught: {begun:?}");
 }

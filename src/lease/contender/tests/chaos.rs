@@ -364,7 +364,6 @@ planted! {
     planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm, "again in term" within 20_000,
     planted_deposition_by_a_failure_is_caught: DeposedByFailure, "before its time" within 20_000,
     planted_leader_that_ignores_rejections_is_caught: IgnoresRejection, "although it was rejected" within 20_000,
-    planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms, "although it has heard of" within 20_000,
     planted_tokens_that_are_reused_are_caught: ReusesTokens, "beside" within 20_000,
     planted_renewal_by_the_last_token_alone_is_caught: ForgetsDrawnTokens, "in peace" within 20_000,
     planted_trust_in_the_own_name_is_caught: TakesBackOwnName, "beside" within 20_000,

@@ -553,3 +553,17 @@ fn an_own_row_that_was_expired_by_hand_is_not_called_another_agents() {
         database.step_forward(LEASE * 2);
     }
 }
+
+/// Returns true if a leader leads on that has heard of a higher term.
+fn leads_beside_a_higher_term(flaw: Option<Flaw>) -> bool {
+    let (mut world, leader) = led(31, 1, flaw);
+    let lease = world.lease();
+    world.with(leader, |contender, now| contender.heard(now, &lease, &name(7), 2, false));
+    world.leader() == Some(leader)
+}
+
+#[test]
+fn a_leader_that_hears_of_a_higher_term_leads_no_more() {
+    assert!(!leads_beside_a_higher_term(None));
+    assert!(leads_beside_a_higher_term(Some(Flaw::IgnoresHigherTerms)), "the planted bug is caught");
+}

@@ -8,7 +8,7 @@ use super::super::{ElectionSighting, LeaderNews, World};
 use super::{Happening, LeaseEvent};
 use crate::core::election::Term;
 use crate::core::wire::LeaseUpdate;
-use crate::core::{Command, NodeId, Time};
+use crate::core::{Command, NodeId, Status, Time};
 use crate::lease::{Answer, Contender, LeaseName, Output, Seen};
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
@@ -106,6 +106,22 @@ impl World {
                 let word = LeaseUpdate { lease, node: sender, term: known, kind: LeaseUpdate::KNOWN, nonce };
                 self.offer(node, Waiting::Command(Command::TellLease(word)));
             }
+        }
+        for lease in names {
+            self.forget_the_gone(node, lease, now);
+        }
+    }
+
+    /// Tells a contender of a leader that it waits for, and that is a member no more, as an agent does.
+    fn forget_the_gone(&mut self, node: usize, lease: &LeaseName, now: Time) {
+        let Some(leader) = self.agent(node).and_then(|agent| agent.contender.waits_for(now, lease).cloned()) else {
+            return;
+        };
+        let is_gone = self.core(node).is_some_and(|core| {
+            core.record(&leader).is_none_or(|record| matches!(record.status, Status::Down | Status::Left(_)))
+        });
+        if is_gone {
+            self.contend(node, |contender, now| contender.gone(now, lease, &leader));
         }
     }
 
