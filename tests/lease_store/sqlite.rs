@@ -182,23 +182,41 @@ async fn a_full_disk_loses_nothing_and_room_is_enough_to_go_on() {
     let mut node = bench.node("a");
     node.one(acquire(1)).await;
 
+    // A reader keeps the log from being begun anew, so that each round needs room of its own.
+    let reader = rusqlite::Connection::open(&path).expect("it opens");
+    let read = |sql: &str| reader.execute_batch(sql).expect("it reads");
+    read("begin; select count(*) from cluster_terms");
     let ballast = directory.path().join("ballast");
-    // Filled to the last byte, and whatever the log has room for yet is used up by rounds.
-    let _ = fs::write(&ballast, vec![0; 4 << 20]);
-    let (mut held, mut drawn) = (1, 2);
-    let error = loop {
-        match node.try_one(renew(&[held], drawn)).await {
-            Ok(seen) => assert_eq!(seen.outcome, Outcome::Renewed),
-            Err(error) => break error,
+    let mut drawn = 1;
+    for is_freed_by_reader in [false, true] {
+        // Filled to the last byte, and whatever the log has room for yet is used up by rounds.
+        let _ = fs::write(&ballast, vec![0; 4 << 20]);
+        let error = loop {
+            match node.try_one(renew(&[drawn], drawn + 1)).await {
+                Ok(seen) => assert_eq!(seen.outcome, Outcome::Renewed),
+                Err(error) => break error,
+            }
+            drawn += 1;
+            assert!(drawn < 10_000, "the disk does not fill");
+        };
+        assert!(matches!(error, StoreError::Full { .. }) && error.is_outcome_known(), "{error:?}");
+        if is_freed_by_reader {
+            read("commit");
+        } else {
+            fs::remove_file(&ballast).expect("room");
         }
-        (held, drawn) = (drawn, drawn + 1);
-        assert!(drawn < 10_000, "the disk does not fill");
-    };
-    assert!(matches!(error, StoreError::Full { .. }) && error.is_outcome_known(), "{error:?}");
+        let seen = node.one(renew(&[drawn], drawn + 1)).await;
+        drawn += 1;
+        assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))), "the last answer holds");
+    }
 
-    fs::remove_file(&ballast).expect("room");
-    let seen = node.one(renew(&[held], drawn)).await;
-    assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))), "the last answer holds");
+    // The disk is full, and nobody reads: the room of the log is used again and again.
+    for _ in 0..500 {
+        let seen = node.one(renew(&[drawn], drawn + 1)).await;
+        drawn += 1;
+        assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))));
+    }
+    assert!(fs::write(directory.path().join("more"), vec![0; 64 << 10]).is_err(), "it is full still");
 }
 
 /// A disk of 1 MiB, for as long as this lives.

@@ -4,6 +4,8 @@
 //! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
 //! - The file and its log (`-wal`, `-shm`) are checked before and after each transaction: a write into a deleted one
 //!   did not happen, and whoever goes on with it would not see those that opened the file since.
+//! - The log is written back to the file every [`CHECKPOINT_PAGES`] pages, once the tables are made, and when the disk is
+//!   full: then its room is used again, before anything counts as refused.
 //! - After an error that says nothing about the next attempt the file is opened anew.
 //!
 //! Must not know: what a transaction does.
@@ -22,6 +24,9 @@ use crate::lease::store::{StoreError, StoreOptions, millis};
 
 /// The pause between attempts where SQLite does not wait itself: while others switch the file to WAL, or recover it.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The length of the log, in pages of 4 KiB, at which it is written back to the file: some dozen rounds.
+const CHECKPOINT_PAGES: u32 = 100;
 
 /// The time of a transaction, in milliseconds since 1970 by the machine's clock.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +73,10 @@ impl Database {
         if self.open.is_none() {
             self.open = Some(self.open_file()?);
         }
-        let result = self.within(work);
+        let mut result = self.within(&work);
+        if matches!(result, Err(StoreError::Full { .. })) && self.write_log_back() {
+            result = self.within(&work);
+        }
         let keeps = match &result {
             Ok(_) => true,
             Err(error) => matches!(error, StoreError::Busy { .. }),
@@ -77,6 +85,15 @@ impl Database {
             self.open = None;
         }
         result
+    }
+
+    /// Writes the log back to the file as far as no reader needs it, so that the next transaction begins it anew. Returns
+    /// true if all of it was.
+    fn write_log_back(&self) -> bool {
+        let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let open = self.open.as_ref();
+        let written = open.map(|open| open.connection.query_row("pragma wal_checkpoint(passive)", [], counts));
+        matches!(written, Some(Ok((pages, written))) if pages > 0 && pages == written)
     }
 
     fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -123,7 +140,11 @@ impl Database {
         }
         // A commit that was answered is on the disk: a term that was given must not be given again.
         connection.execute_batch("pragma synchronous = full").map_err(wrong)?;
+        let pages = format!("pragma wal_autocheckpoint = {CHECKPOINT_PAGES}");
+        connection.query_row(&pages, [], |_| Ok(())).map_err(wrong)?;
         self.make_tables(&mut connection)?;
+        // The file has its final length early, on a disk that may be full later. Others may keep it from being written now.
+        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
         // The log is there from the first transaction on, for as long as anybody has the file open.
         files.add_log();
         files.check_unchanged()?;
@@ -189,5 +210,51 @@ fn judge_commit(path: &Path, error: &rusqlite::Error) -> StoreError {
     match classify(path, error) {
         known @ (StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => known,
         other => StoreError::OutcomeUnknown { place: path.display().to_string(), reason: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn database(directory: &tempfile::TempDir) -> Database {
+        Database::new(&directory.path().join("x.db"), StoreOptions::new("c").expect("a name"))
+    }
+
+    #[test]
+    fn the_log_is_written_back_early_whoever_else_has_the_file_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut databases = [database(&directory), database(&directory)];
+        let write =
+            "create table if not exists x (y); insert or replace into x (rowid, y) values (1, randomblob(9000))";
+        for round in 0..300 {
+            databases[round % 2].transact(|transaction, _| transaction.execute_batch(write)).expect("written");
+        }
+        let log = std::fs::metadata(directory.path().join("x.db-wal")).expect("there").len();
+        assert!(log < 2 * u64::from(CHECKPOINT_PAGES) * 4_120, "{log} bytes");
+    }
+
+    /// Has the disk be full for so many tries; returns the number of tries, and whether the last one succeeded.
+    fn full_for(tries: u32) -> (u32, bool) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut database = database(&directory);
+        let attempts = Cell::new(0);
+        let result = database.transact(|_, _| {
+            attempts.set(attempts.get() + 1);
+            let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
+            if attempts.get() <= tries { Err(full) } else { Ok(()) }
+        });
+        assert!(result.as_ref().err().is_none_or(|error| matches!(error, StoreError::Full { .. })), "{result:?}");
+        (attempts.get(), result.is_ok())
+    }
+
+    #[test]
+    fn on_a_full_disk_the_log_is_written_back_and_the_transaction_tried_once_more() {
+        assert_eq!(full_for(1), (2, true));
+        assert_eq!(full_for(9), (2, false), "once alone");
     }
 }
