@@ -222,7 +222,8 @@ fn alarms(
     // nothing of the clock.
     let is_old = seen.term < known;
     if is_old {
-        if contest.fell_below != Some(known) {
+        // A round may be under way while its term is heard of.
+        if contest.fell_below != Some(known) && contest.history.has_fallen(seen, sent) {
             contest.fell_below = Some(known);
             alarms.push(ContenderAlarm::TermFell { lease: lease(), known, stored: seen.term });
         }

@@ -6,7 +6,7 @@ use super::directed::{LEASE, RENEWAL, SECOND, alone, led, outputs, usual};
 use super::world::{World, name};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
-use crate::lease::contender::Output;
+use crate::lease::contender::{Contender, ContenderAlarm, Output};
 use crate::lease::{LeaseName, Round, StepRequest};
 use crate::sim::lease::Database;
 
@@ -86,4 +86,25 @@ fn an_acquisition_that_surely_did_not_happen_leaves_nothing_to_release() {
     assert!(!outputs(&mut contender).contains(&Output::Stopped), "it may have");
     let look = contender.begin(Time::ORIGIN + RENEWAL).expect("due");
     assert_eq!(look.steps[0].request, StepRequest::Watch, "and that is looked at first");
+}
+
+#[test]
+fn a_term_that_is_heard_of_while_a_round_is_under_way_is_no_lost_commit_and_one_that_is_missing_later_is() {
+    let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
+    contender.set_draining(Time::ORIGIN, true);
+    let fell = |contender: &mut Contender| {
+        let is_fall = |output: &Output| matches!(output, Output::Alarm(ContenderAlarm::TermFell { .. }));
+        outputs(contender).iter().any(is_fall)
+    };
+    for (begins, is_lost) in [(0, false), (2, true)] {
+        let begun = Time::ORIGIN + SECOND * begins;
+        contender.hurry(begun, &lease, begun);
+        let round = contender.begin(begun).expect("due");
+        let answer = database.execute(SECOND * begins, &round).expect("it takes writes");
+        if begins == 0 {
+            contender.heard(begun + SECOND / 2, &lease, &name(1), 1, false);
+        }
+        contender.answered(begun + SECOND, &answer);
+        assert_eq!(fell(&mut contender), is_lost, "asked at {begins}");
+    }
 }
