@@ -71,10 +71,11 @@ impl Pairs {
             .filter(|text| !text.is_empty())
     }
 
-    /// Refuses a key that is given and names nothing: a filter that was left empty by mistake must not return everything.
+    /// Refuses a key that is given and names nothing, in any place: a filter that was left empty by mistake must not return
+    /// everything, nor less than was meant.
     pub(super) fn no_empty(&self, key: &str) -> Result<(), Refusal> {
-        let is_given = self.0.iter().any(|(name, _)| name == key);
-        if is_given && self.items(key).next().is_none() {
+        let mut given = self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        if given.any(|value| value.split(',').all(|item| item.trim().is_empty())) {
             return Err(Refusal::query(format!("{key} is given and empty"))
                 .hint(format!("name one, or leave {key} out for all of them")));
         }
@@ -209,10 +210,15 @@ mod tests {
         assert_eq!(pairs(&[("lease", "a")]).word("lease").ok(), Some(Some("a")));
         assert_eq!(pairs(&[]).word("lease").ok(), Some(None));
         assert!(pairs(&[("tag", "=x")]).tags("tag").is_err());
-        for empty in [&[("topic", "")][..], &[("topic", ","), ("topic", " ")]] {
-            assert!(pairs(empty).no_empty("topic").is_err(), "it would listen to all topics");
+        for empty in [
+            &[("topic", "")][..],
+            &[("topic", ","), ("topic", " ")],
+            &[("topic", ""), ("topic", "a")],
+            &[("topic", "a"), ("topic", "")],
+        ] {
+            assert!(pairs(empty).no_empty("topic").is_err(), "one that names nothing: {empty:?}");
         }
-        assert!(pairs(&[("topic", ""), ("topic", "a")]).no_empty("topic").is_ok());
+        assert!(pairs(&[("topic", "a"), ("topic", "b,")]).no_empty("topic").is_ok());
         assert!(pairs(&[]).no_empty("topic").is_ok());
     }
 

@@ -212,7 +212,11 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
     for (name, help, value) in [
         ("direct_calls_delivered", "Direct calls by which a node had a broadcast first", info.direct.delivered),
         ("direct_calls_duplicate", "Direct calls to nodes that had the broadcast already", info.direct.duplicate),
-        ("direct_calls_failed", "Direct calls refused, not answered, or not made", info.direct.failed),
+        (
+            "direct_calls_failed",
+            "Direct calls refused, not answered, or not made, also for want of the table that lists the nodes",
+            info.direct.failed,
+        ),
     ] {
         counter(encoder, (name, help), value)?;
     }

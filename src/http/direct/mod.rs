@@ -17,7 +17,8 @@
 //!   [`MAX_WAITING_BYTES`] together in its queue. A burst waits there for its calls, for as long as a broadcast lives.
 //! - Each call ends within [`CALL_TIMEOUT`], is made at most [`MAX_TRIES`] times, and none begins for a message that nobody
 //!   would take any more. Repeating one is safe: the other node takes each message once.
-//! - Each message is counted once for each node: delivered, a duplicate, or failed. Trouble with a node is told once.
+//! - Each message is counted once for each node: delivered, a duplicate, or failed, also where the table cannot be read.
+//!   Trouble with a node is told once.
 //! - Without broadcasts the database is not asked, and without nodes that the view lacks nobody is called.
 //!
 //! Must not know: how a broadcast spreads, what a lease is.
@@ -98,6 +99,7 @@ async fn dispatch(agent: &Agent, tokens: Tokens, mut said: mpsc::Receiver<Said>)
         dispatcher.retain(&listed);
         let is_up = |id: &NodeId| agent.member(id).is_some_and(|member| member.status == Status::Up);
         dispatcher.tell_unreachable(roster.without_address().iter().find(|id| !is_up(id)));
+        dispatcher.count_unread(&roster, &is_up);
         dispatcher.hand_out(said, listed.into_iter().filter(|(id, _)| !is_up(id)));
         while dispatcher.tasks.try_join_next().is_some() {}
     }
@@ -137,6 +139,16 @@ impl Dispatcher {
         }
     }
 
+    /// Counts a message as failed for each node that it may not reach because the table cannot be read; once, if it never
+    /// could be. The roster tells why.
+    fn count_unread(&self, roster: &Roster, is_up: &impl Fn(&NodeId) -> bool) {
+        let unknown = usize::from(!roster.is_known());
+        let missed = roster.out_of_reach().filter(|id| **id != self.me && !is_up(id)).count();
+        for _ in 0..unknown + missed {
+            self.outbox.failed();
+        }
+    }
+
     /// Puts a message into the queue of each of these.
     fn hand_out(&mut self, said: Said, to: impl Iterator<Item = (NodeId, SocketAddr)>) {
         let said = Arc::new(said);
@@ -173,9 +185,13 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port as u16))
     }
 
-    async fn dispatcher() -> Dispatcher {
+    async fn agent() -> Agent {
         let config = Config::new("me").expect("a name").with_profile(Profile::Local).with_bind(at(0));
-        let agent = Agent::start(config).await.expect("it starts");
+        Agent::start(config).await.expect("it starts")
+    }
+
+    async fn dispatcher() -> Dispatcher {
+        let agent = agent().await;
         Dispatcher {
             me: agent.config().name.clone(),
             caller: Arc::new(Caller::new(agent.clone(), Tokens::default())),
@@ -200,6 +216,19 @@ mod tests {
         assert_eq!((dispatcher.nodes.len(), dispatcher.outbox.figures().failed), (MAX_CALLED_NODES, 0));
         dispatcher.hand_out(test_said(), rows(MAX_CALLED_NODES + 1).into_iter());
         assert_eq!((dispatcher.nodes.len(), dispatcher.outbox.figures().failed), (MAX_CALLED_NODES, 1));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_said_while_the_table_cannot_be_read_has_failed() {
+        let dispatcher = dispatcher().await;
+        let agent = agent().await;
+        let mut roster = Roster::new(&agent);
+        assert_eq!(roster.active(&agent).await, [], "there is no table");
+        dispatcher.count_unread(&roster, &|_| false);
+        assert_eq!(dispatcher.outbox.figures().failed, 1, "it was never read");
+        roster.lose_for_tests(&["me", "a", "b", "c"]).await;
+        dispatcher.count_unread(&roster, &|id| id.as_str() == "c");
+        assert_eq!(dispatcher.outbox.figures().failed, 3, "a and b: this node and c have it");
     }
 
     #[tokio::test]

@@ -37,6 +37,8 @@ pub(super) struct Roster {
     asked_at: Option<Instant>,
     /// True if the table could be read when it was asked last.
     was_read: bool,
+    /// True if it could ever be read.
+    is_known: bool,
     trouble: Trouble,
 }
 
@@ -53,6 +55,7 @@ impl Roster {
             without_address: Vec::new(),
             asked_at: None,
             was_read: false,
+            is_known: false,
             trouble: Trouble::default(),
         }
     }
@@ -78,7 +81,7 @@ impl Roster {
     }
 
     fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
-        self.was_read = true;
+        (self.was_read, self.is_known) = (true, true);
         let _ = self.trouble.is_over();
         (self.listed, self.without_address) = Default::default();
         for row in nodes.nodes {
@@ -88,6 +91,18 @@ impl Roster {
                 None => self.without_address.push(row.node),
             }
         }
+    }
+
+    /// Returns nodes that were listed as active and are not called any more, since the table cannot be read: they may be
+    /// active still.
+    pub(super) fn out_of_reach(&self) -> impl Iterator<Item = &NodeId> {
+        let now = Instant::now();
+        self.listed.iter().filter(move |row| !self.was_read && row.until < now).map(|row| &row.node)
+    }
+
+    /// Returns true if the table could be read at any time: without it nobody can say whom a broadcast does not reach.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// Returns active nodes that have recorded no address, as the table listed them last.
@@ -112,6 +127,20 @@ impl Roster {
             .filter(|row| is_news || row.until >= now)
             .map(|row| (row.node.clone(), row.address))
             .collect()
+    }
+}
+
+#[cfg(test)]
+impl Roster {
+    /// Lists these nodes as active until a moment ago, in a table that cannot be read any more.
+    pub(super) async fn lose_for_tests(&mut self, names: &[&str]) {
+        let row = |name: &&str| Listed {
+            node: NodeId::new(name).expect("a name"),
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            until: Instant::now(),
+        };
+        (self.listed, self.was_read, self.is_known) = (names.iter().map(row).collect(), false, true);
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -156,6 +185,9 @@ mod tests {
         assert!(roster.is_due() && roster.now().is_empty(), "the table can be asked again");
         (roster.asked_at, roster.was_read) = (Some(Instant::now()), false);
         assert!(roster.now().is_empty(), "it was asked in vain");
+        assert_eq!(roster.out_of_reach().collect::<Vec<_>>(), [&name("a")], "what is said now does not reach it");
+        roster.read(Instant::now(), LeaseNodes::for_tests(Vec::new()));
+        assert_eq!(roster.out_of_reach().count(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,6 +207,6 @@ mod tests {
         let agent = Agent::start(config.with_bind(([127, 0, 0, 1], 0).into())).await.expect("it starts");
         let mut roster = Roster::new(&agent);
         assert_eq!(roster.active(&agent).await, []);
-        assert!(!roster.is_due(), "there is no table");
+        assert!(!roster.is_due() && !roster.is_known(), "there is no table");
     }
 }
