@@ -180,15 +180,15 @@ pub enum LeadError {
     Stopped(#[from] Stop),
 }
 
-/// Where the leader is.
+/// The leader and its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaderAddress {
     /// Its name.
     pub id: NodeId,
-    /// Where its gossip goes, if it is listed.
+    /// The address that its gossip goes to, if it is listed.
     pub address: Option<SocketAddr>,
-    /// Where its users reach it, if it says so.
+    /// The address at which its users reach it, if it says so.
     pub api_address: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub struct Info {
     pub me: Member,
     /// The cluster's name.
     pub cluster: NodeId,
-    /// Where the figures of `settings` come from.
+    /// The profile that the figures of `settings` come from.
     pub profile: Profile,
     /// Pace and sizes.
     pub settings: Settings,

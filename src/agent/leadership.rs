@@ -94,7 +94,7 @@ impl LeaseInstant {
 pub struct Confirmed {
     /// The term in which it leads: the fencing token.
     pub term: u64,
-    /// When its claim ends without a further renewal; earlier, if it gives leadership up.
+    /// The end of its claim without a further renewal; the claim ends earlier if it gives leadership up.
     pub valid_until: LeaseInstant,
 }
 
@@ -104,7 +104,7 @@ impl Leadership {
         Self { state, leader, term: term.0, is_me, valid_until: valid_until.map(|at| LeaseInstant { clock, at }) }
     }
 
-    /// Where leaders are not elected.
+    /// The leadership of an agent that neither elects nor contends.
     pub const fn disabled() -> Self {
         Self { state: LeadershipState::Disabled, leader: None, term: 0, is_me: false, valid_until: None }
     }
@@ -188,7 +188,7 @@ struct Published {
     is_over: bool,
 }
 
-/// Where leadership is published, and led work counted.
+/// The place that publishes leadership and counts led work.
 #[derive(Debug)]
 pub(in crate::agent) struct Office {
     leadership: watch::Sender<Published>,
@@ -302,7 +302,7 @@ async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
 pub(in crate::agent) struct Piece(Arc<Office>);
 
 impl Piece {
-    /// Where the leadership is published that it works for.
+    /// The publisher of the leadership that it works for.
     #[cfg(feature = "agent")]
     pub(in crate::agent) fn office(&self) -> &Office {
         &self.0

@@ -83,7 +83,7 @@ pub(super) struct Shared {
     cancelled_by: OnceLock<Stop>,
     /// A clock that stands still while the machine is suspended: nobody is ill because of that.
     awake_since: Instant,
-    /// When the driver moved last, in milliseconds of that clock.
+    /// The time at which the driver moved last, in milliseconds of that clock.
     moved_at: AtomicU64,
     /// Of the cluster's leader.
     pub(super) office: Arc<Office>,

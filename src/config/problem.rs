@@ -47,7 +47,7 @@ impl Source {
     }
 }
 
-/// As in `config show`: `flag --name`, `environment HEADCOUNT_NAME`, `file config.toml:12`, `profile lan`, `default`.
+/// The source in words, as `config show` prints it: `flag --name`, `environment HEADCOUNT_NAME`, `file config.toml:12`, `profile lan`, `default`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.layer())?;

@@ -204,7 +204,7 @@ mod tests {
     async fn a_run_that_is_given_up_leaves_no_process_behind() {
         let folder = tempfile::tempdir().expect("a directory");
         let ids = folder.path().join("ids");
-        // As its own child: this test is not the program that ties commands to itself.
+        // A child of its own: this test is not the program that ties commands to itself.
         let script = format!("sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait", ids.display());
         let mut command = std::process::Command::new("sh");
         std::os::unix::process::CommandExt::process_group(command.args(["-c", &script]), 0);

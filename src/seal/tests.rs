@@ -299,7 +299,7 @@ fn a_recorded_greeting_leads_nowhere() {
     let (mut pair, greeting) = Pair::greeted(1);
     let key = pair.ring.sealing().clone();
     let frame = pair.opener.seal(&key, b"hello").expect("greeted");
-    // The same acceptor for another connection, and one that was restarted: each has drawn another value.
+    // Each greeting has a value of its own: for another connection, and after a restart of the acceptor.
     for mut again in [LinkSealer::acceptor(Run(99), 7, 2, [3; 16]), LinkSealer::acceptor(Run(100), 7, 1, [4; 16])] {
         let answer = again.take(SealMode::Require, &pair.ring, &greeting);
         assert!(matches!(answer, Ok(LinkStep::Greeted(Some(_)))), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Where seeds come from: the configured list, a file, the output of a command, SRV records. All are asked again at every try.
+//! The sources of seeds: the configured list, a file, the output of a command, SRV records. All are asked again at every try.
 //!
 //! Invariants:
 //! - At most [`MAX_SEEDS`] seeds count at one time; of more the first ones.

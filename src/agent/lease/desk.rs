@@ -151,7 +151,7 @@ impl Leases {
         self.clock
     }
 
-    /// Where the leadership of a lease is published, if anybody here contends for it.
+    /// The publisher of the leadership of a lease, if anybody here contends for it.
     pub(in crate::agent) fn office(&self, lease: &LeaseName) -> Option<Arc<Office>> {
         self.lock().get(lease).map(|seat| Arc::clone(&seat.office))
     }

@@ -135,7 +135,7 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// Where others reach what is bound there: an unspecified address stands for the one that is advertised. `None`: a loopback
+/// The address at which others reach what is bound there: an unspecified address stands for the one that is advertised. `None`: a loopback
 /// address of a node that advertises another one, where each machine would call itself.
 fn reachable(bound: SocketAddr, advertised: SocketAddr) -> Option<SocketAddr> {
     if bound.ip().is_unspecified() {

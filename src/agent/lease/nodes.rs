@@ -27,7 +27,7 @@ pub struct LeaseNodes {
 pub struct LeaseNode {
     /// Its name.
     pub node: NodeId,
-    /// Where calls reach it, if it says so.
+    /// The address at which calls reach it, if it says so.
     pub rpc_address: Option<SocketAddr>,
     /// It was heard from within the liveness window.
     pub is_active: bool,

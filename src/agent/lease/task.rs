@@ -71,7 +71,7 @@ pub(super) struct Task {
     /// This node's own status: who is no member yet leads nothing.
     status: watch::Receiver<Status>,
     is_member: bool,
-    /// When old rows are looked for next, if this node leads then.
+    /// The time at which old rows are looked for next, if this node leads then.
     sweep_at: Instant,
     /// The kinds of trouble that operators were told of, with the times; bounded by the number of kinds.
     told: Vec<(Told, Instant)>,

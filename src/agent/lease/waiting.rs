@@ -74,7 +74,7 @@ impl Waiting {
         }
     }
 
-    /// When to look again, at the latest.
+    /// The latest time at which to look again; `None` while nothing waits.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.0.iter().map(|asked| asked.at + PATIENCE).min()
     }

@@ -98,7 +98,7 @@ impl Agent {
 
     /// Says something to one member, and waits until its agent has it.
     ///
-    /// That is no word on whether a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
+    /// An `Ok` does not say that a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
     /// may have arrived, or may still.
     pub async fn send(&self, to: &NodeId, topic: &str, payload: &[u8]) -> Result<MessageId, MessageError> {
         let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
@@ -186,7 +186,7 @@ impl Agent {
         self.leases().and_then(|_| self.inner.shared.outbox.open())
     }
 
-    /// Where calls with them are counted.
+    /// The queue of messages on their way out, which counts the calls with them.
     #[cfg(feature = "agent")]
     pub(crate) fn outbox(&self) -> Arc<Outbox> {
         Arc::clone(&self.inner.shared.outbox)

@@ -19,7 +19,7 @@ use crate::core::{Delivery, DeliveryKind, MessageId, NodeId, Payload, Topic};
 pub struct Message {
     /// Its identity: the same at every node that gets it, and given to each listener once.
     pub id: MessageId,
-    /// When it came here.
+    /// The time at which it came here.
     pub at: SystemTime,
     /// The member that sent it, perhaps this node. Of a broadcast this is what those say who relayed it.
     pub from: NodeId,

@@ -30,7 +30,7 @@ pub(crate) struct Said {
     pub(crate) payload: Payload,
     /// The time at which it was said.
     pub(crate) at: Time,
-    /// What it counts for, in units of [`LEAST_WEIGHT`].
+    /// Its share of the queue, in units of [`LEAST_WEIGHT`].
     pub(crate) weight: u32,
     _weight: OwnedSemaphorePermit,
 }

@@ -271,7 +271,7 @@ pub enum ChangeError {
         /// The name of the node.
         id: NodeId,
     },
-    /// As many nodes vote as may, and a replacement adds before it removes.
+    /// The electorate has all the voters it may have, and a replacement adds before it removes.
     #[error(
         "as many vote as may, and a replacement adds before it removes: give `voters remove {old}`, then `voters add {new}` \
          (in between one voter less may fail)"

@@ -370,7 +370,7 @@ fn what_a_member_that_moved_shows_to_an_impostor_moves_nobody() {
             liar.says(&mut net, 1, &[update(lie.clone())]);
             net.run(ms(20));
             impostor.answers(&mut net);
-            // What it was shown, it shows to n0, as n1.
+            // It shows n0 the proofs that it was shown itself, under the name of n1.
             let there = Record { address: address(ELSEWHERE), ..Record::clone(net.nodes[1].core.me()) };
             let there = Record { incarnation: there.incarnation + 1, ..there };
             for (_, proof) in impostor.shown.clone() {

@@ -90,11 +90,11 @@ fn two_candidates() -> (Net, Term, Vec<u8>) {
 /// The way that somebody who recorded a voter's answer to one candidate has it taken by the other one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Played {
-    /// As it was sealed.
+    /// The datagram as it was sealed.
     Sealed,
-    /// As if it had been sealed for anybody.
+    /// The datagram with a seal that names no receiver.
     SealedForAnybody,
-    /// As if the seal did not say for whom it is.
+    /// The datagram opened without a look at its receiver.
     Believed,
 }
 

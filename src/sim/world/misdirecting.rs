@@ -33,7 +33,7 @@ pub enum Misdirection {
     AfterDeath(usize),
 }
 
-/// What a recorder with a plan keeps.
+/// A recorder with a plan, and what it keeps.
 #[derive(Debug)]
 pub(super) struct Misdirecting {
     plan: Misdirection,
