@@ -1,0 +1,57 @@
+//! Warnings: settings that work and are probably mistakes.
+//!
+//! A warning is a [`Problem`] like those that refuse, beside the result; it changes nothing.
+
+use super::merge::Merge;
+use crate::config::problem::{Problem, printable};
+use crate::config::{HandlerAction, LeadershipMode, is_loopback, literal};
+use crate::lease::LeaseName;
+
+impl Merge {
+    /// Warns of settings that work but are probably mistakes.
+    pub(super) fn warn(&mut self) {
+        let config = &self.agent.config;
+        let about =
+            |key: &str, reason: String| Problem::new(self.source_of(key), reason).key(key).found(self.value_of(key));
+        let mut warnings = Vec::new();
+        if config.bind.is_some_and(|bind| is_loopback(&bind))
+            && let Some(seed) = config.seeds.iter().find(|seed| !stays_on_this_machine(seed))
+        {
+            let reason = format!("is reached from this machine only, and the seed {} is on another", printable(seed));
+            let hint = "without the line, or with --bind 0.0.0.0:7117, other machines reach this node";
+            warnings.push(about("bind", reason).hint(hint));
+        }
+        let voters = config.leadership.voters.len();
+        if voters != 0 && voters.is_multiple_of(2) {
+            let reason =
+                format!("are an even number: {voters} voters stand the loss of no more than {} do", voters - 1);
+            warnings.push(about("leadership.voters", reason));
+        }
+        let lease = &config.leadership.lease;
+        let is_led = |name: &LeaseName| name.as_str() == LeaseName::DEFAULT;
+        if config.leadership.mode == LeadershipMode::Lease && !lease.leases.iter().any(is_led) {
+            let reason = "leaves \"default\" out, by which the cluster is led: this node never leads it";
+            let hint = "add \"default\" if it should; `headcount lead` needs --lease here";
+            warnings.push(about("leadership.lease.leases", reason.to_owned()).hint(hint));
+        }
+        for handler in &self.agent.handlers {
+            if let HandlerAction::Webhook { url, token_file: Some(_), .. } = &handler.action
+                && url.is_in_the_clear()
+            {
+                let reason = format!("send the token of {} to {url} in the clear", handler.name);
+                let warning = Problem::new(self.source_of("handlers"), reason).key("handlers");
+                warnings.push(warning.hint("use https:// there, or a token of no worth"));
+            }
+        }
+        self.warnings.extend(warnings);
+    }
+}
+
+/// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
+pub(in crate::config) fn stays_on_this_machine(seed: &str) -> bool {
+    let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
+    match literal(seed) {
+        Some(address) => is_loopback(&address),
+        None => seed.rsplit_once(':').is_some_and(|(host, _)| is_localhost(host)),
+    }
+}
