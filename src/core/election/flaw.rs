@@ -66,6 +66,8 @@ pub(crate) enum Flaw {
     ClaimNeedsTheNewcomers,
     /// A change that too few voters accept stays in flight.
     TakesNothingBack,
+    /// A newcomer accepts the view that takes its addition back before that is agreed.
+    LeftOutUnagreed,
     /// A change is proposed to the voters before it is on the leader's own disk.
     ChangeBeforeDisk,
     /// A voter grants pre-votes while its vote is being written.

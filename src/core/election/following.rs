@@ -28,6 +28,8 @@ pub(super) struct PendingAck {
     sequence: u64,
     /// The view that the leader proposed.
     proposed: ViewRef,
+    /// The newest view that the leader knows to be agreed.
+    agreed: Option<ViewRef>,
     /// The newest view that was acknowledged already.
     said: Option<ViewRef>,
 }
@@ -84,7 +86,8 @@ impl Election {
             self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
         }
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
-        self.pending_ack = Some(PendingAck { leader, name, term, sequence, proposed, said: None });
+        let agreed = renewal.agreed;
+        self.pending_ack = Some(PendingAck { leader, name, term, sequence, proposed, agreed, said: None });
         self.consider(from, renewal);
         if let Some(agreed) = renewal.agreed {
             self.learn_agreed(agreed);
@@ -130,6 +133,7 @@ impl Election {
             by_delta()
         };
         match view {
+            Some(view) if self.would_be_left_out(&view, renewal.agreed) => self.ignored += 1,
             Some(view) => self.accept(view),
             None => self.actions.push_back(Action::Wanted { view: proposed, from: from.clone() }),
         }
@@ -157,7 +161,10 @@ impl Election {
                     && view.reference() > accepted.reference()
             }
         };
-        if is_proposed && is_ahead {
+        let agreed = self.pending_ack.as_ref().and_then(|owed| owed.agreed);
+        if is_proposed && self.would_be_left_out(view, agreed) {
+            self.ignored += 1;
+        } else if is_proposed && is_ahead {
             self.accept(view.clone());
         } else if is_ahead && view.term >= self.ballot.term && !matches!(self.role, Role::Leading(_)) {
             // The view restricts whom this node votes for, and shows who may lead it; it counts for nobody until a
@@ -177,6 +184,19 @@ impl Election {
             self.ignored += 1;
         }
         self.send_pending();
+    }
+
+    /// Returns true if a leader proposes a view by which this voter neither votes nor may stand, and that is not agreed:
+    /// one that takes its addition back. Others may hold the view that adds it, and count on its vote, which it would
+    /// refuse them; and if the leader is lost, nobody else has the newer view. Until that is agreed, the voter goes on as
+    /// if it had not heard of it.
+    fn would_be_left_out(&self, view: &NumberedView, agreed: Option<ViewRef>) -> bool {
+        let me = self.ballot.identity;
+        let may_stand = view.electorate.contains(me) || view.former_electorate().is_some_and(|it| it.contains(me));
+        let would_be = self.is_voter() && !may_stand && agreed != Some(view.reference());
+        #[cfg(test)]
+        let would_be = would_be && !self.has(super::flaw::Flaw::LeftOutUnagreed);
+        would_be
     }
 
     /// Returns true if this may be the first view that this node ever accepts: one that names it, whoever sent it; or

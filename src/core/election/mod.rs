@@ -32,6 +32,7 @@
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
 //! | a change is put to those that answer since it was asked for, and taken back if too few take it or its leader leaves | a majority that lives has no leader | `changing` |
+//! | who would be left out by a view that takes its addition back accepts it once it is agreed | a majority that lives has no leader | `following` |
 //! | a leader whose disk fails resigns if enough others store, or for a change that it has not stored | a working leader falls where all disks are full | `disk` |
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
@@ -57,7 +58,7 @@
 //! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
-//! | answers since the change was asked for, taken back | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce` | `removing` alone |
+//! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
 //! | resigns to those that store | `ResignsToNobody` | `disks` alone |
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |

@@ -163,6 +163,53 @@ fn an_addition_that_too_few_take_is_taken_back_and_the_newcomer_learns_it() {
     }
 }
 
+/// Adds a voter to three, and loses a leader whose disk alone has the view that takes this back, but for the newcomer that
+/// was told of it; returns true if the others, who need the newcomer's vote or that view, have a leader then.
+fn outlives_an_addition_taken_back_unheard(seed: u64, flaw: Option<Flaw>) -> bool {
+    let (mut cluster, leader) = led(seed, 3);
+    let new = cluster.add(Vec::new());
+    cluster.start(new);
+    if let Some(flaw) = flaw {
+        cluster.nodes[new].election.as_mut().expect("it runs").plant(flaw);
+    }
+    cluster.run_for(SECOND);
+    let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    cluster.crash(away);
+    cluster.run_for(LEASE);
+    cluster.with(leader, |election, context| election.add_voter(context, 1, id(new)));
+    cluster.run_up_to(SECOND * 3, |p| proposes(p, leader));
+    // The change reaches both, and the leader does not hear it.
+    cluster.cut.extend([(new, leader), (other, leader)]);
+    let have_it = |p: &Cluster| {
+        let of =
+            |node: usize| p.nodes[node].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 4);
+        of(new) && of(other)
+    };
+    assert!(cluster.run_until(LEASE / 4, have_it), "seed {seed}: both have the change");
+    // The leader wants to leave and takes it back; the newcomer alone hears of that.
+    cluster.cut.insert((leader, other));
+    cluster.with(leader, Election::resign);
+    cluster.run_for(Duration::from_millis(20));
+    assert_eq!(voters(&cluster, leader), 3, "seed {seed}: it is taken back");
+    cluster.cut.remove(&(new, leader));
+    cluster.with(leader, |election, context| election.inform(context, &id(new)));
+    cluster.run_for(Duration::from_millis(20));
+    cluster.wipe(leader);
+    cluster.cut.clear();
+    cluster.start(away);
+    let is_led = cluster.run_until(LEASE * 4, |p| p.leader().is_some());
+    cluster.assert_safe();
+    is_led
+}
+
+#[test]
+fn a_newcomer_keeps_its_vote_until_it_is_agreed_that_its_addition_is_taken_back() {
+    for seed in 0..10 {
+        assert!(outlives_an_addition_taken_back_unheard(seed, None), "seed {seed}");
+        assert!(!outlives_an_addition_taken_back_unheard(seed, Some(Flaw::LeftOutUnagreed)), "seed {seed}");
+    }
+}
+
 /// Returns the cases in which a leader that leaves after the command to remove another voter leaves nobody behind that
 /// can lead.
 fn stuck_when_the_leader_leaves(flaw: Option<Flaw>) -> Vec<(u64, u64)> {
