@@ -269,3 +269,40 @@ fn top_draws_on_terminals_alone() {
     assert_eq!((code, output.as_str()), (2, ""), "{errors}");
     assert!(errors.contains("not a terminal") && errors.contains("headcount members"), "{errors}");
 }
+
+#[test]
+fn top_ends_when_its_terminal_is_gone() {
+    let is_there = Command::new("script").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !is_there {
+        return support::skip("script, which makes terminals (util-linux), is not installed");
+    }
+    let a = node("a", &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    // In a session of its own nobody signals that the terminal is gone: it sees that for itself.
+    for (at, session) in ["", "setsid --wait "].into_iter().enumerate() {
+        let (id, drawn) = (folder.path().join(format!("id{at}")), folder.path().join(format!("drawn{at}")));
+        let bin = support::HEADCOUNT;
+        let top = format!(
+            "{session}sh -c 'stty rows 24 cols 80; echo $$ > {}; exec {bin} top --http {}'",
+            id.display(),
+            a.http
+        );
+        let mut terminal = Command::new("script")
+            .args(["--quiet", "--flush", "--command", &top])
+            .arg(&drawn)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("script starts");
+        support::wait_for("the first picture", || {
+            std::fs::read(&drawn).ok().filter(|drawn| String::from_utf8_lossy(drawn).contains(" up"))
+        });
+        let id: i32 = std::fs::read_to_string(&id).expect("an id").trim().parse().expect("a number");
+        terminal.kill().expect("it ran");
+        terminal.wait().expect("it ended");
+        support::wait_for("the end of top", || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            (stat.is_empty() || stat.contains(") Z ")).then_some(())
+        });
+    }
+}

@@ -3,6 +3,8 @@
 
 mod agents;
 mod clients;
+#[path = "../support/mod.rs"]
+mod support;
 mod trials;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
