@@ -1,5 +1,6 @@
 //! Commands that ask an agent: what they print, and how they end when it does not answer.
 
+use super::support::HEADCOUNT as BIN;
 use super::*;
 
 #[test]
@@ -278,31 +279,23 @@ fn top_ends_when_its_terminal_is_gone() {
     }
     let a = node("a", &[]);
     let folder = tempfile::tempdir().expect("a folder");
-    // In a session of its own nobody signals that the terminal is gone: it sees that for itself.
-    for (at, session) in ["", "setsid --wait "].into_iter().enumerate() {
-        let (id, drawn) = (folder.path().join(format!("id{at}")), folder.path().join(format!("drawn{at}")));
-        let bin = support::HEADCOUNT;
-        let top = format!(
-            "{session}sh -c 'stty rows 24 cols 80; echo $$ > {}; exec {bin} top --http {}'",
-            id.display(),
-            a.http
-        );
-        let mut terminal = Command::new("script")
-            .args(["--quiet", "--flush", "--command", &top])
-            .arg(&drawn)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("script starts");
-        support::wait_for("the first picture", || {
-            std::fs::read(&drawn).ok().filter(|drawn| String::from_utf8_lossy(drawn).contains(" up"))
-        });
-        let id: i32 = std::fs::read_to_string(&id).expect("an id").trim().parse().expect("a number");
-        terminal.kill().expect("it ran");
-        terminal.wait().expect("it ended");
-        support::wait_for("the end of top", || {
-            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-            (stat.is_empty() || stat.contains(") Z ")).then_some(())
-        });
-    }
+    let [id, drawn] = ["id", "drawn"].map(|name| folder.path().join(name));
+    // The terminal is its own, as if it had been started by ssh: reads return nothing, at once, when the other end is gone.
+    let top = format!("echo $$ > {}; stty rows 24 cols 80; exec {} top --http {}", id.display(), BIN, a.http);
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--flush", "--command", &format!("exec sh -c '{top}'")])
+        .arg(&drawn)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("script starts");
+    let is_drawn = || std::fs::read(&drawn).is_ok_and(|drawn| String::from_utf8_lossy(&drawn).contains(" up"));
+    support::wait_for("the first picture", || is_drawn().then_some(()));
+    let id: u32 = std::fs::read_to_string(&id).expect("a file").trim().parse().expect("the id of a process");
+    terminal.kill().expect("it ran");
+    terminal.wait().expect("it ended");
+    support::wait_for("the end of top", || {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        (stat.is_empty() || stat.contains(") Z ")).then_some(())
+    });
 }

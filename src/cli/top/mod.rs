@@ -42,7 +42,7 @@ use super::paint::is_coloured;
 const KEY_WAIT: Duration = Duration::from_millis(50);
 /// Longest time between two drawings: ages grow by the second.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
-/// Time for which the drawing may go on after a signal, or after its terminal is gone.
+/// Time for which the drawing may go on after a signal.
 #[cfg(unix)]
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit, Failure> {
     let info = client.info()?;
     let (sender, news) = mpsc::sync_channel(QUEUED_NEWS);
     #[cfg(unix)]
-    listen(&sender)?;
+    listen(sender.clone())?;
     let mut screen = Screen::new(client.address().to_owned(), info);
     feed::start(&client, &screen.first_event_id(), &sender)?;
     drop(sender);
@@ -117,57 +117,31 @@ fn follow(
     }
 }
 
-/// Ends the drawing when the process is to end, or its terminal is gone. Must be called before any other thread is
+/// Ends the drawing when the process is to end, as when its terminal is gone. Must be called before any other thread is
 /// started: the signals are blocked in all later ones.
 #[cfg(unix)]
-fn listen(told: &mpsc::SyncSender<News>) -> Result<(), Failure> {
+fn listen(told: mpsc::SyncSender<News>) -> Result<(), Failure> {
     use nix::sys::signal::{SigSet, Signal};
 
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot listen for signals: {error}"));
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
     signals.thread_block().map_err(|error| failed(&error))?;
-    let watched = [
-        ("headcount-sig", told.clone(), (|signals| signals.wait().is_ok()) as fn(SigSet) -> bool),
-        ("headcount-tty", told.clone(), |_| wait_for_hang_up()),
-    ];
-    for (name, told, is_over) in watched {
-        let hear = move || {
-            if is_over(signals) {
-                end(&told);
-            }
-        };
-        std::thread::Builder::new().name(name.to_owned()).spawn(hear).map_err(|error| failed(&error))?;
-    }
-    Ok(())
-}
-
-/// Waits until nobody is at the other end of the terminal any more; returns false if that cannot be known.
-#[cfg(unix)]
-fn wait_for_hang_up() -> bool {
-    use std::os::fd::AsFd as _;
-
-    use nix::errno::Errno;
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-    let stdin = io::stdin();
-    loop {
-        // A hang-up is told of without being asked for.
-        let mut input = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
-        match poll(&mut input, PollTimeout::NONE) {
-            Ok(_) => return input[0].revents().is_some_and(|told| told.contains(PollFlags::POLLHUP)),
-            Err(Errno::EINTR) => {}
-            Err(_) => return false,
+    let hear = move || {
+        if signals.wait().is_ok() {
+            end(&told);
         }
-    }
+    };
+    let started = std::thread::Builder::new().name("headcount-sig".to_owned()).spawn(hear);
+    started.map(drop).map_err(|error| failed(&error))
 }
 
-/// Has the drawing end; ends the process itself if that does not come about, since reading keys from a terminal that is
-/// gone never returns.
+/// Has the drawing end; ends the process itself if that does not come about: who reads keys from a terminal that is gone
+/// is told at once, and for ever, that there are none.
 #[cfg(unix)]
 fn end(told: &mpsc::SyncSender<News>) {
     // If there is no room, it is stuck, or about to end for another reason.
     let _ = told.try_send(News::Stop);
     std::thread::sleep(END_TIMEOUT);
-    ratatui::restore();
+    let _ = ratatui::try_restore();
     std::process::exit(0);
 }
