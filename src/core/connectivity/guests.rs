@@ -251,7 +251,7 @@ impl Core {
 
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
     /// stranger is connected.
-    pub(super) fn are_datagrams_in_doubt(&self) -> bool {
+    pub(in crate::core) fn are_datagrams_in_doubt(&self) -> bool {
         self.calls.is_any_connected() || self.detours.certain().next().is_some()
     }
 

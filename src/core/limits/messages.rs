@@ -79,6 +79,9 @@ pub const MAX_LETTER_BYTES: usize = 16 * 1024 * 1024;
 pub const MAX_LETTERS_UNDER_WAY: usize = 16;
 /// The time after which a message without a receipt is sent again.
 pub const LETTER_RETRY: Duration = Duration::from_secs(1);
+/// The number of times that a letter is sent over a link by which nothing comes, before the link is given up for
+/// another one.
+pub const LETTERS_INTO_SILENCE: u32 = 2;
 /// The time after which a message without a receipt is given up, if it is not a request.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time that a request may wait for its answer.

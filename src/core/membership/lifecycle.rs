@@ -263,6 +263,7 @@ impl Core {
                 return self.reply(ticket, Reply::Refused(CommandError::Busy));
             }
             self.keepsakes.outlived();
+            self.link_all_anew();
             self.introduce_myself();
         }
         self.reply(ticket, Reply::AddressSet);
@@ -279,14 +280,18 @@ impl Core {
         is_stored
     }
 
-    /// Sends `WhoAreYou` to this node's observers from its new address: they ask back, and learn where it is.
+    /// Sends `WhoAreYou` to this node's observers from its new address: they ask back, and learn where it is. They are
+    /// called as well if datagrams do not pass everywhere: those that hear this node by its link alone do so no more.
     fn introduce_myself(&mut self) {
         let observers: Vec<SocketAddr> = {
             let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
             observed.map(|slot| self.view.record(*slot).address).collect()
         };
-        for address in observers {
-            self.ask_who(address);
+        for address in &observers {
+            self.ask_who(*address);
+        }
+        if self.are_datagrams_in_doubt() {
+            self.call_all(&observers);
         }
     }
 

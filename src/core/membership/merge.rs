@@ -217,6 +217,9 @@ impl Core {
         self.report_replaced(replaced, record, shown);
         self.view.peer_mut(slot).method = method;
         self.judge_anew(slot, held);
+        if !is_new_run && held.address != self.view.record(slot).address {
+            self.follow_by_link(slot);
+        }
         self.settle(slot, from);
         self.teach_who_came(slot, is_ours);
         let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);

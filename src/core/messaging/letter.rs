@@ -6,6 +6,9 @@
 //!    └─────────────────────no receipt for LETTER_RETRY─────────┘          each until its deadline
 //! ```
 //!
+//! A link by which nothing came since a letter was first sent over it, [`LETTERS_INTO_SILENCE`] times, is given up for
+//! another one.
+//!
 //! A link is opened if there is none, and stays as long as a letter waits. A letter that was sent once may have
 //! arrived: from then on the error is "unknown", and never that it was not delivered. A receipt says that the other
 //! agent has the letter, not that a program listens.
@@ -30,7 +33,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    LETTER_RETRY, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
+    LETTER_RETRY, LETTERS_INTO_SILENCE, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY, SEND_TIMEOUT,
 };
 use crate::core::member::{NodeId, Run};
@@ -64,6 +67,8 @@ struct Pending {
     payload: Payload,
     until: Time,
     state: State,
+    /// The time at which it was first sent over the link that stands.
+    sent_since: Option<Time>,
     /// The letter left this node at least once.
     was_sent: bool,
 }
@@ -178,6 +183,7 @@ impl Core {
             payload: payload.clone(),
             until,
             state: State::Waiting,
+            sent_since: None,
             was_sent: false,
         };
         letters.pending.insert(number, pending);
@@ -225,13 +231,29 @@ impl Core {
         for number in next {
             let now = self.now;
             let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { continue };
+            let is_repeated = pending.sent_since.is_some();
             pending.state = State::Sent(now);
+            pending.sent_since.get_or_insert(now);
             pending.was_sent = true;
             self.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
             let (purpose, payload) = (pending.purpose.clone(), pending.payload.clone());
             let mut packet = self.packet_by(way, slot);
             packet.push(&Message::Letter(Box::new(Letter { number, purpose, payload })));
+            if is_repeated {
+                // A member that has no room for the letter answers this all the same, by the link.
+                self.push_probe(&mut packet, slot);
+            }
             self.send_by(way, slot, packet);
+        }
+    }
+
+    /// Has the letters to a process wait for its next link, as the last one was given up.
+    pub(in crate::core) fn letters_wait(&mut self, run: Run) {
+        for pending in self.messaging.letters.pending.values_mut().filter(|pending| pending.to == run) {
+            if let State::Sent(_) = pending.state {
+                pending.state = State::Waiting;
+            }
+            pending.sent_since = None;
         }
     }
 
@@ -244,13 +266,17 @@ impl Core {
         }
         self.timers.set(Timer::Letter(number), pending.until);
         let run = pending.to;
+        let sent_since = pending.sent_since;
         if let State::Sent(_) = pending.state {
             pending.state = State::Waiting;
         }
-        if !self.is_linked(run)
-            && let Some(slot) = self.view.slot_of_run(run)
-        {
-            self.ensure_link(slot);
+        if let Some(slot) = self.view.slot_of_run(run) {
+            if let Some(since) = sent_since {
+                self.renew_silent_link(slot, since, LETTER_RETRY * LETTERS_INTO_SILENCE);
+            }
+            if !self.is_linked(run) {
+                self.ensure_link(slot);
+            }
         }
         self.send_letters(run);
     }

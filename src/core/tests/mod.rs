@@ -46,6 +46,7 @@ mod net;
 mod paces;
 mod partition;
 mod reachable;
+mod relinking;
 mod replays;
 mod reunion;
 mod sleeping;

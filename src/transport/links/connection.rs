@@ -1,6 +1,7 @@
 //! One connection: opened or accepted, greeted where frames are sealed, and carried until either side ends it.
 //!
-//! Invariants: nothing waits for a peer beyond [`WRITE_TIMEOUT`] or [`LINK_TIMEOUT`]; a frame that does not fit its place
+//! Invariants: nothing waits for a peer beyond [`WRITE_TIMEOUT`] or [`LINK_TIMEOUT`], nor the kernel beyond ten seconds
+//! where it can be told so; a frame that does not fit its place
 //! ends the connection, and so does a mode that forbids it.
 //!
 //! Must not know: the content of a frame, or how connections are counted.
@@ -31,6 +32,10 @@ pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 /// … and the interval at which it then repeats that.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// The time after which the kernel gives up a connection whose other end acknowledges nothing of what was sent: its
+/// own, a quarter of an hour, is too long for a link that leads to where nobody is any more.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest first frame where packets are sealed: a greeting.
 const MAX_GREETING_BYTES: usize = 96;
 
@@ -224,5 +229,8 @@ pub(super) async fn carry(
 fn tune(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
-    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+    let socket = SockRef::from(stream);
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
 }

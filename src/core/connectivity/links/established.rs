@@ -4,11 +4,14 @@
 //!
 //! Must not know: when the next one is tried.
 
+use std::time::Duration;
+
 use super::table::State;
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{LINK_BACKOFF, LINK_LINGER, MAX_LINKS};
 use crate::core::member::{LeaveReason, Run, Status};
+use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
 use crate::core::wire::Message;
@@ -111,6 +114,64 @@ impl Core {
         self.links.of.remove(&run);
         self.crashes.await_no_link(run);
         self.letters_have_no_link(run);
+    }
+
+    /// Ends the link to a member that is at another address by now, and plans the next one. What led to the old
+    /// address may break never, or as late as the kernel gives it up, and shows nothing of the process until then.
+    pub(in crate::core) fn follow_by_link(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        let (run, address) = (record.run, record.address);
+        let is_there = self.links.of.get(&run).is_some_and(|link| link.home == Some(address));
+        if !is_there {
+            self.link_anew(slot, false);
+        }
+    }
+
+    /// Ends all connections, as this node is at another address: those that stand lead from the old one. The others
+    /// hear of the new address by them, if anything still passes there.
+    pub(in crate::core) fn link_all_anew(&mut self) {
+        self.hang_up_all();
+        self.dismiss_guests();
+        let linked: Vec<Slot> = self.links.of.keys().filter_map(|run| self.view.slot_of_run(*run)).collect();
+        for slot in linked {
+            self.link_anew(slot, true);
+        }
+    }
+
+    /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon. Letters wait
+    /// for it; attempts that failed at the old address do not count, nor does a port there that refused one.
+    fn link_anew(&mut self, slot: Slot, says_where_i_am: bool) {
+        let run = self.view.record(slot).run;
+        self.timers.cancel(Timer::Link(run));
+        if let Some(link) = self.links.of.get(&run).and_then(|link| link.state.link()) {
+            let mut packet = self.packet(usize::MAX);
+            if says_where_i_am {
+                self.push_update(&mut packet, View::ME);
+            }
+            packet.push(&Message::Unlink);
+            self.send_frame(link, packet);
+            self.close(link);
+        }
+        self.links.of.remove(&run);
+        self.process_answers(run);
+        self.letters_wait(run);
+        self.plan_link_soon(slot);
+    }
+
+    /// Ends a link by which nothing has come for so long, although something was asked at `since`, and opens another one:
+    /// a firewall, or a router that forgot it, may have cut it in silence.
+    pub(in crate::core) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
+        let run = self.view.record(slot).run;
+        let heard = self.links.heard_at(run).map_or(since, |heard| heard.max(since));
+        if self.now.since(heard) < patience {
+            return;
+        }
+        if let Some(link) = self.links.open(run) {
+            self.dismiss(link);
+            self.links.set(run, State::Idle);
+            self.letters_wait(run);
+            self.ensure_link(slot);
+        }
     }
 
     /// Ends all links on purpose.

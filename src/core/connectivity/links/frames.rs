@@ -105,6 +105,7 @@ impl Core {
             // Its record says another address by now.
             return self.drop_link(run);
         }
+        self.links.heard(run, self.now);
         let is_over = messages.hold(Message::UNLINK_KIND);
         let sender = Sender { from, run, kind, way, bytes: bytes.len() };
         if self.receive_packet(sender, header, messages).is_err() {

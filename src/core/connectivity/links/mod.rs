@@ -21,6 +21,8 @@
 //! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
 //!   if the member opened it and proved that it is there (see `guests`); and only as long as the record says that
 //!   address.
+//! - No link outlives the addresses that it stands for: whoever changes its own ends all its links, whoever learns of
+//!   another's ends that link, and both plan the next one as for a newcomer. Nobody waits for the old one to break.
 //!
 //! | idea | file |
 //! |---|---|

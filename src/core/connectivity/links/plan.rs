@@ -69,6 +69,23 @@ impl Core {
         }
     }
 
+    /// Plans the link to a member as if one of the two were a newcomer: it, or this node, is at another address, and may
+    /// end before any of its observers has a link to it again. Letters do not wait for a pause.
+    pub(super) fn plan_link_soon(&mut self, slot: Slot) {
+        if !self.wants_link(slot) {
+            return;
+        }
+        let record = self.view.record(slot);
+        let (run, is_ours) = (record.run, record.address > self.me().address);
+        let luck = self.rng.random::<f64>();
+        let pause = match (self.has_letters_for(run), is_ours) {
+            (true, _) => Duration::ZERO,
+            (false, true) => LINK_FIRST_PAUSE.mul_f64(1.0 + luck),
+            (false, false) => LINK_NEWCOMER_COURTESY.mul_f64(1.0 + luck / 2.0),
+        };
+        self.timers.set(Timer::Link(run), self.now + pause);
+    }
+
     /// Plans all links, as this node has become Up: its neighbours are all there already.
     pub(in crate::core) fn plan_links(&mut self) {
         self.links.up_since = Some(self.now);

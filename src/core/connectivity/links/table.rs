@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) reopened: Option<Time>,
     /// The address that the link leads to: opened to it, or accepted and proven by what was sent there.
     pub(super) home: Option<SocketAddr>,
+    /// The time at which the last frame came over a link to this member.
+    pub(super) heard: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,6 +92,17 @@ impl Links {
     /// Returns true if no link to this member stands or is being opened.
     pub(in crate::core::connectivity) fn is_idle(&self, run: Run) -> bool {
         self.of.get(&run).is_none_or(|link| link.state == State::Idle)
+    }
+
+    /// Returns the time at which the last frame came over a link to a member.
+    pub(super) fn heard_at(&self, run: Run) -> Option<Time> {
+        self.of.get(&run).and_then(|link| link.heard)
+    }
+
+    pub(super) fn heard(&mut self, run: Run, now: Time) {
+        if let Some(link) = self.of.get_mut(&run) {
+            link.heard = Some(now);
+        }
     }
 
     pub(super) fn set_home(&mut self, run: Run, home: SocketAddr) {

@@ -62,6 +62,8 @@ pub(super) struct Wires {
     /// The other end of each end.
     ends: BTreeMap<End, End>,
     attempts: BTreeSet<End>,
+    /// Ends of connections by which nothing passes any more, and that nobody told.
+    stranded: BTreeSet<End>,
     in_flight: BTreeMap<(Time, u64), Flight>,
     /// Nodes whose hosts have no power.
     off: BTreeSet<usize>,
@@ -131,6 +133,23 @@ impl Net {
         }
     }
 
+    /// Has a node bind another socket, and lose the old one, with all connections: nobody is told of that.
+    pub(in crate::core::tests) fn rehouse(&mut self, node: usize, host: usize) {
+        self.nodes[node].address = super::address(host);
+        self.strand(|one, other| one == node || other == node);
+        self.wires.attempts.retain(|end| end.node != node);
+    }
+
+    /// Cuts the connections that stand between two nodes, and tells neither.
+    pub(in crate::core::tests) fn strand_links(&mut self, one: usize, other: usize) {
+        self.strand(|a, b| (a, b) == (one, other) || (a, b) == (other, one));
+    }
+
+    fn strand(&mut self, is_between: impl Fn(usize, usize) -> bool) {
+        let ends = self.wires.ends.iter().filter(|(a, b)| is_between(a.node, b.node));
+        self.wires.stranded.extend(ends.map(|(end, _)| *end));
+    }
+
     /// Connections between two nodes.
     pub(in crate::core::tests) fn connections(&self, one: usize, other: usize) -> usize {
         self.wires.ends.iter().filter(|(a, b)| (a.node, b.node) == (one, other)).count()
@@ -156,7 +175,8 @@ impl Net {
     }
 
     pub(super) fn send_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
-        if let Some(end) = self.wires.ends.get(&End { node, link }).copied() {
+        let sender = End { node, link };
+        if let Some(end) = self.wires.ends.get(&sender).copied().filter(|_| !self.wires.stranded.contains(&sender)) {
             self.fly(Flight::Frame { end, bytes });
         }
     }
@@ -167,7 +187,9 @@ impl Net {
         if let Some(other) = self.wires.ends.get(&end).copied() {
             // Frames that were sent before arrive before; nothing comes back.
             self.wires.ends.remove(&end);
-            self.fly(Flight::Fin { end: other });
+            if !self.wires.stranded.remove(&end) {
+                self.fly(Flight::Fin { end: other });
+            }
         }
     }
 
