@@ -85,6 +85,24 @@ fn a_crash_is_known_within_a_second_after_a_move_to_the_smallest_address() {
     }
 }
 
+/// It opened all of its links, and would keep each of them rather than one that the other end opens.
+#[test]
+fn a_mover_with_the_smallest_address_keeps_none_of_its_old_links() {
+    for n in [2, 5] {
+        let mut net = Net::new(Profile::Default);
+        net.lay_wires();
+        for i in 0..n {
+            net.add(&format!("n{i}"), i + 10, &[10]);
+        }
+        net.run(SECOND * 70);
+        moves(&mut net, 0, 5);
+        net.run(SECOND * 2);
+        send(&mut net, 0, 1);
+        net.run_until(ms(500), "delivered", |net| is_delivered(net, 0));
+        assert_known_dead_within_a_second(&mut net, 0, &format!("{n}"));
+    }
+}
+
 #[test]
 fn the_neighbours_of_a_mover_have_one_link_to_it_again() {
     for n in [5, 40] {
