@@ -203,3 +203,55 @@ fn a_crash_is_seen_within_a_second_whatever_crowd_is_invented() {
         }
     }
 }
+
+/// Has a liar name sixty members a second that do not exist, and a newcomer die as soon as it is Up; returns the time after
+/// which all know that.
+fn known_dead_after(mut net: Net, host: usize, lives: Duration) -> Duration {
+    const PAUSE: Duration = Duration::from_millis(1_000 * PER_PACKET as u64 / 60);
+    let honest = net.nodes.len();
+    let node = net.add("liar", LIAR_HOST, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    let (liar, timing) = (Liar::new(node), net.settings.timing().expect("good settings"));
+    let (mut packets, mut due) = (0, net.now);
+    let mut run = |net: &mut Net, lasting: Duration| {
+        let until = net.now + lasting;
+        while net.now < until {
+            if net.now >= due {
+                due = net.now + PAUSE;
+                let invented = (packets * PER_PACKET..(packets + 1) * PER_PACKET).map(|nth| {
+                    let mut record = record(&format!("z{nth:05}"), 1_000_000, Status::Up);
+                    (record.run, record.address, record.timing) = (Run(0xe_0000 + nth as u64), nowhere(nth), timing);
+                    update(record)
+                });
+                liar.says(net, packets % honest, &invented.collect::<Vec<_>>());
+                packets += 1;
+            }
+            net.run(due.min(until).since(net.now));
+        }
+    };
+    run(&mut net, ms(3_000));
+    let newcomer = net.add("y", host, &[0]);
+    while !net.nodes[newcomer].core.is_up() {
+        run(&mut net, ms(5));
+    }
+    run(&mut net, lives);
+    net.kill(newcomer);
+    let died = net.now;
+    while !(0..honest).all(|node| net.status(node, "y") == Some(Status::Down)) {
+        assert!(net.now.since(died) < ms(10_000), "{}", net.describe());
+        run(&mut net, ms(10));
+    }
+    net.now.since(died)
+}
+
+#[test]
+fn a_newcomer_that_dies_at_once_beside_a_crowd_is_known_dead_within_a_second() {
+    for (lives, host) in [0, 20, 50].into_iter().flat_map(|lives| (60..72).map(move |host| (ms(lives), host))) {
+        let mut net = Net::linked(Profile::Local, 5);
+        net.shuffle_losses(host as u64 - 59);
+        net.latency = Duration::from_micros(100);
+        net.run(ms(60_000));
+        let took = known_dead_after(net, host, lives);
+        assert!(took <= ms(1_000), "after {lives:?}, at host {host}: {took:?}");
+    }
+}
