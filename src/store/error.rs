@@ -100,9 +100,10 @@ pub enum StoreError {
     /// The state file is not the one that this voter wrote last in its place.
     #[error(
         "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved, or an \
-         earlier version of this program ran here since. If it is a backup, what was voted since is not in it, and a voter that forgets can vote twice, which makes two leaders: move it \
-         away, start without memory, and remove and add the voter. If this is the newest state, which an earlier version wrote \
-         last or which was only moved while the node was stopped, write the word {word} into the file {moved} and start again",
+         earlier version of this program ran here since. If it is a backup, what was voted since is not in it, and a voter \
+         that forgets can vote twice, which makes two leaders: move it away, start without memory, and remove and add the \
+         voter. If this is the newest state, which an earlier version wrote last or which was only moved while the node was \
+         stopped, write the word {word} into the file {moved}, delete what it was copied from, and start again",
         path = path.display(),
         moved = path.with_file_name(MOVED_FILE).display()
     )]
