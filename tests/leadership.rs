@@ -294,7 +294,13 @@ fn voters_are_added_and_removed_at_any_node() {
     let (mut cluster, leader) = Cluster::of_five();
     let seed = cluster.agents[0].gossip.clone();
     cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    // All nodes are to have the same mode, and one that has none says so once.
+    let stranger = Agent::start("g", &[&seed], &[]);
+    let told = || stranger.log().matches("g is set to have none").count();
+    wait_for("who has no leader says that others have", || (told() > 0).then_some(()));
     let leader = cluster.wait_for_leader(leader.term - 1);
+    assert_eq!(told(), 1, "{}", stranger.log());
+    assert!(stranger.client(&["leave"]).0.success());
     let learner = &cluster.agents[5];
     assert_eq!(voters_of(learner), FIVE, "it votes nowhere and knows who does");
     // The leader is asked by who was asked, and says what it has to say.
@@ -306,6 +312,8 @@ fn voters_are_added_and_removed_at_any_node() {
     assert_eq!(again.code(), Some(1), "it votes already");
     let refused = learner.post("/v1/voters", &json!({"id": "f"}));
     assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("a voter of that name is in it"), "{refused}");
+    let refused = learner.get("/v1/lease/nodes");
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("headcount voters list"), "{refused}");
     let (at, out) = (cluster.other_than(&leader), &cluster.other_than(&leader).name);
     wait_for("another is removed", || at.client(&["voters", "remove", out]).0.success().then_some(()));
     let by_leader = &cluster.agents[leader.at];
@@ -317,6 +325,11 @@ fn voters_are_added_and_removed_at_any_node() {
     let view = json_of(learner, &["view"]);
     assert_eq!(view["members"], json!(["a", "b", "c", "d", "e", "f"]));
     assert!(view["number"].as_u64().expect("a number") >= 1 && view["term"].as_u64().is_some(), "{view}");
+    let (_, said) = learner.client(&["remove", out, "--force"]);
+    assert!(said.contains("is removed") && !said.contains("warning"), "{said}");
+    let voter = cluster.agents.iter().map(|agent| &agent.name).find(|name| *name != &learner.name && *name != out);
+    let (_, said) = learner.client(&["remove", voter.expect("a voter"), "--force"]);
+    assert!(said.contains("is a voter") && said.contains("headcount voters replace"), "{said}");
 }
 
 #[test]

@@ -126,6 +126,9 @@ pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Fa
             let peers = human::count(removed.held_by, "peer");
             let doubt = if removed.confirmed { "" } else { "; not confirmed yet, it spreads further" };
             writeln!(out, "{} is removed, known to {peers}{doubt}", args.node)?;
+            for warning in &removed.warnings {
+                writeln!(out, "warning: {}", plain(warning))?;
+            }
         }
     }
     Ok(Exit::DONE)

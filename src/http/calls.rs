@@ -21,8 +21,9 @@ use super::query::{NoQuery, Pairs};
 use super::reference::Access;
 use super::table::{ConnectionState, Kind};
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{Status, Tags};
+use crate::core::{DetectionMethod, NodeId, Status, Tags};
 use crate::json;
+use crate::{Agent, Member};
 
 pub(super) async fn info(
     State(app): State<App>,
@@ -81,9 +82,33 @@ pub(super) async fn targets(State(app): State<App>, query: Pairs) -> Result<Json
 pub(super) async fn remove(State(app): State<App>, Named(id): Named, query: Pairs) -> Result<Response, Refusal> {
     query.only(&["force"])?;
     let force = query.flag("force")?;
+    let warnings = consequences(&app.agent, &id);
     let removed = app.agent.remove(&id, force).await?;
     let status = if removed.confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, Json(json::Removed::new(&id, removed.held_by, removed.confirmed))).into_response())
+    let removed = json::Removed::new(&id, removed.held_by, removed.confirmed).with_warnings(warnings);
+    Ok((status, Json(removed)).into_response())
+}
+
+/// Returns what the removal of a member does that was perhaps not meant, as things are before it.
+fn consequences(agent: &Agent, id: &NodeId) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let electorate = agent.electorate();
+    if electorate.is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id)) {
+        warnings.push(format!(
+            "{id} is a voter, and is counted as one all the same: `headcount voters remove {id}` or `headcount voters \
+             replace {id} NEW` changes the electorate"
+        ));
+    }
+    let member = agent.member(id).filter(|member| member.status == Status::Down);
+    let is_cut =
+        |member: &Member| member.method == Some(DetectionMethod::NetworkPartition) || agent.info().unreachable > 0;
+    if member.as_ref().is_some_and(is_cut) {
+        warnings.push(format!(
+            "a network partition is suspected: {id} may be alive on the other side; if it is, its agent ends (exit code 6) \
+             when it hears of this, and stays away until somebody starts it again"
+        ));
+    }
+    warnings
 }
 
 pub(super) async fn join(
@@ -115,7 +140,7 @@ pub(super) async fn join(
             .hint("whoever answered looks for a cluster itself: start one of its seeds, or a node without seeds, and join that")
     } else {
         Refusal::new(StatusCode::BAD_GATEWAY, "nobody-answered", "Nobody answered", detail)
-            .hint("check address and gossip port, firewalls for UDP, and the cluster name on both sides")
+            .hint("check address and gossip port, firewalls for UDP, and the cluster name and the key on both sides")
     };
     Err(refusal.results(results))
 }

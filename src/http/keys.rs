@@ -79,7 +79,16 @@ pub(super) async fn use_key(State(app): State<App>, Text(id): Text, query: Pairs
 
 pub(super) async fn remove(State(app): State<App>, Text(id): Text, query: Pairs) -> Result<Json<json::Keys>, Refusal> {
     let (id, force) = change(&id, &query)?;
+    if !app.agent.keys().keys.contains(&id) && is_unknown(&app.agent.cluster_keys().await, id, force) {
+        return Err(Refusal::no_such_key(id));
+    }
     Ok(changed(&app, &app.agent.remove_key(id, force).await?))
+}
+
+/// Returns true if nobody holds a key, as far as members answered: all of them, unless the removal is forced. It is more
+/// likely mistyped than removed already, and whoever asks is not to think that the key they meant is gone.
+fn is_unknown(holders: &[KeyHolder], id: KeyId, force: bool) -> bool {
+    holders.iter().all(|holder| holder.held.as_ref().map_or(force, |held| !held.keys.contains(&id)))
 }
 
 fn change(id: &str, query: &Pairs) -> Result<(KeyId, bool), Refusal> {

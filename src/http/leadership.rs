@@ -14,7 +14,7 @@ use super::input::{Body, BodyOrNone, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::table::{ConnectionState, Kind};
-use crate::agent::{Agent, AgentError, Lease, Permit};
+use crate::agent::{Agent, AgentError, Lease, LeaseNodesError, Permit};
 use crate::core::NodeId;
 use crate::core::election::Electorate;
 use crate::core::limits::MAX_VOTERS;
@@ -56,13 +56,18 @@ pub(super) async fn leaderz(State(app): State<App>, query: Pairs) -> Result<(Sta
 pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<Json<json::LeaseNodes>, Refusal> {
     query.only(&["lease"])?;
     let lease = lease_of(&app, &query)?.map(|lease| lease.name().clone()).unwrap_or_default();
-    Ok(Json(app.agent.lease_nodes(&lease).await?.into()))
+    match app.agent.lease_nodes(&lease).await {
+        Err(LeaseNodesError::NotLeaseMode) => Err(Refusal::no_lease_nodes(app.agent.config().leadership.mode)),
+        nodes => Ok(Json(nodes?.into())),
+    }
 }
 
 /// Returns the lease that the query names; `None` if it is the one that the cluster is led by, in any mode.
 fn lease_of(app: &App, query: &Pairs) -> Result<Option<Lease>, Refusal> {
     let Some(name) = named_lease(query)?.filter(|name| name.as_str() != LeaseName::DEFAULT) else { return Ok(None) };
-    let Some(contended) = app.agent.leases_contended_for() else { return Err(Refusal::no_leases()) };
+    let Some(contended) = app.agent.leases_contended_for() else {
+        return Err(Refusal::no_leases(app.agent.config().leadership.mode));
+    };
     app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name, &contended))
 }
 

@@ -9,10 +9,12 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::agent::{AgentError, ConfirmError, LeaderAddress, LeaseNodesError, MessageError};
+use crate::config::LeadershipMode;
 use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
 use crate::lease::LeaseName;
+use crate::seal::KeyId;
 
 /// One refusal. `Box`ed, because it is the rare case of every handler's result.
 #[derive(Debug)]
@@ -80,10 +82,26 @@ impl Refusal {
     }
 
     /// Refuses a question about a lease where leaders do not come by one.
-    pub(super) fn no_leases() -> Self {
+    pub(super) fn no_leases(mode: LeadershipMode) -> Self {
         let detail = "leaders do not come by leases in a database here";
         Self::new(StatusCode::NOT_FOUND, "no-such-lease", "No such lease", detail)
-            .hint("leave the lease out, or set leadership.mode = \"lease\" and leadership.lease.url")
+            .hint(format!("leave the lease out; {}", Self::instead_of_leases(mode)))
+    }
+
+    /// Refuses a listing of the nodes in the database where there is no database.
+    pub(super) fn no_lease_nodes(mode: LeadershipMode) -> Self {
+        Self::new(StatusCode::CONFLICT, "no-leases", "No leases here", LeaseNodesError::NotLeaseMode.to_string())
+            .hint(Self::instead_of_leases(mode))
+    }
+
+    /// Returns a thing to try instead of leases. Nodes of one cluster that get their leaders in two ways may have two of
+    /// them, so that nobody is sent from one way to the other.
+    const fn instead_of_leases(mode: LeadershipMode) -> &'static str {
+        match mode {
+            LeadershipMode::Quorum => "voters elect the leader here: `headcount voters list` shows them",
+            LeadershipMode::None => "no leader is elected here (leadership.mode = \"none\")",
+            LeadershipMode::Lease => "see leadership.lease.url",
+        }
     }
 
     pub(super) fn no_such_lease(lease: &LeaseName, contended: &BTreeSet<LeaseName>) -> Self {
@@ -99,6 +117,13 @@ impl Refusal {
             format!("this node does not contend for the lease {lease}, but for {}", names.join(", ")),
         )
         .hint("name it in leadership.lease.leases, or have the program ask for it (Agent::lease)")
+    }
+
+    /// Refuses the removal of a key that nobody holds.
+    pub(super) fn no_such_key(id: KeyId) -> Self {
+        let detail = format!("no member that answers holds the key {id}: nothing was removed");
+        Self::new(StatusCode::NOT_FOUND, "no-such-key", "No such key", detail)
+            .hint("check the id: GET /v1/keys (`headcount keys list`) shows who holds which")
     }
 
     pub(super) fn no_such_request(id: &str) -> Self {
@@ -299,8 +324,7 @@ impl From<LeaseNodesError> for Refusal {
     fn from(error: LeaseNodesError) -> Self {
         let detail = error.to_string();
         match error {
-            LeaseNodesError::NotLeaseMode => Self::new(StatusCode::CONFLICT, "no-leases", "No leases here", detail)
-                .hint("set leadership.mode = \"lease\" and leadership.lease.url"),
+            LeaseNodesError::NotLeaseMode => Self::new(StatusCode::CONFLICT, "no-leases", "No leases here", detail),
             LeaseNodesError::Store(_) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "database", "The database did not answer", detail)
             }

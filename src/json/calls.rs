@@ -270,12 +270,23 @@ pub struct Removed {
     /// version.
     #[serde(default)]
     pub confirmed: bool,
+    /// The consequences that were perhaps not meant, each a sentence: of the removal of a voter, or of a member that may
+    /// be alive on the other side of a suspected network partition.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl Removed {
     /// Returns the outcome of a removal that `held_by` peers hold; `confirmed` is true if those are enough.
     pub fn new(id: &crate::NodeId, held_by: usize, confirmed: bool) -> Self {
-        Self { id: id.to_string(), status: "left".to_owned(), held_by, confirmed }
+        Self { id: id.to_string(), status: "left".to_owned(), held_by, confirmed, warnings: Vec::new() }
+    }
+
+    /// Adds consequences that were perhaps not meant.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 }
 
@@ -400,7 +411,7 @@ mod tests {
     fn a_removal_is_written_as_the_contract_says() {
         let removed = Removed::new(&crate::NodeId::new("b").expect("a name"), 3, true);
         let json = serde_json::to_string(&removed).expect("JSON");
-        assert_eq!(json, r#"{"id":"b","status":"left","held_by":3,"confirmed":true}"#);
+        assert_eq!(json, r#"{"id":"b","status":"left","held_by":3,"confirmed":true,"warnings":[]}"#);
         let older = r#"{"id":"b","status":"left","held_by":3}"#;
         assert!(!serde_json::from_str::<Removed>(older).expect("readable").confirmed);
     }

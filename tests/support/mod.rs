@@ -185,6 +185,13 @@ impl Agent {
         self.exchange(request.as_bytes(), false)
     }
 
+    /// Returns the whole answer to a `DELETE`.
+    pub fn delete(&self, path: &str) -> String {
+        let (host, token) = (&self.http, self.authorization());
+        let request = format!("DELETE {path} HTTP/1.1\r\nhost: {host}\r\n{token}connection: close\r\n\r\n");
+        self.exchange(request.as_bytes(), false)
+    }
+
     /// Returns the whole answer to a `POST` of JSON.
     pub fn post(&self, path: &str, body: &Value) -> String {
         let body = body.to_string();
