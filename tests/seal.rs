@@ -200,6 +200,12 @@ fn keys_are_rotated_under_a_live_cluster_and_no_heartbeat_is_lost() {
     assert!(status.success(), "{text}\n{}", c.log());
     let (status, text) = a.client(&["keys", "remove", &old]);
     assert!(status.success(), "{text}\n{}", a.log());
+    for more in [&["deadbeef"][..], &["deadbeef", "--force"], &[&old]] {
+        let (status, _) = b.client(&[&["keys", "remove"], more].concat());
+        assert_eq!(status.code(), Some(1), "nobody holds {more:?}");
+    }
+    let refused = b.delete("/v1/keys/deadbeef");
+    assert!(refused.starts_with("HTTP/1.1 404 ") && refused.contains("nothing was removed"), "{refused}");
     for agent in [&a, &b, &c] {
         assert_eq!(only_key(agent, &["a", "b", "c"]), new);
         agent.wait_for_up(&["a", "b", "c"]);
@@ -466,8 +472,23 @@ fn no_key_is_ever_shown() {
 #[test]
 fn a_sealed_cluster_is_well_in_the_eyes_of_doctor() {
     let files = Files::new();
-    let [a, _b, _c] = three(&files);
+    let [a, b, _c] = three(&files);
     let (status, said) = a.client(&["doctor"]);
     assert!(status.success(), "{said}");
-    assert!(said.contains("sealed packets alone") && said.contains("require: the same at all 3"), "{said}");
+    assert!(said.contains("by TCP; UDP was not tried") && said.contains("require: the same at all 3"), "{said}");
+    assert!(dropped(&b, "unsealed") < 1.0, "nothing clear was sent:\n{}", b.log());
+    let file = files.path("doctor.toml");
+    let asked = |cluster: &str, key: &str| {
+        let text = format!("cluster = {cluster:?}\nseeds = [{:?}]\nseal.key_file = {:?}\n", a.gossip, files.path(key));
+        std::fs::write(&file, text).expect("written");
+        a.client_alone(&["doctor", "--config", file.to_str().expect("a path")])
+    };
+    let (status, said) = asked("headcount", "a");
+    assert!(status.success() && said.contains("all 1 answer from here, by UDP and TCP"), "{said}");
+    std::fs::write(files.path("other"), "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=\n").expect("written");
+    for (cluster, key) in [("headcount", "other"), ("blue", "a")] {
+        let (status, said) = asked(cluster, key);
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains("does not answer a question by UDP that is sealed with key"), "{said}");
+    }
 }

@@ -15,8 +15,9 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
+use crate::client::Client;
 use crate::core::NodeId;
-use crate::json::{Leader, Recover, Voters};
+use crate::json::{Leader, Member, Recover, Voters};
 
 /// Time for which a successor is awaited after a leader resigned: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
@@ -32,15 +33,33 @@ pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fa
     }
     let (client, lease) = (connect(&args.target.agent)?, args.lease.as_ref());
     let leader = if args.confirm { client.confirm_leader(lease)? } else { client.leader(lease)? };
-    show_leader(&leader, args.target.format, out)
+    show_leader(&client, &leader, args.target.format, out)
 }
 
-fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
+fn show_leader(client: &Client, leader: &Leader, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
     match format {
         Format::Json => json_line(out, leader)?,
-        Format::Table => table::write(out, ["WHAT", "VALUE"], leader_rows(leader))?,
+        Format::Table => {
+            let drained = if leader.leader.is_none() && leader.mode == "quorum" {
+                draining_voters(&client.voters()?, &client.members()?)
+            } else {
+                Vec::new()
+            };
+            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, &drained))?;
+        }
     }
     Ok(Exit::DONE)
+}
+
+/// Returns the voters that keep leadership vacant by draining: all that are Up, if there are any and all of them drain.
+pub(super) fn draining_voters(voters: &Voters, members: &[Member]) -> Vec<String> {
+    let is_voter = |member: &&Member| voters.voters.iter().any(|voter| voter.id == member.id);
+    let up: Vec<&Member> = members.iter().filter(|member| member.status == "up").filter(is_voter).collect();
+    if up.iter().all(|member| member.draining) {
+        up.iter().map(|member| plain(&member.id)).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Asks the leader to resign and shows the next leader; fails if there is none yet, or a different one than asked for.
@@ -54,7 +73,7 @@ fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
         std::thread::sleep(SUCCESSION_PAUSE);
         leader = client.leader(lease)?;
     }
-    show_leader(&leader, args.target.format, out)?;
+    show_leader(&client, &leader, args.target.format, out)?;
     let hint = if leader.mode == "lease" { "see `headcount leader --nodes`" } else { "see `headcount voters list`" };
     match (leader.leader.as_deref(), to) {
         (None, _) => Err(Failure::failed(format!("{} resigned, and nobody leads yet", leader_of(&before))).hint(hint)),
@@ -71,8 +90,13 @@ fn leader_of(seen: &Leader) -> String {
     seen.leader.as_deref().map_or_else(|| "the leader".to_owned(), plain)
 }
 
-fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
+fn leader_rows(leader: &Leader, drained: &[String]) -> Vec<[String; 2]> {
+    let all_drain = format!(
+        " (no election is due: all voters that are up drain, {}; `headcount undrain` ends that)",
+        drained.join(", ")
+    );
     let meaning = match leader.state.as_str() {
+        "vacant" if !drained.is_empty() => all_drain.as_str(),
         "vacant" if leader.contends == Some(false) => {
             " (this node does not contend for this lease: see `headcount info`)"
         }
@@ -256,7 +280,7 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"quorum","state":"{state}","lease_remaining_ms":null}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"));
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[]);
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
@@ -268,7 +292,7 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"));
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[]);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
     }

@@ -10,6 +10,18 @@ use super::report::Finding;
 const DROPPED_SHARE: f64 = 0.01;
 /// The least number of dropped packets that is worth a word.
 const DROPPED_COUNT: f64 = 100.0;
+/// The reasons for which packets are dropped in a cluster that is well, restarts and pauses included.
+const OF_NORMAL_LIFE: [&str; 9] = [
+    "own",
+    "outdated",
+    "replayed",
+    "wrong_state",
+    "unasked",
+    "unknown_run",
+    "claimed",
+    "sealed_replayed",
+    "sealed_misdirected",
+];
 /// The health score from which a node doubts itself.
 const DOUBTFUL_SCORE: f64 = 3.0;
 
@@ -33,9 +45,14 @@ fn sum(figures: &Figures, name: &str) -> f64 {
     figures.get(name).map_or(0.0, |series| series.iter().map(|(_, value)| value).sum())
 }
 
-/// Judges the figures.
-pub(super) fn judge(figures: &Figures) -> Vec<Finding> {
-    let mut findings = vec![packets(figures), disk(figures)];
+/// Returns true if the agent suspects a network partition.
+pub(super) fn is_cut(figures: &Figures) -> bool {
+    sum(figures, "headcount_partition_unreachable") >= 1.0
+}
+
+/// Judges the figures; `is_joining`: the node has not been let in yet.
+pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
+    let mut findings = vec![packets(figures, is_joining), disk(figures)];
     let troubles: [(&str, f64, &'static str, &str, &str); 5] = [
         (
             "headcount_health_score",
@@ -76,8 +93,12 @@ pub(super) fn judge(figures: &Figures) -> Vec<Finding> {
     findings
 }
 
-fn packets(figures: &Figures) -> Finding {
+fn packets(figures: &Figures, is_joining: bool) -> Finding {
     let received = sum(figures, "headcount_packets_received");
+    if is_joining && received < 1.0 {
+        let found = "none was taken from anybody: no seed answered, or none whose packets this node can open";
+        return Finding::warn("packets", found, Some("see what is said of `ready`"));
+    }
     let overflows = sum(figures, "headcount_receive_buffer_overflows");
     if overflows > 0.0 {
         let found =
@@ -86,22 +107,33 @@ fn packets(figures: &Figures) -> Finding {
     }
     let empty = Vec::new();
     let dropped = figures.get("headcount_dropped").unwrap_or(&empty);
-    let total: f64 = dropped.iter().map(|(_, value)| value).sum();
+    let reason_of = |labels: &str| labels.split('"').nth(1).unwrap_or("unknown").to_owned();
+    let telling = || dropped.iter().filter(|(labels, _)| !OF_NORMAL_LIFE.contains(&reason_of(labels).as_str()));
+    let count = |of: &mut dyn Iterator<Item = &(String, f64)>| of.map(|(_, value)| value).sum::<f64>();
+    // A packet may hold many messages, each of which is counted if it is not used.
+    let (all, total) = (count(&mut dropped.iter()), count(&mut telling()));
     if total >= DROPPED_COUNT && total > received * DROPPED_SHARE {
-        let most = dropped.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |(labels, _)| labels);
-        let reason = most.split('"').nth(1).unwrap_or("unknown");
-        let found = format!("{total} of {received} packets were not used, most of them for the reason {reason}");
-        return Finding::warn("packets", found, Some(advice_on(reason)));
+        let reason =
+            telling().max_by(|a, b| a.1.total_cmp(&b.1)).map_or_else(String::new, |(labels, _)| reason_of(labels));
+        let found = format!(
+            "{total} packets, or messages in them, were not used ({received} packets came), most of them for the reason {reason}"
+        );
+        return Finding::warn("packets", found, Some(advice_on(&reason)));
     }
-    Finding::ok("packets", format!("{received} received, {total} of them not used"))
+    Finding::ok("packets", format!("{received} received; {all} of them, or of the messages in them, not used"))
 }
 
 /// Returns what to do about packets that were dropped for this reason.
 fn advice_on(reason: &str) -> &'static str {
     match reason {
         "other_cluster" => "two clusters share a seed or an address: check the cluster names",
-        "unknown_version" => "upgrade one side",
-        "unknown_key" => "not all nodes have the same keys",
+        "unknown_version" | "sealed_unknown_version" => "upgrade one side",
+        "unknown_key" => {
+            "somebody seals packets, and this node takes clear ones alone: give all the same seal.mode and keys"
+        }
+        "sealed_unknown_key" => "somebody has another key: the log names both; compare with `headcount keys list`",
+        "sealed_forged" => "somebody has the key and another cluster name, or forges: the log names the address",
+        "unsealed" => "somebody has no key: the log names the address; give it the key, or close this port to it",
         "rate_limited" => "somebody asks very often: the log names strangers",
         _ => "the operations guide says what each reason of headcount_dropped means",
     }

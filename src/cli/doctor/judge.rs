@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::probe::Udp;
+use super::Clock;
 use super::report::{Finding, Level};
-use super::{Clock, MAX_PROBED, Probed};
 use crate::cli::human::{self, plain};
+use crate::cli::leadership::draining_voters;
 use crate::client::Health;
-use crate::core::ProtocolRange;
-use crate::json::{Info, KeyHolder, Leader, Member};
+use crate::json::{Info, KeyHolder, Leader, Member, Voters};
 
 /// The longest list of names in one line.
 const MAX_NAMES: usize = 6;
@@ -20,7 +19,7 @@ const CLOCKS_APART: f64 = 2.0;
 /// Clocks that differ by more are wrong.
 const CLOCKS_WRONG: f64 = 60.0;
 
-fn names(names: &[String]) -> String {
+pub(super) fn names(names: &[String]) -> String {
     let shown = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MAX_NAMES) {
         0 => shown,
@@ -71,7 +70,7 @@ pub(super) fn agent(info: &Info) -> Vec<Finding> {
 }
 
 /// Judges readiness, which is where an agent says that the address it advertises does not lead to it.
-pub(super) fn ready(health: &Health) -> Finding {
+pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding {
     let reason = plain(&health.reason);
     match (health.is_ok, reason.as_str()) {
         (true, _) => Finding::ok("ready", "the node is a member, and reached at the address that it advertises"),
@@ -80,11 +79,16 @@ pub(super) fn ready(health: &Health) -> Finding {
             "others say that nothing answers at the address that this node advertises",
             "set --advertise to an address that all others reach, for UDP and TCP",
         ),
-        (false, "joining") => Finding::fail(
-            "ready",
-            "the node joins, and is not a member yet",
-            "check its seeds; its log says what they answered",
-        ),
+        (false, "joining") => {
+            let key = keys.iter().find_map(|holder| holder.keys.as_ref()?.first());
+            let key = key.map_or_else(|| "no key".to_owned(), |key| format!("key {}", plain(key)));
+            let advice = format!(
+                "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}, and \
+                 whoever has another key is not answered at all; its log says what seeds answered",
+                plain(&info.cluster)
+            );
+            Finding::fail("ready", "the node joins, and is not a member yet", &advice)
+        }
         (false, "unavailable") => Finding::fail(
             "ready",
             "the node belongs to a minority: too few voters can be reached for anybody to lead",
@@ -94,15 +98,26 @@ pub(super) fn ready(health: &Health) -> Finding {
     }
 }
 
-/// Judges whether somebody leads, where somebody should.
-pub(super) fn leader(leader: &Leader) -> Finding {
+/// Judges the presence of a leader, where there should be one.
+pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member]) -> Finding {
+    let is_quorum = leader.mode == "quorum";
+    let drained = voters.map(|voters| draining_voters(voters, members)).unwrap_or_default();
     match (leader.state.as_str(), &leader.leader) {
         ("disabled", _) => Finding::ok("leader", "nobody is elected here (leadership.mode = \"none\")"),
         (_, Some(name)) => Finding::ok("leader", format!("{} leads in term {}", plain(name), leader.term)),
+        (_, None) if !drained.is_empty() => Finding::fail(
+            "leader",
+            format!("nobody leads, and no election is due: all voters that are up drain ({})", names(&drained)),
+            "`headcount undrain` at one of them",
+        ),
         ("unavailable", None) => Finding::fail(
             "leader",
             "nobody can lead",
-            "`headcount voters list`, or `headcount leader --nodes`, shows who is missing",
+            if is_quorum {
+                "`headcount voters list` shows who is missing"
+            } else {
+                "`headcount leader --nodes` says what the database answers"
+            },
         ),
         (state, None) => Finding::warn(
             "leader",
@@ -112,15 +127,58 @@ pub(super) fn leader(leader: &Leader) -> Finding {
     }
 }
 
-/// Judges the statuses of members, and their software.
-pub(super) fn members(members: &[Member]) -> Vec<Finding> {
-    let of = |status: &str| -> Vec<String> {
-        members.iter().filter(|member| member.status == status).map(|member| plain(&member.id)).collect()
+/// Judges what the loss of one more voter would do. Of fewer than three voters none can be lost in any case.
+pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
+    let (Some(majority), true) = (voters.majority, leader.leader.is_some() && voters.voters.len() > 2) else {
+        return None;
+    };
+    // An agent that does not lead knows the statuses alone.
+    let counts = |voter: &&crate::json::Voter| voter.votes != Some(false) && voter.status.as_deref() == Some("up");
+    let left = voters.voters.iter().filter(counts).count();
+    let tolerance = voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority));
+    let all = voters.voters.len();
+    if tolerance > 0 {
+        return Some(Finding::ok("voters", format!("{left} of {all} vote: {tolerance} more may fail")));
+    }
+    let missing: Vec<String> =
+        voters.voters.iter().filter(|voter| !counts(voter)).map(|voter| plain(&voter.id)).collect();
+    Some(Finding::warn(
+        "voters",
+        format!("if one more voter fails, nobody leads: {} of {all} do not vote ({})", missing.len(), names(&missing)),
+        Some(
+            "start them; put another member in the place of one that is gone for good: `headcount voters replace OLD NEW`",
+        ),
+    ))
+}
+
+/// Judges the statuses of members; `is_cut`: the agent suspects a network partition.
+pub(super) fn members(members: &[Member], is_cut: bool) -> Vec<Finding> {
+    let of = |is: &dyn Fn(&Member) -> bool| -> Vec<String> {
+        members.iter().filter(|member| is(member)).map(|member| plain(&member.id)).collect()
     };
     let mut findings = Vec::new();
-    let (up, down, suspect) = (of("up").len(), of("down"), of("suspect"));
-    if down.is_empty() && suspect.is_empty() {
+    let (up, suspect) = (of(&|member| member.status == "up").len(), of(&|member| member.status == "suspect"));
+    let is_behind = |member: &Member| is_cut || member.method.as_deref() == Some("network_partition");
+    let cut = of(&|member| member.status == "down" && is_behind(member));
+    let down = of(&|member| member.status == "down" && !is_behind(member));
+    if up == 0 {
+        let found = format!("none of {} is up", human::count(members.len(), "member"));
+        findings.push(Finding::warn("members", found, Some("see what is said of `ready`")));
+    } else if down.is_empty() && cut.is_empty() && suspect.is_empty() {
         findings.push(Finding::ok("members", format!("{up} of {} up", members.len())));
+    }
+    let draining = of(&|member| member.draining && member.status == "up");
+    if !draining.is_empty() {
+        let verb = if draining.len() == 1 { "drains" } else { "drain" };
+        findings.push(Finding::ok("members", format!("{verb}, and get no new work: {}", names(&draining))));
+    }
+    if !cut.is_empty() {
+        findings.push(Finding::fail(
+            "members",
+            format!("{} of {} down, as by a network partition: {}", cut.len(), members.len(), names(&cut)),
+            "do not remove them: they may be alive on the other side, and would be ended by that; mend the network, and they \
+             are back by themselves",
+        ));
     }
     if !down.is_empty() {
         let advice = "restart them, or `headcount remove NAME` if they are gone for good";
@@ -142,7 +200,7 @@ pub(super) fn members(members: &[Member]) -> Vec<Finding> {
 }
 
 /// Judges the modes of sealing, and the keys that members seal with.
-pub(super) fn keys(holders: &[KeyHolder]) -> Vec<Finding> {
+pub(super) fn keys(holders: &[KeyHolder], is_joining: bool) -> Vec<Finding> {
     let known = |value: &dyn Fn(&KeyHolder) -> Option<String>| -> Vec<(String, String)> {
         holders.iter().filter_map(|holder| Some((plain(&holder.node), value(holder)?))).collect()
     };
@@ -154,11 +212,14 @@ pub(super) fn keys(holders: &[KeyHolder]) -> Vec<Finding> {
     let advice = "finish the change: `headcount keys list` shows who is left; seal.mode is read at a reload";
     let mut findings = vec![same("sealing", &modes, advice)];
     let sealing = |holder: &KeyHolder| holder.keys.as_ref().and_then(|keys| keys.first()).map(|id| plain(id));
-    findings.push(same(
-        "keys",
-        &known(&sealing),
-        "finish the rotation: `headcount keys list`, `headcount keys use ID`",
-    ));
+    findings.push(match known(&sealing).as_slice() {
+        [(_, key)] if is_joining => Finding::warn(
+            "keys",
+            format!("{key} here, compared with nobody: no member has answered"),
+            Some("`headcount keys list` at a member shows which key it is to be"),
+        ),
+        all => same("keys", all, "finish the rotation: `headcount keys list`, `headcount keys use ID`"),
+    });
     let silent: Vec<String> =
         holders.iter().filter(|holder| holder.mode.is_none()).map(|holder| plain(&holder.node)).collect();
     if !silent.is_empty() {
@@ -168,159 +229,8 @@ pub(super) fn keys(holders: &[KeyHolder]) -> Vec<Finding> {
     findings
 }
 
-/// Drops addresses of a name that need not answer, since another one does: an agent that listens on one family of
-/// addresses is reached by it, whatever else the name of this machine stands for.
-pub(super) fn forgive(probed: &mut Vec<Probed>) {
-    let well: Vec<String> = probed.iter().filter(|one| is_well(one)).map(|one| one.target.name.clone()).collect();
-    probed.retain(|one| is_well(one) || !(one.target.address.ip().is_loopback() && well.contains(&one.target.name)));
-}
-
-/// Returns true if a target answers as it should.
-fn is_well(Probed { target, probe }: &Probed) -> bool {
-    let answers = matches!(probe.udp, Udp::Member(_) | Udp::Somebody);
-    // Without a key nobody is answered there; that datagrams come through is seen by its agent.
-    let need_not = target.is_sealed && matches!(probe.udp, Udp::Silent | Udp::Sealed);
-    probe.tcp.is_ok() && (answers || need_not)
-}
-
-/// Judges how targets answer this machine; `all`: the number of those that there are.
-pub(super) fn reach(check: &'static str, probed: &[Probed], all: usize) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let well: Vec<&Probed> = probed.iter().filter(|one| is_well(one)).collect();
-    for Probed { target, probe } in probed.iter().filter(|one| !is_well(one)) {
-        let (name, at) = (&target.name, target.address);
-        let whole = format!("{name} at {at}");
-        let mut finding = match (&probe.udp, &probe.tcp) {
-            (Udp::Member(_) | Udp::Somebody, Ok(())) => continue,
-            (Udp::Silent, Err(error)) if target.is_sealed => Finding::fail(
-                check,
-                format!("{whole} does not answer from here by TCP ({error})"),
-                "is an agent running there? check the address, its bind, and firewalls; by UDP it answers nobody without its key",
-            ),
-            (Udp::Member(_) | Udp::Somebody, Err(error)) => Finding::warn(
-                check,
-                format!("{whole} answers by UDP, and not by TCP ({error})"),
-                Some(
-                    "open the port for TCP: without it a crash is noticed by silence alone, and large messages are not carried",
-                ),
-            ),
-            (Udp::OtherCluster, _) => Finding::fail(
-                check,
-                format!("{whole} belongs to another cluster"),
-                "check the cluster's name on both sides (--cluster), and the address",
-            ),
-            (Udp::OtherVersion(speaks), _) => Finding::fail(
-                check,
-                format!(
-                    "{whole} speaks versions {} to {} of the protocol, and this is {}",
-                    speaks.min,
-                    speaks.max,
-                    ProtocolRange::OURS.max
-                ),
-                "upgrade one side",
-            ),
-            (Udp::Sealed, _) => Finding::warn(
-                check,
-                format!("{whole} seals its packets, and cannot be asked without its key"),
-                Some("its agent's own figures tell more: ask it by --http"),
-            ),
-            (Udp::Silent | Udp::Failed(_), Ok(())) => Finding::fail(
-                check,
-                format!("{whole} takes TCP connections, and does not answer by UDP"),
-                "open the port for UDP, both ways; where packets are sealed with a key, strangers get no answer",
-            ),
-            (udp, Err(error)) => {
-                let why = if let Udp::Failed(why) = udp { why } else { error };
-                Finding::fail(
-                    check,
-                    format!("{whole} does not answer from here, neither by UDP nor by TCP ({why})"),
-                    "is an agent running there? check the address, its bind, and firewalls",
-                )
-            }
-        };
-        if finding.level == Level::Fail && well.iter().any(|other| other.target.name == *name) {
-            finding.level = Level::Warn;
-            finding.found += "; another address of this name does";
-        }
-        findings.push(finding);
-    }
-    if well.len() == probed.len() && !well.is_empty() {
-        let sealed = well.iter().filter(|one| one.target.is_sealed).count();
-        let sealed = if sealed == 0 {
-            String::new()
-        } else {
-            format!("; {sealed} take sealed packets alone, so that UDP was not tried there")
-        };
-        findings.push(Finding::ok(check, format!("all {} answer from here, by UDP and TCP{sealed}", well.len())));
-    }
-    if all > probed.len() && probed.len() >= MAX_PROBED {
-        let found = format!("{MAX_PROBED} of {all} were asked from here, the first ones by name");
-        findings.push(Finding::warn(check, found, Some("`headcount doctor` on another machine asks from there")));
-    }
-    findings
-}
-
-/// Judges the records of those that introduced themselves: addresses, timing, versions.
-pub(super) fn records(probed: &[Probed]) -> Vec<Finding> {
-    let record = |probed: &Probed| match &probed.probe.udp {
-        Udp::Member(record) => Some((probed.target.clone(), record.clone())),
-        _ => None,
-    };
-    let known: Vec<_> = probed.iter().filter_map(record).collect();
-    if known.is_empty() {
-        return Vec::new();
-    }
-    let mut findings = Vec::new();
-    for (target, record) in &known {
-        let is_other_host = record.address.ip().to_canonical() != target.address.ip().to_canonical();
-        if is_other_host && record.address.ip().is_loopback() {
-            findings.push(Finding::fail(
-                "advertised",
-                format!(
-                    "{} is at {}, and tells others {}, which is each machine's own",
-                    record.id, target.address, record.address
-                ),
-                "set advertise there",
-            ));
-        } else if is_other_host {
-            findings.push(Finding::warn(
-                "advertised",
-                format!("{} answers at {}, and advertises {}", record.id, target.address, record.address),
-                Some(
-                    "right behind an address translation if all others reach the second one; else set advertise there",
-                ),
-            ));
-        }
-    }
-    let by = |value: &dyn Fn(&crate::core::Record) -> String| -> Vec<(String, String)> {
-        known.iter().map(|(_, record)| (record.id.to_string(), value(record))).collect()
-    };
-    let timing = by(&|record| {
-        let timing = &record.timing;
-        let (beat, suspect, down) = (timing.heartbeat_interval(), timing.suspect_timeout(), timing.down_timeout());
-        format!(
-            "heartbeat {}, suspect {}, down {}",
-            human::duration(beat),
-            human::duration(suspect),
-            human::duration(down)
-        )
-    });
-    findings.push(same("timing", &timing, "give all nodes the same profile: each is judged by its own timing"));
-    let versions = by(&|record| plain(&record.version));
-    findings.push(same("versions", &versions, "normal during an upgrade; finish it"));
-    let ours: Vec<ProtocolRange> = known.iter().map(|(_, record)| record.protocol).collect();
-    let newest = ours.iter().map(|range| range.min).max().unwrap_or(0);
-    let oldest = ours.iter().map(|range| range.max).min().unwrap_or(0);
-    findings.push(if newest <= oldest {
-        Finding::ok("protocol", format!("all {} speak version {oldest}", known.len()))
-    } else {
-        Finding::fail("protocol", "not all members have a version of the protocol in common", "upgrade the oldest")
-    });
-    findings
-}
-
 /// Judges a value that should be the same everywhere.
-fn same(check: &'static str, values: &[(String, String)], advice: &str) -> Finding {
+pub(super) fn same(check: &'static str, values: &[(String, String)], advice: &str) -> Finding {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, value) in values {
         groups.entry(value).or_default().push(name.clone());
@@ -329,6 +239,9 @@ fn same(check: &'static str, values: &[(String, String)], advice: &str) -> Findi
     groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
     match groups.as_slice() {
         [] => Finding::ok(check, "there is nothing to compare"),
+        [(value, all)] if all.len() == 1 => {
+            Finding::ok(check, format!("{value} at {}, and there is nobody to compare it with", names(all)))
+        }
         [(value, all)] => Finding::ok(check, format!("{value}: the same at all {}", all.len())),
         [(value, most), rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|(value, some)| format!("{value} at {}", names(some))).collect();

@@ -9,6 +9,7 @@
 //! Invariants:
 //! - Nothing is changed: nobody joins, and no agent is asked for more than it tells any caller, or any stranger on its
 //!   gossip port.
+//! - Nobody is sent what it does not take: where packets are sealed, a question is sealed with the key at hand, or not sent.
 //! - What could not be looked at is said, and is no success.
 //! - Judgements (`judge`, `figures`) are made of values alone, and are tested so.
 
@@ -16,9 +17,12 @@ mod figures;
 mod judge;
 mod local;
 mod probe;
+mod reach;
 mod report;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_probe;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -26,7 +30,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use self::probe::{Probe, probe};
+use self::probe::{Probe, Voice, probe};
 use self::report::{Finding, Report};
 use super::args::{DoctorArgs, Format};
 use super::client::connect;
@@ -35,9 +39,9 @@ use super::failure::{Exit, Failure};
 use super::human::plain;
 use super::paint::Paint;
 use crate::client::{Client, ClientError};
-use crate::config::{DEFAULT_CLUSTER, check_file};
+use crate::config::{DEFAULT_CLUSTER, SealConfig, check_file, read_key_file};
 use crate::json::{Info, KeyHolder, Member};
-use crate::seal::SealMode;
+use crate::seal::{Key, KeyId, SealMode};
 use crate::transport::sources::{SeedSources, Seeds};
 
 /// The largest number of addresses that are probed; of more members, the first ones by name.
@@ -50,8 +54,27 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 struct Target {
     name: String,
     address: SocketAddr,
-    /// True if it takes sealed packets alone, so that a stranger is not answered by UDP.
-    is_sealed: bool,
+    manner: Manner,
+    /// True if it is Down for the agent, so that no answer is expected.
+    is_down: bool,
+}
+
+/// The manner in which a target is asked by UDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// By a clear question, as any stranger asks.
+    Clear,
+    /// By a question that is sealed with this key.
+    Sealed(KeyId),
+    /// Not at all: it takes sealed packets alone, and there is no key at hand.
+    Untried,
+}
+
+impl Manner {
+    /// Returns the manner in which whoever takes sealed packets alone is asked.
+    fn sealed(key: Option<&Key>) -> Self {
+        key.map_or(Manner::Untried, |key| Manner::Sealed(key.id()))
+    }
 }
 
 /// A target, and what it answered.
@@ -64,6 +87,7 @@ struct Probed {
 pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let mut report = Report::default();
     let mut cluster = args.cluster.clone();
+    let mut key = None;
     if let Some(path) = &args.config {
         match check_file(path) {
             Ok(loaded) => {
@@ -74,8 +98,8 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
                 local::look_at(config, &mut report);
                 let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
                 let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
-                let is_sealed = config.seal.mode() == SealMode::Require;
-                seeds_answer(&sources, cluster.as_deref(), is_sealed, &mut report);
+                key = sealing_key(&config.seal);
+                seeds_answer(&sources, cluster.as_deref(), key.as_ref(), &mut report);
             }
             Err(error) => {
                 report.add(Finding::fail(
@@ -86,7 +110,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
             }
         }
     } else if !args.seeds.is_empty() {
-        seeds_answer(&SeedSources::new(&args.seeds, None, &[]), cluster.as_deref(), false, &mut report);
+        seeds_answer(&SeedSources::new(&args.seeds, None, &[]), cluster.as_deref(), None, &mut report);
     }
     if let Some(address) = args.agent() {
         let client = connect(&address)?.with_timeout(CALL_TIMEOUT);
@@ -95,7 +119,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
             .iter()
             .map(|http| Ok(connect(&args.agent_at(http.clone()))?.with_timeout(CALL_TIMEOUT)))
             .collect();
-        agent_is_well(&client, &others?, &mut report);
+        agent_is_well(&client, &others?, key.as_ref(), &mut report);
     }
     report.add(local::descriptors());
     match args.format {
@@ -105,8 +129,21 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
     Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
 }
 
-/// Asks the seeds what any stranger is answered. All sources of them are asked, as an agent asks them.
-fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, is_sealed: bool, report: &mut Report) {
+/// Returns the key that a node of this configuration seals with; `None` if it sends clear packets. A file that cannot be
+/// read was told of with the configuration.
+fn sealing_key(seal: &SealConfig) -> Option<Key> {
+    if !seal.mode().seals() {
+        return None;
+    }
+    match &seal.key_file {
+        Some(path) => Some(read_key_file(path).ok()?.ring.sealing().clone()),
+        None => seal.keys.first().cloned(),
+    }
+}
+
+/// Asks the seeds as a node asks that joins: what any stranger is answered, or any holder of this key. All sources of them
+/// are asked, as an agent asks them.
+fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, key: Option<&Key>, report: &mut Report) {
     if sources.len() == 0 {
         return report.add(Finding::warn(
             "seeds",
@@ -131,7 +168,8 @@ fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, is_sealed: bool, r
         match seed.to_socket_addrs() {
             Ok(addresses) => {
                 let name = format!("seed {}", plain(&seed));
-                targets.extend(addresses.map(|address| Target { name: name.clone(), address, is_sealed }));
+                let manner = key.map_or(Manner::Clear, |key| Manner::Sealed(key.id()));
+                targets.extend(addresses.map(|address| Target { name: name.clone(), address, manner, is_down: false }));
             }
             Err(error) => report.add(Finding::fail(
                 "seeds",
@@ -141,10 +179,11 @@ fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, is_sealed: bool, r
         }
     }
     let all = targets.len();
-    let mut probed = probe_all(targets, cluster.unwrap_or(DEFAULT_CLUSTER));
-    judge::forgive(&mut probed);
-    report.extend(judge::reach("seeds", &probed, all));
-    report.extend(judge::records(&probed));
+    let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
+    let mut probed = probe_all(targets, cluster, key);
+    reach::forgive(&mut probed);
+    report.extend(reach::reach("seeds", cluster, &probed, all));
+    report.extend(reach::records(&probed));
 }
 
 /// Returns what each source of seeds says now.
@@ -157,7 +196,7 @@ fn said_by(sources: &SeedSources) -> Vec<(String, Result<Seeds, String>)> {
 }
 
 /// Looks at a running agent, at what it knows, and at its members as this machine reaches them.
-fn agent_is_well(client: &Client, others: &[Client], report: &mut Report) {
+fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: &mut Report) {
     let (info, clock) = match ask(client) {
         Ok(answer) => answer,
         Err(error) => {
@@ -165,38 +204,36 @@ fn agent_is_well(client: &Client, others: &[Client], report: &mut Report) {
             return report.add(Finding::of_failure("agent", &failure));
         }
     };
+    let is_joining = info.status == "joining";
+    let keys = told(client.keys(), "keys", report).map(|keys| keys.members).unwrap_or_default();
+    let members = told(client.members(), "members", report);
     report.extend(judge::agent(&info));
-    match client.readiness() {
-        Ok(health) => report.add(judge::ready(&health)),
-        Err(error) => report.add(Finding::of_failure("ready", &Failure::from(error))),
+    if let Some(health) = told(client.readiness(), "ready", report) {
+        report.add(judge::ready(&health, &info, &keys));
     }
-    match client.leader(None) {
-        Ok(leader) => report.add(judge::leader(&leader)),
-        Err(error) => report.add(Finding::of_failure("leader", &Failure::from(error))),
+    if let Some(leader) = told(client.leader(None), "leader", report) {
+        let voters = if leader.mode == "quorum" { told(client.voters(), "voters", report) } else { None };
+        report.add(judge::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default()));
+        report.extend(voters.and_then(|voters| judge::voters(&leader, &voters)));
     }
-    match client.metrics() {
-        Ok(text) => report.extend(figures::judge(&figures::parse(&text))),
-        Err(error) => report.add(Finding::of_failure("packets", &Failure::from(error))),
+    let figures = told(client.metrics(), "packets", report).map(|text| figures::parse(&text)).unwrap_or_default();
+    if !figures.is_empty() {
+        report.extend(figures::judge(&figures, is_joining));
     }
-    let members = match client.members() {
-        Ok(members) => members,
-        Err(error) => return report.add(Finding::of_failure("members", &Failure::from(error))),
-    };
-    report.extend(judge::members(&members));
-    let keys = match client.keys() {
-        Ok(keys) => keys.members,
-        Err(error) => {
-            report.add(Finding::of_failure("keys", &Failure::from(error)));
-            Vec::new()
-        }
-    };
-    report.extend(judge::keys(&keys));
-    let targets = targets(&members, &keys);
+    let Some(members) = members else { return };
+    report.extend(judge::members(&members, figures::is_cut(&figures)));
+    report.extend(judge::keys(&keys, is_joining));
+    let targets = targets(&members, &keys, key);
     let all = targets.len();
-    let probed = probe_all(targets, &info.cluster);
-    report.extend(judge::reach("members", &probed, all));
-    report.extend(judge::records(&probed));
+    let probed = probe_all(targets, &info.cluster, key);
+    report.extend(reach::reach("members", &info.cluster, &probed, all));
+    report.extend(reach::records(&probed));
     compare(info, clock, others, report);
+}
+
+/// Returns an answer; of a call that failed, the report is told.
+fn told<T>(answer: Result<T, ClientError>, check: &'static str, report: &mut Report) -> Option<T> {
+    answer.map_err(|error| report.add(Finding::of_failure(check, &Failure::from(error)))).ok()
 }
 
 /// Compares the agent with the others that were named, and all clocks with that of this machine.
@@ -240,28 +277,35 @@ fn ask(client: &Client) -> Result<(Info, Option<Clock>), ClientError> {
     Ok((info, clock))
 }
 
-/// Returns the addresses of live members.
-fn targets(members: &[Member], keys: &[KeyHolder]) -> Vec<Target> {
-    let live = members.iter().filter(|member| matches!(member.status.as_str(), "up" | "suspect"));
+/// Returns the addresses of members: the live ones, then those that are Down.
+fn targets(members: &[Member], keys: &[KeyHolder], key: Option<&Key>) -> Vec<Target> {
     // One that could not be asked is taken to be as this agent's node is.
     let mode = |id: &str| keys.iter().find(|holder| holder.node == id).and_then(|holder| holder.mode.as_deref());
     let usual = members.iter().find(|member| member.is_me).and_then(|me| mode(&me.id));
-    let target = |member: &Member| {
+    let target = |member: &Member, is_down: bool| {
         let is_sealed = mode(&member.id).or(usual) == Some(SealMode::Require.name());
-        Some(Target { name: plain(&member.id), address: member.address.parse().ok()?, is_sealed })
+        let manner = if is_sealed { Manner::sealed(key) } else { Manner::Clear };
+        Some(Target { name: plain(&member.id), address: member.address.parse().ok()?, manner, is_down })
     };
-    live.filter_map(target).collect()
+    let of = |statuses: &'static [&str]| members.iter().filter(|member| statuses.contains(&member.status.as_str()));
+    let live = of(&["up", "suspect"]).filter_map(|member| target(member, false));
+    live.chain(of(&["down"]).filter_map(|member| target(member, true))).collect()
 }
 
 /// Probes targets, at once; no more than [`MAX_PROBED`].
-fn probe_all(targets: Vec<Target>, cluster: &str) -> Vec<Probed> {
+fn probe_all(targets: Vec<Target>, cluster: &str, key: Option<&Key>) -> Vec<Probed> {
     thread::scope(|scope| {
         let running: Vec<_> = targets
             .into_iter()
             .take(MAX_PROBED)
             .map(|target| {
                 let address = target.address;
-                (target, scope.spawn(move || probe(address, cluster)))
+                let voice = match (target.manner, key) {
+                    (Manner::Clear, _) => Some(Voice::clear(cluster)),
+                    (Manner::Sealed(_), Some(key)) => Some(Voice::sealed(cluster, key)),
+                    (Manner::Sealed(_), None) | (Manner::Untried, _) => None,
+                };
+                (target, scope.spawn(move || probe(address, voice)))
             })
             .collect();
         let probed = |(target, probe): (Target, thread::ScopedJoinHandle<'_, Probe>)| {

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Invariants: the questions are those of the protocol, so that agents need no door for this; each is padded, since no
-//! answer is larger than its question; nothing that comes is believed unless it answers this question. Nothing joins.
+//! answer is larger than its question; nothing that comes is believed unless it answers this question. Nothing joins. Where
+//! packets are sealed, so are question and answer, by a run that was drawn for one address and one report.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::ErrorKind;
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use crate::core::limits::MIN_QUESTION_BYTES;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, PacketError, Refusal};
-use crate::core::{ProtocolRange, Record};
+use crate::core::{ProtocolRange, Record, Run};
+use crate::seal::{DatagramSealer, Key, KeyRing, Opened};
 
 /// The number of times that a question is sent: datagrams get lost, and agents answer strangers at a limited rate.
 const TRIES: u32 = 4;
@@ -51,26 +53,79 @@ pub(super) enum Udp {
     Sealed,
     /// Nobody.
     Silent,
+    /// It was not asked.
+    Untried,
     /// The question could not be sent, or the system says that nobody listens.
     Failed(String),
 }
 
-/// Asks one address.
-pub(super) fn probe(address: SocketAddr, cluster: &str) -> Probe {
-    let tcp = TcpStream::connect_timeout(&address, TCP_TIMEOUT).map(drop).map_err(|error| error.to_string());
-    Probe { udp: ask(address, cluster).unwrap_or_else(|error| Udp::Failed(error.to_string())), tcp }
+/// The form of questions to one address: of a cluster, clear or sealed.
+#[derive(Debug)]
+pub(super) struct Voice {
+    cluster: u32,
+    seal: Option<(KeyRing, DatagramSealer)>,
 }
 
-fn ask(address: SocketAddr, cluster: &str) -> std::io::Result<Udp> {
+impl Voice {
+    /// Asks as any stranger asks.
+    pub(super) fn clear(cluster: &str) -> Self {
+        Self { cluster: Header::cluster_hash(cluster), seal: None }
+    }
+
+    /// Asks as a node asks that holds this key.
+    pub(super) fn sealed(cluster: &str, key: &Key) -> Self {
+        let cluster = Header::cluster_hash(cluster);
+        // One key is a ring.
+        let ring = KeyRing::new([key.clone()]).ok();
+        Self { cluster, seal: ring.map(|ring| (ring, DatagramSealer::new(Run(random().max(1)), cluster))) }
+    }
+
+    fn question(&mut self, nonce: Nonce, echo: Option<Nonce>) -> Vec<u8> {
+        let mut packet = PacketBuilder::new(&Header::anonymous(self.cluster), MIN_QUESTION_BYTES);
+        packet.push(&Message::WhoAreYou { nonce, echo });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        let packet = packet.finish();
+        match &mut self.seal {
+            Some((ring, sealer)) => sealer.seal(ring.sealing(), None, &packet).unwrap_or_default(),
+            None => packet,
+        }
+    }
+
+    /// Returns the packet in a datagram; `None` if it is not to be believed.
+    fn opened(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        let Some((ring, sealer)) = &mut self.seal else { return Some(datagram.to_vec()) };
+        let mut packet = Vec::new();
+        match sealer.open(ring, datagram, &mut packet) {
+            Ok(Opened::Sealed { .. }) => Some(packet),
+            Ok(Opened::Clear) | Err(_) => None,
+        }
+    }
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Asks one address; without a voice by TCP alone.
+pub(super) fn probe(address: SocketAddr, voice: Option<Voice>) -> Probe {
+    let tcp = TcpStream::connect_timeout(&address, TCP_TIMEOUT).map(drop).map_err(|error| error.to_string());
+    let udp = match voice {
+        Some(voice) => ask(address, voice).unwrap_or_else(|error| Udp::Failed(error.to_string())),
+        None => Udp::Untried,
+    };
+    Probe { udp, tcp }
+}
+
+fn ask(address: SocketAddr, mut voice: Voice) -> std::io::Result<Udp> {
     let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     // Only what comes from there is received.
     socket.connect(address)?;
-    let nonce = Nonce(RandomState::new().build_hasher().finish());
+    let nonce = Nonce(random());
     let mut echo = None;
     let mut seen = Udp::Silent;
     for _ in 0..TRIES {
-        socket.send(&question(cluster, nonce, echo))?;
+        socket.send(&voice.question(nonce, echo))?;
         let deadline = Instant::now() + TRY_TIMEOUT;
         while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             socket.set_read_timeout(Some(left))?;
@@ -81,12 +136,13 @@ fn ask(address: SocketAddr, cluster: &str) -> std::io::Result<Udp> {
                 // The port is closed: the system said so.
                 Err(error) => return Ok(Udp::Failed(error.to_string())),
             };
-            match read(&bytes[..length], nonce) {
+            let Some(packet) = voice.opened(&bytes[..length]) else { continue };
+            match read(&packet, nonce) {
                 Some(Said::Asks(back)) => {
                     seen = Udp::Somebody;
                     if echo.replace(back).is_none() {
                         // Answered at once: it is a step of the same handshake.
-                        socket.send(&question(cluster, nonce, echo))?;
+                        socket.send(&voice.question(nonce, echo))?;
                     }
                 }
                 Some(Said::Is(udp)) => return Ok(udp),
@@ -95,13 +151,6 @@ fn ask(address: SocketAddr, cluster: &str) -> std::io::Result<Udp> {
         }
     }
     Ok(seen)
-}
-
-fn question(cluster: &str, nonce: Nonce, echo: Option<Nonce>) -> Vec<u8> {
-    let mut packet = PacketBuilder::new(&Header::anonymous(Header::cluster_hash(cluster)), MIN_QUESTION_BYTES);
-    packet.push(&Message::WhoAreYou { nonce, echo });
-    packet.pad_to(MIN_QUESTION_BYTES);
-    packet.finish()
 }
 
 /// The meaning of one datagram.
