@@ -32,7 +32,7 @@ const HEIGHT_WITH_HEAD: u16 = 20;
 /// Draws the whole screen.
 pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     let area = frame.area();
-    let is_lost = screen.silence().is_some();
+    let is_lost = screen.silence().is_some() || screen.unstreamed().is_some();
     let events = if area.height >= HEIGHT_WITH_EVENTS { area.height / 3 } else { 0 };
     let [head, verdict, facts, banner, body, timeline, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -57,6 +57,14 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
             format!(" THE AGENT IS SILENT for {}, what you see is old: {}", human::ago(*at, look.now), plain(reason));
         let text = cut(&text, usize::from(banner.width));
         frame.render_widget(Paragraph::new(text).style(look.loud(Tone::Bad)), banner);
+    }
+    if let Some(reason) = screen.unstreamed() {
+        let text = format!(
+            " THE AGENT ANSWERS, and serves no events: members are asked for anew all the time ({})",
+            plain(reason)
+        );
+        let text = cut(&text, usize::from(banner.width));
+        frame.render_widget(Paragraph::new(text).style(look.loud(Tone::Doubtful)), banner);
     }
     match screen.mode {
         Mode::Events => draw_events(frame, body, screen, look),

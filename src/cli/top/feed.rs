@@ -20,11 +20,16 @@ const POLL_SHARE: u32 = 20;
 /// Time limit for one poll.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The status of a refusal because there are too many of something.
+const TOO_MANY: u16 = 429;
+
 /// One item of news.
 #[derive(Debug)]
 pub(super) enum News {
     /// An item of the event stream.
     Update(EventUpdate),
+    /// The agent was reached, and serves no event stream at the moment: the reason. Another try follows.
+    Unstreamed(String),
     /// The agent's figures, as of now.
     Figures(Box<Figures>),
     /// No answer to a poll: the reason.
@@ -61,7 +66,7 @@ fn follow_events(client: &Client, query: &EventQuery, told: &SyncSender<News>) {
         match client.events(query) {
             Ok(events) => break events,
             Err(error) if error.is_transient() => {
-                if told.send(News::Update(EventUpdate::Lost { reason: error.to_string() })).is_err() {
+                if told.send(not_streamed(&error)).is_err() {
                     return;
                 }
                 sleep(POLL_INTERVAL);
@@ -77,6 +82,14 @@ fn follow_events(client: &Client, query: &EventQuery, told: &SyncSender<News>) {
         if told.send(item).is_err() {
             return;
         }
+    }
+}
+
+/// Tells an agent that answers, and has no stream to spare, from one that is away.
+pub(super) fn not_streamed(error: &ClientError) -> News {
+    match error {
+        ClientError::Refused(problem) if problem.status == TOO_MANY => News::Unstreamed(error.to_string()),
+        _ => News::Update(EventUpdate::Lost { reason: error.to_string() }),
     }
 }
 

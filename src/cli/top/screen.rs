@@ -92,6 +92,8 @@ pub(super) struct Screen {
     pub(super) timeline: VecDeque<Event>,
     /// Set while the stream is broken.
     broken: Option<Silence>,
+    /// Set while the agent serves no stream, though it answers.
+    unstreamed: Option<Silence>,
     /// Set while polls are not answered.
     unanswered: Option<Silence>,
     pub(super) mode: Mode,
@@ -114,6 +116,7 @@ impl Screen {
             read_at: None,
             timeline: VecDeque::new(),
             broken: None,
+            unstreamed: None,
             unanswered: None,
             mode: Mode::default(),
             order: Order::default(),
@@ -135,8 +138,12 @@ impl Screen {
             News::Update(EventUpdate::Event(event)) => self.tell(*event),
             News::Update(EventUpdate::Snapshot(snapshot)) => self.replace(snapshot.members, now),
             News::Update(EventUpdate::Lost { reason }) => lose(&mut self.broken, reason, now),
+            News::Unstreamed(reason) => {
+                self.broken = None;
+                lose(&mut self.unstreamed, reason, now);
+            }
             News::Silent(reason) => lose(&mut self.unanswered, reason, now),
-            News::Update(EventUpdate::Resumed) => self.broken = None,
+            News::Update(EventUpdate::Resumed) => (self.broken, self.unstreamed) = (None, None),
             News::Figures(figures) => {
                 self.unanswered = None;
                 let Figures { info, leader, members } = *figures;
@@ -153,6 +160,11 @@ impl Screen {
         // The latest word of why.
         let latest = self.unanswered.as_ref().or(self.broken.as_ref())?;
         Some(Silence { at, reason: latest.reason.clone() })
+    }
+
+    /// Returns the reason why an agent that answers sends no events; `None` if it does, or is silent.
+    pub(super) fn unstreamed(&self) -> Option<&str> {
+        self.unstreamed.as_ref().filter(|_| self.silence().is_none()).map(|silence| silence.reason.as_str())
     }
 
     fn replace(&mut self, members: Vec<Member>, now: SystemTime) {

@@ -200,6 +200,26 @@ fn a_silent_agent_is_said_so_and_nothing_is_claimed() {
 }
 
 #[test]
+fn an_agent_that_has_no_stream_to_spare_is_not_silent() {
+    let refused: crate::json::Problem = serde_json::from_value(serde_json::json!({
+        "type": "urn:headcount:problem:too-many-streams", "title": "Too many event streams", "status": 429,
+        "detail": "1000 event streams are open, and no more are served", "hint": null
+    }))
+    .expect("a problem");
+    let mut screen = healthy();
+    screen.learn(super::feed::not_streamed(&crate::client::ClientError::Refused(Box::new(refused))), now());
+    screen.learn(figures(info(AGREED), leader(Some("n1")), vec![member("n1", "up", "null", "00:00", "")]), now());
+    let seen = text(&drawn(&screen, 120, 30, false));
+    assert!(seen.contains("THE AGENT ANSWERS, and serves no events") && seen.contains("1000 event streams"), "{seen}");
+    assert!(!seen.contains("SILENT") && !seen.contains("UNKNOWN"), "{seen}");
+    screen.learn(News::Update(EventUpdate::Resumed), now());
+    assert_eq!(screen.unstreamed(), None);
+    screen.learn(News::Unstreamed("full".to_owned()), now());
+    screen.learn(News::Silent("refused".to_owned()), now());
+    assert!(screen.silence().is_some() && screen.unstreamed().is_none(), "silence says more");
+}
+
+#[test]
 fn events_of_long_ago_are_on_the_timeline_and_change_no_member() {
     let mut screen = healthy();
     let old = |status: &str, incarnation: u64| Member { incarnation, ..member("n2", status, "null", "00:00", "") };
