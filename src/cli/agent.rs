@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 use tracing::level_filters::LevelFilter;
 
 use super::args::{AgentArgs, Format, LineFormat, NodeArgs, ShowArgs};
@@ -191,23 +192,24 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     };
     tokio::spawn(http::deliver_directly(agent.clone(), running.tokens.clone(), stopping.clone()));
     let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
+    let span = crate::journal::span(&agent.config().name);
     let stop = loop {
         tokio::select! {
             stop = agent.stopped() => break stop,
             request = signals.recv() => match request {
                 Request::Stop => {
-                    tracing::info!("leaving the cluster; a second signal quits at once");
+                    span.in_scope(|| tracing::info!("leaving the cluster; a second signal quits at once"));
                     supervisor.stopping();
                     break agent.leave().await;
                 }
                 Request::Reload => {
                     supervisor.reloading();
-                    running.reload(&agent, &mut handlers).await;
+                    running.reload(&agent, &mut handlers).instrument(span.clone()).await;
                     supervisor.ready();
                 }
             },
             ended = ended(&mut serving) => {
-                tracing::error!("HTTP is no longer served: {ended}; the node goes on without it");
+                span.in_scope(|| tracing::error!("HTTP is no longer served: {ended}; the node goes on without it"));
                 agent.report(ended);
             }
         }

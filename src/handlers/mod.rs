@@ -34,6 +34,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::task::{Feed, Handler};
 use crate::agent::Agent;
@@ -136,7 +137,8 @@ impl Handlers {
         let handler = self.handler(config);
         let feed = Feed::open(self.agent.clone(), &handler, from_the_start);
         let (order, orders) = watch::channel(Some(Arc::clone(&handler)));
-        self.tasks.spawn(task::run(handler, feed, orders));
+        let span = crate::journal::span(&self.agent.config().name);
+        self.tasks.spawn(task::run(handler, feed, orders).instrument(span));
         Running { config: config.clone(), order }
     }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tracing::dispatcher::{self, Dispatch};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
-use tracing::{Level, debug, error, error_span, info, warn};
+use tracing::{Level, Span, debug, error, error_span, info, warn};
 
 pub(crate) use lossy::{Item, LossyQueue};
 
@@ -63,6 +63,11 @@ impl RateLimit {
     }
 }
 
+/// Returns the span that every line of an agent's log is in: it bears the agent's name.
+pub(crate) fn span(agent: &NodeId) -> Span {
+    error_span!(target: "headcount", "headcount", %agent)
+}
+
 #[derive(Debug)]
 enum Line {
     Event(Arc<Event>),
@@ -76,7 +81,7 @@ impl Journal {
         let agent = agent.clone();
         let subscriber = dispatcher::get_default(Dispatch::clone);
         let write = move |line| {
-            let write = || error_span!(target: "headcount", "headcount", %agent).in_scope(|| write(line));
+            let write = || span(&agent).in_scope(|| write(line));
             // A subscriber that is set later counts, if there was none.
             if subscriber.is::<NoSubscriber>() {
                 write();

@@ -166,6 +166,8 @@ fn a_handler_that_is_changed_waits_for_what_it_runs_and_handles_the_rest_as_it_i
     desk.configure(&shell("slow", &script(2), keys));
     a.signal(Signal::SIGHUP);
     wait_for("it is reloaded", || a.log().contains("reloaded handlers").then_some(()));
+    let bears_name = |line: &&str| line.contains("reloaded handlers") && line.contains("agent=a");
+    assert!(a.log().lines().any(|line| bears_name(&line)), "{}", a.log());
     stop(&mut b);
     wait_for("the goodbye waits", || (figure(&a, "waiting_events", "slow") == 1).then_some(()));
     assert_eq!(desk.lines("log"), ["begin node_joined 1"]);

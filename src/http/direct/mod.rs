@@ -75,7 +75,7 @@ const ROSTER_AGE: Duration = Duration::from_secs(1);
 pub async fn deliver_directly(agent: Agent, tokens: Tokens, shutdown: CancellationToken) {
     let Some(said) = agent.own_broadcasts() else { return };
     // Every line of the log from here bears the agent's name.
-    let span = tracing::error_span!(target: "headcount", "headcount", agent = %agent.config().name);
+    let span = crate::journal::span(&agent.config().name);
     tokio::select! {
         () = shutdown.cancelled() => {}
         _ = agent.stopped() => {}
