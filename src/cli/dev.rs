@@ -164,8 +164,9 @@ fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
   headcount leave --http {last_http}
   curl http://{}/v1/members
 
+The dashboard is at http://{}/.
 Ctrl-C stops all. Events as {} sees them:",
-        first.http, first.name
+        first.http, first.http, first.name
     )?;
     Ok(out.flush()?)
 }

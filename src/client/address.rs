@@ -18,8 +18,9 @@ pub(super) fn authority(text: &str) -> Result<String, ClientError> {
     }
     let text = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
     // A port alone is one of this machine.
-    if text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()) {
-        return Ok(format!("127.0.0.1{text}"));
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if port.parse::<u16>().is_ok() {
+        return Ok(format!("127.0.0.1:{port}"));
     }
     let has_host = !text.is_empty() && (!text.starts_with(':') || text.starts_with("::"));
     if !has_host || text.contains(['/', '?', '#', '@', ' ']) {
@@ -58,6 +59,7 @@ mod tests {
     fn addresses_are_understood_as_people_write_them() {
         for (text, expected) in [
             ("127.0.0.1:7118", "127.0.0.1:7118"),
+            ("7128", "127.0.0.1:7128"),
             ("http://127.0.0.1:7118/", "127.0.0.1:7118"),
             ("localhost", "localhost:7118"),
             (":7128", "127.0.0.1:7128"),

@@ -110,6 +110,7 @@ fn dev_runs_a_cluster_on_whatever_ports_are_free() {
     let http = line.split_whitespace().last().expect("an address").to_owned();
     assert!(dev.line().starts_with("n2"));
     dev.until("headcount members");
+    assert!(dev.until("dashboard").ends_with(&format!("http://{http}/.")));
     assert_eq!(run(&["wait", "--members", "2", "--http", &http]).0, 0);
     dev.until("node_joined");
     dev.signal("INT");

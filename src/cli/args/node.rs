@@ -92,7 +92,7 @@ pub(in crate::cli) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DevArgs {
-    /// How many nodes
+    /// How many nodes, 1 to 64
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_DEV_NODES))]
     pub(in crate::cli) nodes: u16,
 }
