@@ -55,6 +55,8 @@ pub(crate) enum Flaw {
     ListensInVain,
     /// A late word of an ended reign is waited for, whatever the leader says that the store shows.
     WaitsForLateWords,
+    /// A leader that is Down is waited for no more if the store shows a later holder, dead or alive.
+    ForgetsWhoIsDown,
     /// A row that stands still for a lease is nobody's, though its holder says that it leads.
     TrustsAStandingRow,
     /// A newcomer takes what nobody is known to have led before anybody could tell it of a term.

@@ -332,7 +332,7 @@ impl Contender {
     pub fn gone(&mut self, now: Time, lease: &LeaseName, node: &NodeId) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
-            contest.history.is_gone(node);
+            contest.history.is_gone(now, node);
         }
         self.publish(now);
     }

@@ -52,11 +52,17 @@ impl LeaseHistory {
         self.elsewhere.as_ref().map(|elsewhere| &elsewhere.node)
     }
 
-    /// Notes that this node is a member no more. Its word is not waited for if the store shows a holder in a later term:
-    /// then it was a late one, most likely, and not of another database, where a successor would have to be heard first.
-    pub(in crate::lease::contender) fn is_gone(&mut self, node: &NodeId) {
-        let shown = self.last_seen.as_ref().map_or(0, |last_seen| last_seen.term);
-        self.elsewhere.take_if(|elsewhere| elsewhere.node == *node && elsewhere.term < shown);
+    /// Notes that this node is a member no more. A lease after its last word, when what it claimed by then is over, it is
+    /// waited for no more if the store shows a holder in a later term that has moved since: then its word was a late one,
+    /// most likely, and not of another database, where a successor would have to be heard first. A row that stands still
+    /// says nothing: its holder may be long dead, while this node stands still and its claim does not end.
+    pub(in crate::lease::contender) fn is_gone(&mut self, now: Time, node: &NodeId) {
+        let Some(shown) = &self.last_seen else { return };
+        let (longest, trusts_rows) = (self.longest, self.planted.has(Flaw::ForgetsWhoIsDown));
+        self.elsewhere.take_if(|elsewhere| {
+            let is_late = shown.first > elsewhere.last && now >= elsewhere.last + longest;
+            elsewhere.node == *node && elsewhere.term < shown.term && (is_late || trusts_rows)
+        });
     }
 
     /// Notes that this node says that it leads, or that it has given its term up.

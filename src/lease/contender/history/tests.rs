@@ -221,23 +221,44 @@ fn a_late_word_of_an_ended_reign_is_dropped_once_the_leader_that_the_store_shows
 }
 
 #[test]
-fn a_late_word_of_a_node_that_is_gone_is_dropped_if_the_store_shows_a_later_holder() {
+fn a_late_word_of_a_node_that_is_gone_is_waited_for_no_longer_than_its_claim_if_a_later_holder_is_alive() {
     let b = NodeId::new("b").expect("a name");
     let mut history = history();
     see(&mut history, 0, &held("a", 1, 3, LEASE));
     history.heard(at(1), Some(&b), 2, false);
-    assert_eq!(history.waits_for(at(15)), Some(&b));
-    history.is_gone(&a());
-    assert_eq!(history.may_take(at(15), LEASE), Taking::No);
-    history.is_gone(&b);
-    assert_eq!(history.may_take(at(15), LEASE), Taking::FreeOrExpired(Token(1)));
+    see(&mut history, 3, &held("a", 2, 3, LEASE));
+    history.is_gone(at(15), &b);
+    assert_eq!(history.waits_for(at(15)), Some(&b), "its claim may stand");
+    history.is_gone(at(16), &a());
+    assert_eq!(history.waits_for(at(16)), Some(&b), "another one is gone");
+    history.is_gone(at(16), &b);
+    assert_eq!(history.may_take(at(18), LEASE), Taking::FreeOrExpired(Token(2)));
     // By another database, a successor of it would have to be heard first.
+    history.heard(at(18), Some(&b), 3, false);
+    see(&mut history, 19, &free(20));
+    history.is_gone(at(40), &b);
+    assert_eq!((history.may_take(at(47), LEASE), history.may_take(at(48), LEASE)), (Taking::No, Taking::Free));
+}
+
+/// Returns true if a node whose store shows a dead holder in a later term waits on for a leader that it heard, and that is
+/// Down now: it may stand still, with a claim.
+fn waits_for_who_is_down(flaw: Option<Flaw>) -> bool {
+    let mut history = history();
+    history.plant(planted(flaw));
+    see(&mut history, 0, &held("a", 1, 100, LEASE));
+    let b = NodeId::new("b").expect("a name");
     history.heard(at(16), Some(&b), 3, false);
-    history.is_gone(&b);
-    assert_eq!(history.waits_for(at(16)), Some(&b));
-    see(&mut history, 17, &free(20));
-    history.is_gone(&b);
-    assert_eq!((history.may_take(at(45), LEASE), history.may_take(at(46), LEASE)), (Taking::No, Taking::Free));
+    see(&mut history, 18, &held("a", 1, 100, LEASE));
+    [18, 30, 31, 45].into_iter().all(|second| {
+        history.is_gone(at(second), &b);
+        history.may_take(at(second), LEASE) == Taking::No
+    })
+}
+
+#[test]
+fn a_leader_that_is_down_is_waited_for_beside_the_row_of_a_dead_holder() {
+    assert!(waits_for_who_is_down(None));
+    assert!(!waits_for_who_is_down(Some(Flaw::ForgetsWhoIsDown)), "the planted bug is caught");
 }
 
 #[test]
