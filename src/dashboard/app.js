@@ -22,7 +22,7 @@ const PULSE_MS = 2_000;
 const PULSE_PATIENCE_MS = 2_500;
 const FACTS_MS = 5_000;
 // Silence is noticed by the pulse, whose patience is shorter than that of other calls.
-const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "" };
+const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "", isFull: false };
 // The run of the agent's process whose events are shown.
 let shownRun = "";
 
@@ -41,9 +41,9 @@ const stream = new Stream({
     verdict.setLink({ isLive: true, isDenied: false, lostAt: 0 });
     pollSoon();
   },
-  lost(reason, wait) {
+  lost(reason, wait, isFull) {
     if (link.state !== "lost") link.lostAt = Date.now();
-    Object.assign(link, { state: "lost", retryAt: Date.now() + wait, reason });
+    Object.assign(link, { state: "lost", retryAt: Date.now() + wait, reason, isFull });
     actions.allow(false);
     drawLink();
     verdict.setLink({ isLive: false, lostAt: link.lostAt });
@@ -198,7 +198,8 @@ const drawLink = onFrame(() => {
     const known = store.members.size > 0;
     const hasLeft = ["leaving", "left"].includes(store.members.get(name)?.status);
     const title = hasLeft ? `${name} has left, and its process ended.` : `${name || "The agent"} is silent.`;
-    write($("banner-title"), known ? title : "The agent cannot be reached.");
+    const full = `${name || "The agent"} answers, and has no event stream to spare.`;
+    write($("banner-title"), link.isFull ? full : known ? title : "The agent cannot be reached.");
     const since = link.heardAt ? `Heard last at ${time(new Date(link.heardAt))}, ${age(Date.now() - link.heardAt)} ago` : `Tried for ${age(Date.now() - link.lostAt)}`;
     write($("banner-text"), `${since} (${link.reason}). ${known ? "What you see is old. " : ""}Trying again.`);
   }

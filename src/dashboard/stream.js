@@ -50,7 +50,8 @@ function parse(text) {
   return frame.data ? frame : null;
 }
 
-/** The stream; `on` has `frame(event, data)`, `live()`, `lost(reason, waitMs)`, `denied(refusal)` and `heard()`. */
+/** The stream; `on` has `frame(event, data)`, `live()`, `lost(reason, waitMs, isFull)`, `denied(refusal)` and
+ * `heard()`; `isFull` says that the agent answers, and has no stream to spare. */
 export class Stream {
   #on;
   #last = null;
@@ -104,7 +105,7 @@ export class Stream {
       await this.#read(response.body.pipeThrough(new TextDecoderStream()).getReader(), abort);
       this.#lose(abort, "it ended the stream");
     } catch (error) {
-      this.#lose(abort, error.name === "TypeError" ? "the connection broke" : error.message);
+      this.#lose(abort, error.name === "TypeError" ? "the connection broke" : error.message, error.status === 429);
     }
   }
 
@@ -127,13 +128,13 @@ export class Stream {
     this.#silence = setTimeout(() => this.#lose(abort, `nothing came for ${SILENCE_MS / 1000} s`), SILENCE_MS);
   }
 
-  #lose(abort, reason) {
+  #lose(abort, reason, isFull = false) {
     // A stream that was replaced has no say.
     if (this.#abort !== abort) return;
     this.#end();
     const wait = RETRIES_MS[Math.min(this.#failures, RETRIES_MS.length - 1)] * (0.8 + Math.random() * 0.4);
     this.#failures += 1;
     this.#retry = setTimeout(() => this.start(), wait);
-    this.#on.lost(reason, wait);
+    this.#on.lost(reason, wait, isFull);
   }
 }

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use crate::browser::Browser;
 use crate::cluster::{Cluster, THREE};
 use crate::page::Page;
-use crate::support::wait_for;
+use crate::support::{Agent, wait_for};
 
 /// The longest time between an agent's event and the page that shows it, in milliseconds.
 const LATE_MS: f64 = 1_000.0;
@@ -137,4 +137,21 @@ fn a_banner_says_that_the_agent_is_silent_until_it_answers_again() {
     // Calls that nobody answered are all that the console has.
     let other: Vec<_> = page.console().into_iter().filter(|line| !line.contains("net::ERR_")).collect();
     assert!(other.is_empty(), "the console has {other:#?}");
+}
+
+#[test]
+fn an_agent_that_has_no_stream_to_spare_is_not_called_silent() {
+    let Some(browser) = Browser::start() else { return };
+    let data = tempfile::tempdir().expect("a directory");
+    let config = data.path().join("config.toml");
+    std::fs::write(&config, "[http]\nmax_streams = 1\n").expect("written");
+    let agent = Agent::start("a", &[], &["--config", config.to_str().expect("text")]);
+    let watching = agent.watch();
+    wait_for("the only stream is taken", || (agent.metric("headcount_http_streams") == 1.0).then_some(()));
+    let page = Page::of(browser);
+    page.visit(&format!("http://{}/dashboard", agent.http));
+    page.until_text("#banner-title", "answers, and has no event stream to spare");
+    drop(watching);
+    page.until("the page is live", "document.documentElement.dataset.link === 'live'");
+    page.until_shown("#banner", false);
 }
