@@ -355,10 +355,6 @@ pub const LINK_PROOF_RETRY: Duration = Duration::from_millis(25);
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time for which a link to a member that is no longer a neighbour is kept: it may become one again.
 pub const LINK_LINGER: Duration = Duration::from_secs(10);
-/// The time for which a node has a link to a newcomer that it brought in and does not observe.
-pub const ESCORT_LASTS: Duration = Duration::from_secs(2);
-/// The greatest number of newcomers to which a node has such links.
-pub const MAX_ESCORTED: usize = 32;
 /// The first pause after a link that failed; it doubles up to [`MAX_LINK_BACKOFF`].
 pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause after a link that failed.

@@ -420,7 +420,6 @@ impl Core {
         if is_ours && self.view.record(slot).status == Status::Up {
             let (address, run) = (self.view.record(slot).address, self.view.record(slot).run);
             self.teach_lease_terms(address, run);
-            self.escort(slot);
         }
     }
 

@@ -16,8 +16,7 @@
 //!   opened by the other end, the newer.
 //! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
 //! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours
-//!   all is done at once, so that a crash right after joining breaks or refuses a link; whoever brought it in has one for
-//!   a moment, too, since neighbours open none to an address that never answered them.
+//!   all is done at once, so that a crash right after joining breaks or refuses a link.
 //! - Every state but Open and an idle one without a plan has a timer.
 //! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
 //!   if the member opened it and proved that it is there (see `guests`); and only as long as the record says that

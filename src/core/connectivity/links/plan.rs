@@ -15,8 +15,8 @@ use super::table::State;
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{
-    ESCORT_LASTS, LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
-    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_ESCORTED, MAX_LINK_BACKOFF, MAX_LINKS,
+    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
+    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS,
 };
 use crate::core::member::{Run, Status};
 use crate::core::timers::Timer;
@@ -29,22 +29,9 @@ impl Core {
         let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
         let is_partner = || {
             let run = self.view.record(slot).run;
-            let is_escorted = self.links.escorted.get(&run).is_some_and(|until| *until > self.now);
-            is_escorted || self.detours.wants_link(run, self.now) || self.has_letters_for(run)
+            self.detours.wants_link(run, self.now) || self.has_letters_for(run)
         };
         matches!(self.phase, Phase::Up) && slot != View::ME && is_live && (self.observes(slot) || is_partner())
-    }
-
-    /// Has a link to a newcomer that this node brought in, for a moment: its observers open none before it answered
-    /// them, and if it dies until then, this node alone knows that it was where its port refuses now.
-    pub(in crate::core) fn escort(&mut self, slot: Slot) {
-        let (run, now) = (self.view.record(slot).run, self.now);
-        self.links.escorted.retain(|_, until| *until > now);
-        if self.observes(slot) || self.links.escorted.len() >= MAX_ESCORTED {
-            return;
-        }
-        self.links.escorted.insert(run, now + ESCORT_LASTS);
-        self.timers.set_by(Timer::Link(run), now + LINK_FIRST_PAUSE);
     }
 
     /// Returns a number for a link that is about to be opened.

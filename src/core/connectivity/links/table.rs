@@ -20,8 +20,6 @@ pub(in crate::core) struct Links {
     pub(super) visits: BTreeMap<LinkId, Run>,
     /// The time at which this node became Up.
     pub(super) up_since: Option<Time>,
-    /// Newcomers that this node brought in and does not observe, and the time until which it has a link to each.
-    pub(super) escorted: BTreeMap<Run, Time>,
     last: u64,
 }
 
@@ -67,7 +65,7 @@ impl State {
 impl Links {
     /// Returns the number of entries kept.
     pub(in crate::core) fn size(&self) -> usize {
-        self.of.len() + self.runs.len() + self.escorted.len()
+        self.of.len() + self.runs.len()
     }
 
     /// Returns the open link to a member.
