@@ -108,9 +108,9 @@ pub(super) struct Driver {
     up_since: Option<Time>,
     /// The time at which the operator was told last that the state is not stored.
     told_not_stored: Option<Instant>,
-    /// The time at which the operator was told last of a leader that comes by another mode than this node's.
+    /// The time at which the operator was told last of a leader by a lease.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    told_of_other_mode: Option<Instant>,
+    told_of_lease: Option<Instant>,
     /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
@@ -128,7 +128,7 @@ impl Driver {
             up_since: None,
             told_not_stored: None,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            told_of_other_mode: None,
+            told_of_lease: None,
             electorate: None,
             seed_addresses: BTreeMap::new(),
             seeds_found: BTreeSet::new(),

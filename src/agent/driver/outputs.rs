@@ -109,8 +109,6 @@ impl Driver {
                         is_led,
                         leader: leader.map(|(leader, term)| (leader, term.0)),
                     });
-                } else {
-                    self.tell_led_by_voters(by);
                 }
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
@@ -135,31 +133,15 @@ impl Driver {
     fn tell_led_by_lease(&mut self, word: &LeaseUpdate) {
         let Parts { core, shared, .. } = &self.parts;
         let now = Instant::now();
-        if core.election().is_none()
-            || self.told_of_other_mode.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER)
+        if core.election().is_none() || self.told_of_lease.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER)
         {
             return;
         }
-        self.told_of_other_mode = Some(now);
+        self.told_of_lease = Some(now);
         let LeaseUpdate { node, term, .. } = word;
         let text = format!(
             "{node} leads by a lease in a database (leadership.mode = \"lease\", term {term}), and {} is set to have voters elect \
              leaders (\"quorum\"): two nodes may lead at once; {ONE_MODE}",
-            shared.me
-        );
-        shared.journal.say(Level::WARN, text);
-    }
-
-    /// Warns once of a leader by voters, where this node is set to have no leader.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    fn tell_led_by_voters(&mut self, by: Option<crate::core::NodeId>) {
-        let Parts { core, shared, .. } = &self.parts;
-        let is_news = core.election().is_none() && self.told_of_other_mode.is_none();
-        let Some(by) = by.filter(|_| is_news) else { return };
-        self.told_of_other_mode = Some(Instant::now());
-        let text = format!(
-            "{by} tells of a leader by voters (leadership.mode = \"quorum\"), and {} is set to have none (\"none\"): its \
-             programs are told of no leader; {ONE_MODE}",
             shared.me
         );
         shared.journal.say(Level::WARN, text);
