@@ -147,7 +147,7 @@ fn an_agent_that_has_no_stream_to_spare_is_not_called_silent() {
     std::fs::write(&config, "[http]\nmax_streams = 1\n").expect("written");
     let agent = Agent::start("a", &[], &["--config", config.to_str().expect("text")]);
     let watching = agent.watch();
-    wait_for("the only stream is taken", || (agent.metric("headcount_http_streams") == 1.0).then_some(()));
+    wait_for("the only stream is taken", || (agent.metric("headcount_http_streams") > 0.5).then_some(()));
     let page = Page::of(browser);
     page.visit(&format!("http://{}/dashboard", agent.http));
     page.until_text("#banner-title", "answers, and has no event stream to spare");
