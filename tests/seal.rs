@@ -257,14 +257,20 @@ fn nobody_is_locked_out_unless_forced_and_who_was_away_is_told_what_it_lacks() {
     c.wait_for_up(&["a", "b", "c"]);
 }
 
-#[test]
-fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
-    let files = Files::new();
-    let [a, b, mut c] = three(&files);
+/// Starts three agents, of which c has left; returns the others, and the key that all hold.
+fn two_that_c_left(files: &Files) -> ([Agent; 2], String) {
+    let [a, b, mut c] = three(files);
     let old = only_key(&a, &["a", "b", "c"]);
     c.signal(Signal::SIGTERM);
     assert!(c.wait().success());
     wait_for("c has left", || (a.members().len() == 2 && b.members().len() == 2).then_some(()));
+    ([a, b], old)
+}
+
+#[test]
+fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
+    let files = Files::new();
+    let ([a, b], old) = two_that_c_left(&files);
     let (status, text) = a.client(&["keys", "add"]);
     assert!(!status.success() && text.contains("c left less than 10 minutes ago"), "{text}\n{}", a.log());
     let new = other_key(&a, &old);
@@ -288,11 +294,7 @@ fn who_left_a_moment_ago_may_come_back_and_is_not_locked_out() {
 #[test]
 fn who_left_and_was_removed_is_not_waited_for() {
     let files = Files::new();
-    let [a, b, mut c] = three(&files);
-    let old = only_key(&a, &["a", "b", "c"]);
-    c.signal(Signal::SIGTERM);
-    assert!(c.wait().success());
-    wait_for("c has left", || (a.members().len() == 2 && b.members().len() == 2).then_some(()));
+    let ([a, b], old) = two_that_c_left(&files);
     a.client(&["keys", "add"]);
     let new = other_key(&a, &old);
     let (status, _) = a.client(&["keys", "use", &new]);

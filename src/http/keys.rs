@@ -27,7 +27,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The last listing. Locked while members are asked.
 pub(super) type Listed = Mutex<Option<Listing>>;
 
-/// Who holds which key, as members answered at one time.
+/// The keys of all members with their holders, as the members answered at one time.
 #[derive(Debug)]
 pub(super) struct Listing {
     /// The time at which they had answered.

@@ -70,31 +70,32 @@ fn a_crash_is_known_within_a_second_also_after_a_move() {
     }
 }
 
+/// Returns nodes that have settled, at addresses that leave smaller ones free.
+fn settled_above_address_zero(n: usize) -> Net {
+    let mut net = Net::new(Profile::Default);
+    net.lay_wires();
+    for i in 0..n {
+        net.add(&format!("n{i}"), i + 10, &[10]);
+    }
+    net.run(SECOND * 70);
+    net
+}
+
 #[test]
 fn a_crash_is_known_within_a_second_after_a_move_to_the_smallest_address() {
     for n in [2, 5] {
-        let mut net = Net::new(Profile::Default);
-        net.lay_wires();
-        for i in 0..n {
-            net.add(&format!("n{i}"), i + 10, &[10]);
-        }
-        net.run(SECOND * 70);
+        let mut net = settled_above_address_zero(n);
         moves(&mut net, n - 1, 0);
         net.run(ms(800));
         assert_known_dead_within_a_second(&mut net, n - 1, &format!("{n}"));
     }
 }
 
-/// It opened all of its links, and would keep each of them rather than one that the other end opens.
 #[test]
 fn a_mover_with_the_smallest_address_keeps_none_of_its_old_links() {
+    // It opened all of its links, and would keep each of them rather than one that the other end opens.
     for n in [2, 5] {
-        let mut net = Net::new(Profile::Default);
-        net.lay_wires();
-        for i in 0..n {
-            net.add(&format!("n{i}"), i + 10, &[10]);
-        }
-        net.run(SECOND * 70);
+        let mut net = settled_above_address_zero(n);
         moves(&mut net, 0, 5);
         net.run(SECOND * 2);
         send(&mut net, 0, 1);

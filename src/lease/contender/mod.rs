@@ -317,7 +317,7 @@ impl Contender {
             && was_listening
             && !contest.history.is_listening(now)
         {
-            // What it waited for may be had now.
+            // The lease may be free, and the next round of its own may be far off.
             contest.due = contest.due.min(now + delay);
         }
         self.publish(now);
