@@ -1,0 +1,77 @@
+//! The HTTP listener of a process: bound before the node starts, served with the access rules of the configuration.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::cli::client::read_token;
+use crate::cli::failure::{Exit, Failure};
+use crate::config::HttpConfig;
+use crate::descriptors;
+use crate::http::{self, HttpSettings, Tokens};
+
+/// Reads the tokens in the files that the configuration names.
+pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
+    let read = |path: &Option<PathBuf>| path.as_deref().map(read_token).transpose();
+    Ok(Tokens::new(read(&config.token_file)?, read(&config.read_token_file)?))
+}
+
+/// An HTTP listener, with its access rules.
+#[derive(Debug)]
+pub(in crate::cli) struct HttpListener {
+    pub(in crate::cli) address: SocketAddr,
+    listener: TcpListener,
+    pub(super) settings: HttpSettings,
+}
+
+impl HttpListener {
+    /// Listens at the configured address; returns `None` if there is none.
+    pub(in crate::cli) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
+        let Some(address) = config.bind else { return Ok(None) };
+        let tokens = tokens(config)?;
+        let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| {
+            Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
+                .hint("is another agent running? choose another address with --http, or none with --http off")
+        })?;
+        let mut settings = HttpSettings { tokens, ..HttpSettings::default() };
+        settings.allowed_hosts.clone_from(&config.allowed_hosts);
+        settings.max_connections = config.max_connections;
+        settings.max_streams = config.max_streams;
+        Ok(Some(Self { address, listener, settings }))
+    }
+
+    /// Serves until told to stop, within the part of the limit on open files that the agent's links leave.
+    pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
+        let Self { listener, mut settings, .. } = self;
+        let wanted = settings.max_connections;
+        settings.max_connections = descriptors::http_within_the_limit(agent.link_budget(), wanted);
+        if settings.max_connections < wanted {
+            tracing::warn!(
+                "the limit on open files leaves {} HTTP connections at one time instead of {wanted}, and event streams end \
+                 where others need theirs: raise the limit (ulimit -n, LimitNOFILE=)",
+                settings.max_connections
+            );
+        }
+        http::serve(listener, agent, settings, stopping).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AgentConfig;
+
+    #[tokio::test]
+    async fn a_taken_http_address_has_its_own_exit_code() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let mut config = AgentConfig::new(crate::Config::new("a").expect("a name")).http;
+        config.bind = taken.local_addr().ok();
+        let failure = HttpListener::open(&config).await.expect_err("it is taken");
+        assert_eq!(failure.exit().code(), 3);
+        assert!(failure.to_string().contains("--http"), "{failure}");
+    }
+}
