@@ -74,6 +74,8 @@ pub struct Info {
     pub link_accept_errors: u64,
     /// Writes of the state file that failed.
     pub state_write_failures: u64,
+    /// Writes of the state file that failed since the last one that succeeded: above 0 while the state is not on disk.
+    pub state_unwritten: u64,
     /// Leaders elected, as this node saw it.
     pub leaders_elected: u64,
     /// This node neither votes nor leads, because its data directory does not take its ballot.
@@ -130,7 +132,8 @@ impl Agent {
             congested_frames: shared.links.dropped_frames(),
             links_turned_away: shared.links.turned_away(),
             link_accept_errors: shared.links.accept_errors(),
-            state_write_failures: shared.write_failures(),
+            state_write_failures: shared.state_writer().failures(),
+            state_unwritten: shared.state_writer().failing(),
             leaders_elected: figures.leaders_elected + self.leaders_by_lease(),
             voter_aside: figures.voter_aside,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]

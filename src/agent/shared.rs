@@ -31,6 +31,7 @@ use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
+use crate::store::WriterHealth;
 use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
 
@@ -68,7 +69,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) socket: Arc<SocketCounters>,
     pub(super) links: Arc<LinkCounters>,
-    write_failures: Arc<AtomicU64>,
+    state_writer: Arc<WriterHealth>,
     figures: Mutex<Figures>,
     /// True if no other member was there when this node became Up.
     has_begun_alone: AtomicBool,
@@ -106,7 +107,7 @@ impl Shared {
         clock: Clock,
         socket: Arc<SocketCounters>,
         links: Arc<LinkCounters>,
-        write_failures: Arc<AtomicU64>,
+        state_writer: Arc<WriterHealth>,
         journal: Journal,
     ) -> Self {
         Self {
@@ -117,7 +118,7 @@ impl Shared {
             clock,
             socket,
             links,
-            write_failures,
+            state_writer,
             figures: Mutex::default(),
             has_begun_alone: AtomicBool::new(false),
             status: watch::Sender::new(Status::Joining),
@@ -206,8 +207,9 @@ impl Shared {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn write_failures(&self) -> u64 {
-        self.write_failures.load(Ordering::Relaxed)
+    /// Returns the figures of the task that writes the state.
+    pub(super) fn state_writer(&self) -> &WriterHealth {
+        &self.state_writer
     }
 
     /// Notes that the driver moves. Called by the driver alone.

@@ -140,8 +140,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let core = Core::new(init, clock.now());
     let born = Member::from_record(core.me(), None, SystemTime::now(), true);
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
-    let shared =
-        Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.failures(), journal));
+    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.health(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let desk = Desk::open(Arc::clone(&keeper), requests.downgrade(), shared.journal.clone());
     if let Some(whereabouts) = whereabouts {

@@ -49,6 +49,8 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
 #[derive(Debug)]
 struct Figures {
     http: table::Figures,
+    /// The number of event streams that may be open.
+    streams_max: usize,
     listings_revoked: u64,
     /// The requests that were refused unread, by reason.
     refused: [(&'static str, u64); 3],
@@ -64,7 +66,14 @@ impl Figures {
             Some(_) => Some(heartbeats(&app.agent).await),
             None => None,
         };
-        Self { http, listings_revoked, refused: app.refused.by_reason(), handlers: app.handlers.figures(), nodes }
+        Self {
+            http,
+            streams_max: app.table.limits().streams,
+            listings_revoked,
+            refused: app.refused.by_reason(),
+            handlers: app.handlers.figures(),
+            nodes,
+        }
     }
 }
 
@@ -80,10 +89,11 @@ async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { http, listings_revoked, refused, handlers, nodes } = self;
+        let Self { http, streams_max, listings_revoked, refused, handlers, nodes } = self;
         let encoder = &mut encoder;
         gauge(encoder, ("http_connections", "HTTP connections open, event streams included"), http.connections as u64)?;
         gauge(encoder, ("http_streams", "Event streams open"), http.streams as u64)?;
+        gauge(encoder, ("http_streams_max", "Event streams that may be open at one time"), *streams_max as u64)?;
         for (name, help, value) in [
             ("http_connections_shed", "HTTP connections closed to make room for others", http.shed),
             (

@@ -228,6 +228,8 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
     ] {
         bytes(encoder, (name, help), value)?;
     }
+    let described = ("state_unwritten", "Writes of the state file that failed since the last one that succeeded");
+    gauge(encoder, described, info.state_unwritten)?;
     let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
     gauge(encoder, described, u64::from(info.takes_clear_packets))?;
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));

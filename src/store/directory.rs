@@ -140,7 +140,7 @@ impl Directory {
     }
 
     /// Checks that the directory at the path is the one that this process holds, and its lock file the one it locked.
-    fn check_held(&self) -> Result<(), StoreError> {
+    pub(super) fn check_held(&self) -> Result<(), StoreError> {
         match self.handle.is_at(&self.path, &self.lock) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::Lost { path: self.path.clone() }),

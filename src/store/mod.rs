@@ -31,7 +31,7 @@ use origin::Origin;
 pub use state::BadState;
 use state::Saved;
 pub(crate) use warning::StoreWarning;
-pub(crate) use writer::{StateWriter, Stored, WriterDied, Written};
+pub(crate) use writer::{StateWriter, Stored, WriterDied, WriterHealth, Written};
 
 /// A locked data directory.
 #[derive(Debug)]
@@ -77,6 +77,11 @@ impl Store {
     /// Replaces the state. Blocks until it is on the disk.
     pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
         self.directory.replace(state::SUPERSEDED, |origin| self.encode(durable, origin))
+    }
+
+    /// Checks that the directory at its path is still the one that this process holds. Blocks on the disk.
+    fn check_held(&self) -> Result<(), StoreError> {
+        self.directory.check_held()
     }
 
     fn encode(&self, durable: &Durable, origin: Origin) -> io::Result<Vec<u8>> {

@@ -7,6 +7,7 @@
 //!   are "stored" at once, and a ballot never is.
 //! - A failed write is reported with its reason, once for each failure that no success has followed yet, and tried
 //!   again: at once if there is a newer request, so that the failure of that one is known without a wait.
+//! - A directory that was removed or replaced is found within [`LOOK_INTERVAL`], also while nothing is to be written.
 //! - The task outlives the driver only until its last request is written or has failed, and holds the directory's lock
 //!   until then.
 //!
@@ -26,6 +27,8 @@ use crate::core::Durable;
 /// The longest pause after a failed write before the same state is tried again, if no newer one comes first. A full
 /// disk seldom has room sooner, and the bound of incarnations is stored far enough ahead to wait.
 const MAX_RETRY: Duration = Duration::from_secs(5);
+/// Pause between two looks at the directory while nothing is to be written.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The smallest number of retries in a lease: a voter stands aside until its ballot is stored, and there may be no
 /// leader meanwhile.
 const RETRIES_IN_LEASE: u32 = 4;
@@ -77,7 +80,26 @@ pub(crate) struct StateWriter {
     progress: watch::Receiver<Progress>,
     /// The results at the last call of [`StateWriter::written`].
     told: Progress,
-    failures: Arc<AtomicU64>,
+    health: Arc<WriterHealth>,
+}
+
+/// The figures of the writing task, for whoever watches it.
+#[derive(Debug, Default)]
+pub(crate) struct WriterHealth {
+    failures: AtomicU64,
+    failing: AtomicU64,
+}
+
+impl WriterHealth {
+    /// Returns the number of failed writes.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of writes that failed since the last one that succeeded.
+    pub(crate) fn failing(&self) -> u64 {
+        self.failing.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -95,22 +117,22 @@ impl StateWriter {
         Self::new(Target::Nowhere(sender), progress, Arc::default())
     }
 
-    fn new(target: Target, progress: watch::Receiver<Progress>, failures: Arc<AtomicU64>) -> Self {
-        Self { target, progress, told: Progress::default(), failures }
+    fn new(target: Target, progress: watch::Receiver<Progress>, health: Arc<WriterHealth>) -> Self {
+        Self { target, progress, told: Progress::default(), health }
     }
 
     /// Starts the writing task of a store, which retries failed writes at intervals that depend on this lease.
     pub(crate) fn of(store: Store, tasks: &TaskTracker, lease: Duration) -> Self {
-        Self::with_retry(store, tasks, longest_retry(lease))
+        Self::with_pauses(store, tasks, longest_retry(lease), LOOK_INTERVAL)
     }
 
-    fn with_retry(store: Store, tasks: &TaskTracker, retry: Duration) -> Self {
+    fn with_pauses(store: Store, tasks: &TaskTracker, retry: Duration, look: Duration) -> Self {
         let (request, requests) = watch::channel(None);
         let (acknowledge, progress) = watch::channel(Progress::default());
-        let failures = Arc::<AtomicU64>::default();
-        let writer = Writer { store: Arc::new(store), requests, acknowledge, failures: Arc::clone(&failures), retry };
+        let health = Arc::<WriterHealth>::default();
+        let writer = Writer { store: Arc::new(store), requests, acknowledge, health: Arc::clone(&health), retry, look };
         tasks.spawn(writer.run());
-        Self::new(Target::Disk(request), progress, failures)
+        Self::new(Target::Disk(request), progress, health)
     }
 
     /// Requests that this state be stored, in place of any that still waits.
@@ -136,9 +158,9 @@ impl StateWriter {
         Ok(Written { stored: (now.writes > before.writes).then_some(now.stored), error })
     }
 
-    /// Returns the shared number of failed writes.
-    pub(crate) fn failures(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.failures)
+    /// Returns the shared figures of the writing task.
+    pub(crate) fn health(&self) -> Arc<WriterHealth> {
+        Arc::clone(&self.health)
     }
 }
 
@@ -161,15 +183,17 @@ struct Writer {
     store: Arc<Store>,
     requests: watch::Receiver<Option<Durable>>,
     acknowledge: watch::Sender<Progress>,
-    failures: Arc<AtomicU64>,
+    health: Arc<WriterHealth>,
     /// The longest pause between two attempts.
     retry: Duration,
+    /// The pause between two looks at the directory.
+    look: Duration,
 }
 
 impl Writer {
     async fn run(mut self) {
         // Ends when the driver is gone and no request is left.
-        while self.requests.changed().await.is_ok() {
+        while self.has_work().await {
             let mut pauses = retries(self.retry);
             while !self.write_newest().await {
                 let pause = pauses.next().unwrap_or(self.retry);
@@ -182,6 +206,23 @@ impl Writer {
         }
     }
 
+    /// Waits for a request, or until what was written last is no longer where it was, and is to be written again: that
+    /// fails, and says why. Returns false if the driver is gone.
+    async fn has_work(&mut self) -> bool {
+        loop {
+            match timeout(self.look, self.requests.changed()).await {
+                Ok(changed) => return changed.is_ok(),
+                Err(_) if self.is_directory_held().await => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    async fn is_directory_held(&self) -> bool {
+        let store = Arc::clone(&self.store);
+        tokio::task::spawn_blocking(move || store.check_held().is_ok()).await.unwrap_or(false)
+    }
+
     /// Writes the newest request; returns true if it is on disk.
     async fn write_newest(&mut self) -> bool {
         let Some(durable) = self.requests.borrow_and_update().clone() else { return true };
@@ -190,13 +231,15 @@ impl Writer {
         let store = Arc::clone(&self.store);
         let error = match tokio::task::spawn_blocking(move || store.write(&durable)).await {
             Ok(Ok(())) => {
+                self.health.failing.store(0, Ordering::Relaxed);
                 self.acknowledge.send_modify(|progress| progress.succeed(stored));
                 return true;
             }
             Ok(Err(error)) => error.to_string(),
             Err(ended) => ended.to_string(),
         };
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.health.failures.fetch_add(1, Ordering::Relaxed);
+        self.health.failing.fetch_add(1, Ordering::Relaxed);
         self.acknowledge.send_modify(|progress| progress.fail(error.into()));
         false
     }
@@ -212,6 +255,8 @@ mod tests {
     use crate::store::{Remembered, STATE_FILE};
 
     const LEASE: Duration = Duration::from_secs(2);
+    /// Longer than any test.
+    const NEVER: Duration = Duration::from_secs(1_000);
 
     #[test]
     fn a_failed_write_is_tried_again_several_times_in_a_lease_and_every_five_seconds_at_least() {
@@ -303,12 +348,13 @@ mod tests {
         let (store, _) = open(directory.path());
         fs::create_dir_all(obstacle.join("in the way")).expect("created");
         let tasks = TaskTracker::new();
-        let mut state_writer = StateWriter::with_retry(store, &tasks, Duration::from_millis(5));
+        let mut state_writer = StateWriter::with_pauses(store, &tasks, Duration::from_millis(5), NEVER);
         state_writer.persist(durable(3));
-        let failures = state_writer.failures();
-        while failures.load(Ordering::Relaxed) < 2 {
+        let health = state_writer.health();
+        while health.failures() < 2 {
             tokio::task::yield_now().await;
         }
+        assert!(health.failing() >= 2);
         let written = next_written(&mut state_writer).await;
         assert_eq!(written.stored, None, "nothing is acknowledged that is not on disk");
         assert!(written.error.is_some_and(|error| error.contains(&*obstacle.to_string_lossy())), "it says what failed");
@@ -319,6 +365,25 @@ mod tests {
         }
         assert_eq!(last.error, None);
         assert_eq!(stored(&last).incarnation_bound, 3);
+        assert_eq!(health.failing(), 0, "what failed before is over");
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_gone_is_told_of_while_nothing_is_to_be_written() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("data");
+        let look = Duration::from_millis(5);
+        let (store, tasks) = (open(&directory).0, TaskTracker::new());
+        let mut state_writer = StateWriter::with_pauses(store, &tasks, look, look);
+        state_writer.persist(durable(3));
+        assert_eq!(next_stored(&mut state_writer).await, 3);
+        fs::rename(&directory, parent.path().join("elsewhere")).expect("moved");
+        let error = next_written(&mut state_writer).await.error.expect("it is told");
+        assert!(error.contains(&*directory.to_string_lossy()), "{error}");
+        assert!(state_writer.health().failing() > 0);
+        fs::rename(parent.path().join("elsewhere"), &directory).expect("moved back");
+        while next_written(&mut state_writer).await.stored.is_none() {}
+        assert_eq!(state_writer.health().failing(), 0);
     }
 
     #[tokio::test]
@@ -327,7 +392,7 @@ mod tests {
         let (store, _) = open(directory.path());
         fs::create_dir_all(directory.path().join(STATE_FILE).join("in the way")).expect("created");
         // Within this test no retry is due.
-        let mut state_writer = StateWriter::with_retry(store, &TaskTracker::new(), Duration::from_secs(1_000));
+        let mut state_writer = StateWriter::with_pauses(store, &TaskTracker::new(), NEVER, NEVER);
         for version in 1..=3 {
             state_writer.persist(voters(1, version));
             assert!(next_written(&mut state_writer).await.error.is_some(), "ballot {version}");

@@ -53,6 +53,7 @@ pub(super) fn is_cut(figures: &Figures) -> bool {
 /// Judges the figures; `is_joining`: the node has not been let in yet.
 pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
     let mut findings = vec![packets(figures, is_joining), disk(figures)];
+    findings.extend(streams(figures));
     let troubles: [(&str, f64, &'static str, &str, &str); 5] = [
         (
             "headcount_health_score",
@@ -139,6 +140,18 @@ fn advice_on(reason: &str) -> &'static str {
     }
 }
 
+/// Judges the event streams, which dashboards, `top` and `watch` need; of an agent that does not tell its limit nothing.
+fn streams(figures: &Figures) -> Option<Finding> {
+    let (open, most) = (sum(figures, "headcount_http_streams"), sum(figures, "headcount_http_streams_max"));
+    (most > 0.0 && open >= most).then(|| {
+        Finding::warn(
+            "streams",
+            format!("all {most} event streams are taken: dashboards and `headcount watch` get none"),
+            Some("see who holds them, or raise http.max_streams"),
+        )
+    })
+}
+
 fn disk(figures: &Figures) -> Finding {
     if sum(figures, "headcount_voter_aside") > 0.0 {
         return Finding::fail(
@@ -147,10 +160,18 @@ fn disk(figures: &Figures) -> Finding {
             "free space, check the disk; the log has the error",
         );
     }
+    if sum(figures, "headcount_state_unwritten") > 0.0 {
+        return Finding::fail(
+            "disk",
+            "the agent cannot write its state",
+            "check the data directory and its disk: space, permissions, mount options, or removed; the log has the error",
+        );
+    }
     let failures = sum(figures, "headcount_state_write_failures");
     if failures > 0.0 {
-        let found = format!("{failures} writes of the state file failed since the agent's start");
-        return Finding::warn("disk", found, Some("check the disk of data_dir: space, permissions, mount options"));
+        let found =
+            format!("the agent's state is written; {failures} writes before the last one failed, since its start");
+        return Finding::ok("disk", found);
     }
     Finding::ok("disk", "no write of the agent's state failed")
 }

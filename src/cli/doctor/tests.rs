@@ -319,7 +319,8 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
         ("headcount_dropped_total{reason=\"unsealed\"} 5000", "packets", Level::Warn, "no key"),
         ("headcount_receive_buffer_overflows_total 3", "packets", Level::Warn, "rmem_max"),
         ("headcount_voter_aside 1", "disk", Level::Fail, "space"),
-        ("headcount_state_write_failures_total 2", "disk", Level::Warn, "data_dir"),
+        ("headcount_state_unwritten 1", "disk", Level::Fail, "data directory"),
+        ("headcount_http_streams 8\nheadcount_http_streams_max 8", "streams", Level::Warn, "max_streams"),
         ("headcount_health_score 4", "machine", Level::Warn, "lateness"),
         ("headcount_partition_unreachable 2", "network", Level::Warn, "both sides"),
     ] {
@@ -328,6 +329,11 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
         let advice = findings.iter().find(|finding| finding.level == level).and_then(|finding| finding.advice.clone());
         assert!(advice.is_some_and(|advice| advice.contains(word)), "{line}: {findings:?}");
     }
+    let mended = judged("headcount_state_write_failures_total 2\nheadcount_state_unwritten 0\n");
+    assert!(mended.iter().all(|finding| finding.level == Level::Ok), "what failed once is over: {mended:?}");
+    assert!(mended.iter().any(|finding| finding.found.contains("2 writes before the last one failed")), "{mended:?}");
+    let spare = judged("headcount_http_streams 7\nheadcount_http_streams_max 8\n");
+    assert!(spare.iter().all(|finding| finding.level == Level::Ok), "{spare:?}");
     // Restarts and pauses are no trouble, and a packet may hold more messages than one.
     let claimed = judged("headcount_packets_received_total 1335\nheadcount_dropped_total{reason=\"claimed\"} 2699\n");
     assert!(claimed.iter().all(|finding| finding.level == Level::Ok), "{claimed:?}");
