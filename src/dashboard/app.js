@@ -21,8 +21,9 @@ const HISTORY = 200;
 const PULSE_MS = 2_000;
 const PULSE_PATIENCE_MS = 2_500;
 const FACTS_MS = 5_000;
-// Silence is noticed by the pulse, whose patience is shorter than that of other calls.
-const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "", isFull: false };
+// Silence is noticed by the pulse, whose patience is shorter than that of other calls. States: `connecting`, `live`,
+// `polled` (the agent answers, and has no stream to spare: members are asked for), `lost`, `denied`.
+const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "" };
 // The run of the agent's process whose events are shown.
 let shownRun = "";
 
@@ -42,11 +43,15 @@ const stream = new Stream({
     pollSoon();
   },
   lost(reason, wait, isFull) {
-    if (link.state !== "lost") link.lostAt = Date.now();
-    Object.assign(link, { state: "lost", retryAt: Date.now() + wait, reason, isFull });
-    actions.allow(false);
-    drawLink();
-    verdict.setLink({ isLive: false, lostAt: link.lostAt });
+    if (isFull) {
+      const isNews = link.state !== "polled";
+      Object.assign(link, { state: "polled", lostAt: 0, retryAt: Date.now() + wait, reason });
+      verdict.setLink({ isLive: true, isDenied: false, lostAt: 0 });
+      drawLink();
+      if (isNews) pollSoon();
+      return;
+    }
+    lose(reason, wait);
   },
   denied(refusal) {
     link.state = "denied";
@@ -55,6 +60,15 @@ const stream = new Stream({
     askForToken(refusal.status === 403 ? `${refusal.title}: ${refusal.message}` : "");
   },
 });
+
+/** Says that the agent is silent, until the next try of the stream says otherwise. */
+function lose(reason, wait) {
+  if (link.state !== "lost") link.lostAt = Date.now();
+  Object.assign(link, { state: "lost", retryAt: Date.now() + wait, reason });
+  actions.allow(false);
+  drawLink();
+  verdict.setLink({ isLive: false, lostAt: link.lostAt });
+}
 
 function heard() {
   link.heardAt = Date.now();
@@ -136,12 +150,14 @@ async function pulse() {
   if (pulsing) return void (pulseTimer = setTimeout(pulse, 200));
   pulsing = true;
   try {
-    if (link.state === "live" && !document.hidden) await poll();
+    if ((link.state === "live" || link.state === "polled") && !document.hidden) await poll();
   } catch (error) {
     if (error instanceof api.Refused) {
       if (error.status === 401) stream.start();
     } else if (link.state === "live") {
       stream.fail(error.message);
+    } else if (link.state === "polled") {
+      lose(error.message, link.retryAt - Date.now());
     }
   } finally {
     pulsing = false;
@@ -162,7 +178,9 @@ async function poll() {
   const pause = Math.max(PULSE_MS, store.members.size * 10);
   if (now - askedMembers >= pause - 100) {
     askedMembers = now;
-    store.refresh(await api.ask("v1/members"));
+    const list = await api.ask("v1/members");
+    if (link.state === "polled") store.takeSnapshot(list);
+    else store.refresh(list);
   }
   drawAll();
 }
@@ -188,26 +206,29 @@ async function readFacts() {
 const drawLink = onFrame(() => {
   const info = store.facts.info;
   const name = info?.node ?? "";
-  write($("link-word"), { live: "live", connecting: "connecting", lost: "not live", denied: "token needed" }[link.state]);
+  write($("link-word"), { live: "live", connecting: "connecting", polled: "polled", lost: "not live", denied: "token needed" }[link.state]);
   mark($("link-state"), "data-state", link.state);
   mark(document.documentElement, "data-link", link.state);
   write($("observer"), info ? `cluster ${info.cluster}, as ${name} sees it` : link.state === "denied" ? "sign in to see" : "connecting");
   write($("foot-agent"), info ? `${name}, version ${info.version}, HTTP ${info.http ?? "off"}, gossip ${info.address}` : "");
   const isLost = link.state === "lost";
-  if (isLost) {
+  const isPolled = link.state === "polled";
+  if (isPolled) {
+    write($("banner-title"), `${name || "The agent"} answers, and has no event stream to spare.`);
+    write($("banner-text"), `Members are asked for every few seconds, and events are missing (${link.reason}). Trying again.`);
+  } else if (isLost) {
     const known = store.members.size > 0;
     const hasLeft = ["leaving", "left"].includes(store.members.get(name)?.status);
     const title = hasLeft ? `${name} has left, and its process ended.` : `${name || "The agent"} is silent.`;
-    const full = `${name || "The agent"} answers, and has no event stream to spare.`;
-    write($("banner-title"), link.isFull ? full : known ? title : "The agent cannot be reached.");
+    write($("banner-title"), known ? title : "The agent cannot be reached.");
     const since = link.heardAt ? `Heard last at ${time(new Date(link.heardAt))}, ${age(Date.now() - link.heardAt)} ago` : `Tried for ${age(Date.now() - link.lostAt)}`;
     write($("banner-text"), `${since} (${link.reason}). ${known ? "What you see is old. " : ""}Trying again.`);
   }
-  show($("banner"), isLost);
+  show($("banner"), isLost || isPolled);
 });
 
 $("banner-retry").addEventListener("click", () => stream.start());
-addEventListener("online", () => link.state === "lost" && stream.start());
+addEventListener("online", () => ["lost", "polled"].includes(link.state) && stream.start());
 
 // The token.
 

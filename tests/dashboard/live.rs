@@ -140,7 +140,7 @@ fn a_banner_says_that_the_agent_is_silent_until_it_answers_again() {
 }
 
 #[test]
-fn an_agent_that_has_no_stream_to_spare_is_not_called_silent() {
+fn an_agent_that_has_no_stream_to_spare_is_asked_for_its_members_instead() {
     let Some(browser) = Browser::start() else { return };
     let data = tempfile::tempdir().expect("a directory");
     let config = data.path().join("config.toml");
@@ -150,8 +150,16 @@ fn an_agent_that_has_no_stream_to_spare_is_not_called_silent() {
     wait_for("the only stream is taken", || (agent.metric("headcount_http_streams") > 0.5).then_some(()));
     let page = Page::of(browser);
     page.visit(&format!("http://{}/dashboard", agent.http));
-    page.until_text("#banner-title", "answers, and has no event stream to spare");
+    page.until_text("#banner-title", "a answers, and has no event stream to spare");
+    page.until_text("#link-word", "polled");
+    page.until_text("#verdict-text", "1 of 1 up");
+    page.until_shown("#open-actions", true);
+    let other = Agent::start("b", &[&agent.gossip], &[]);
+    page.until_members(&["a up", "b up"]);
+    drop(other);
+    page.until_members(&["b down", "a up"]);
     drop(watching);
     page.until("the page is live", "document.documentElement.dataset.link === 'live'");
     page.until_shown("#banner", false);
+    page.until_members(&["b down", "a up"]);
 }
