@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Write;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
 use super::args::{Cli, CompletionsArgs, HealthArgs, ManArgs};
 use super::client::connect;
@@ -19,10 +19,17 @@ const NAME: &str = "headcount";
 pub(super) fn completions(args: &CompletionsArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     // Written to memory first: the generator panics if its writer fails, as one does whose reader is gone.
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut text);
+    clap_complete::generate(args.shell, &mut visible(), NAME, &mut text);
     out.write_all(&text)?;
     out.flush()?;
     Ok(Exit::DONE)
+}
+
+/// Returns the program's definition without its hidden commands, which the generator would offer to everybody.
+fn visible() -> Command {
+    let whole = Cli::command();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new(NAME).args(whole.get_arguments().cloned()).subcommands(commands)
 }
 
 /// Writes a manual page for the program and for each command.
@@ -67,6 +74,7 @@ mod tests {
             for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
                 assert!(text.contains(command.get_name()), "{} in {shell}", command.get_name());
             }
+            assert!(!text.contains("lead-exec"), "hidden commands are not offered in {shell}");
         }
     }
 
