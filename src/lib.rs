@@ -36,7 +36,7 @@
 //! work, Up or Suspect; [`Agent::members`] lists the dead and those that left, too. [`Agent::while_leader`] runs work on the
 //! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
 //! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
-//! what each word means, and whose it is.
+//! what each word means, and whose it is; [`guarantees`] has every promise, and its edges.
 //!
 //! # Beside your own code
 //!
@@ -88,6 +88,9 @@ pub mod glossary {}
 
 #[doc = include_str!("operations.md")]
 pub mod operations {}
+
+#[doc = include_str!("guarantees.md")]
+pub mod guarantees {}
 
 #[cfg(feature = "agent")]
 #[doc = include_str!("http_reference.md")]

@@ -35,6 +35,7 @@ use page::{Block, Step, agree, blocks, common, exactly, is_not_run, steps};
 use stage::{Stage, Terminal, checkout, follow_on_all_machines, install, likewise_bind, program, stays};
 
 const README: &str = include_str!("../../README.md");
+const GUARANTEES: &str = include_str!("../../src/guarantees.md");
 
 /// Blocks of commands that no test runs, and why.
 const NOT_RUN: [(&str, &str); 4] = [
@@ -239,6 +240,7 @@ fn every_command_named_between_the_lines_is_understood() {
     let mut is_prose = true;
     let prose: Vec<&str> = README
         .lines()
+        .chain(GUARANTEES.lines())
         .filter(|line| {
             is_prose ^= is_fence(line);
             is_prose && !is_fence(line)
