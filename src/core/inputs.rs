@@ -95,6 +95,7 @@ impl Core {
             Timer::NameProbe(run) => self.probe_name_again(run),
             Timer::Rival => self.dispute(),
             Timer::Departure(run) => self.review_departure(run),
+            Timer::Introduce => self.introduce_myself(),
             Timer::Removal => self.ask_about_removal(),
             Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
             Timer::Contact(ticket) => self.end_contact(ticket),

@@ -120,7 +120,7 @@ use membership::Claims;
 use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
-use membership::{Arrivals, Homes, Removals};
+use membership::{Arrivals, Homes, Move, Removals};
 use messaging::Messaging;
 use packet::{ContactedAddresses, NoticeRate, Questions};
 use packet::{Inbox, Versions};
@@ -165,6 +165,8 @@ pub struct Core {
     /// the whole run. At most [`limits::MAX_REMOVED`], for [`limits::REMOVAL_MEMORY`] after they last spoke up.
     removed_runs: BTreeMap<Run, (u64, Time)>,
     incarnation: Incarnation,
+    /// The change of this node's address, until its observers know it.
+    moving: Option<Move>,
     local_health: LocalHealth,
     observers: Observers,
     inquiries: Inquiries,
@@ -272,6 +274,7 @@ impl Core {
             tombstones: Tombstones::default(),
             removed_runs: BTreeMap::new(),
             incarnation: Incarnation::new(init.stored_bound),
+            moving: None,
             local_health: LocalHealth::new(now),
             observers: Observers::new(
                 init.settings.observers,

@@ -61,6 +61,8 @@ pub(super) enum Timer {
     Rival,
     /// A member that newcomers say leaves is asked again, or judged.
     Departure(Run),
+    /// Observers that do not know of this node's move are asked again.
+    Introduce,
     /// Others are asked again whether they hold this node as removed.
     Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
@@ -109,6 +111,7 @@ impl Key for Timer {
             Timer::Spread => (26, 0),
             Timer::RepairMessages => (27, 0),
             Timer::Letter(number) => (28, number),
+            Timer::Introduce => (29, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

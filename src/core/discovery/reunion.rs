@@ -27,7 +27,7 @@ use crate::core::limits::{
     MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
 };
 use crate::core::member::{NodeId, Record, Run, Status};
-use crate::core::packet::{News, Sender, SenderKind};
+use crate::core::packet::{MoveStep, News, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{AddressOrigin, Slot, View};
@@ -342,7 +342,10 @@ impl Core {
                 self.call_home(slot);
                 let held = self.view.record(slot).address;
                 let is_allowed = record.address != held && matches!(self.phase, Phase::Up);
-                if is_allowed && self.questions.allow(self.now, record.address, false) {
+                if is_allowed
+                    && (self.questions.allow(self.now, record.address, false)
+                        || self.may_ask_mover(slot, MoveStep::Call))
+                {
                     // It may have moved: there it can prove that.
                     self.call(record.address);
                 }

@@ -195,6 +195,10 @@ pub const MAX_KEEPSAKES: usize = 256;
 pub const MAX_KEEPSAKE_QUESTIONS: u8 = 5;
 /// The least time between two questions for a keepsake to one observer.
 pub const KEEPSAKE_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after which a node that has moved introduces itself again to observers that do not know it; it doubles.
+pub const INTRODUCTION_RETRY: Duration = Duration::from_millis(300);
+/// The number of times that a node introduces itself to each observer after a move.
+pub const MAX_INTRODUCTIONS: u32 = 6;
 /// The greatest number of members whose homes are remembered, because they were gone and appeared elsewhere without a
 /// proof (see `homes`).
 pub const MAX_HOMES: usize = 1_024;

@@ -1,7 +1,8 @@
 //! This node's own record: raising its incarnation, refuting, obeying a removal, changing its tags, draining, leaving.
+//! Changing its address: `moving`.
 //!
 //! Invariants:
-//! - Only this file (and `join`, which turns Joining into Up) rewrites this node's own record.
+//! - Only this file (with `moving`, and `join`, which turns Joining into Up) rewrites this node's own record.
 //! - No incarnation is used before a bound at or above it is stored. Bounds are stored [`INCARNATION_STEP`] ahead and
 //!   refreshed at half, so that an ordinary refutation never waits for a disk.
 
@@ -15,7 +16,7 @@ use crate::core::doors::{CommandError, Durable, Notice, Output, Receiver, Reply,
 use crate::core::limits::{
     CONFIRM_TIMEOUT, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP,
 };
-use crate::core::member::{LeaveReason, Record, Run, Status, Tags, is_reachable};
+use crate::core::member::{LeaveReason, Record, Run, Status, Tags};
 use crate::core::time::Time;
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Message, Nonce, Note};
@@ -249,28 +250,8 @@ impl Core {
         self.reply(ticket, Reply::Draining { may_lead });
     }
 
-    /// Carries out the command to change this node's address. Observers believe the change when this node proves, from
-    /// there, that it holds their keepsakes (see `keepsakes`).
-    pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
-        if matches!(self.phase, Phase::Leaving) {
-            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
-        }
-        if !is_reachable(address) {
-            return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
-        }
-        if address != self.me().address {
-            if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
-                return self.reply(ticket, Reply::Refused(CommandError::Busy));
-            }
-            self.keepsakes.outlived();
-            self.link_all_anew();
-            self.introduce_myself();
-        }
-        self.reply(ticket, Reply::AddressSet);
-    }
-
     /// Rewrites this node's record at the next incarnation; returns false if that must wait for the disk.
-    fn restate_myself(&mut self, record: Record) -> bool {
+    pub(super) fn restate_myself(&mut self, record: Record) -> bool {
         let incarnation = self.me().incarnation + 1;
         let is_stored = incarnation <= self.incarnation.stored;
         if is_stored {
@@ -278,21 +259,6 @@ impl Core {
         }
         self.secure_incarnations();
         is_stored
-    }
-
-    /// Sends `WhoAreYou` to this node's observers from its new address: they ask back, and learn where it is. They are
-    /// called as well if datagrams do not pass everywhere: those that hear this node by its link alone do so no more.
-    fn introduce_myself(&mut self) {
-        let observers: Vec<SocketAddr> = {
-            let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
-            observed.map(|slot| self.view.record(*slot).address).collect()
-        };
-        for address in &observers {
-            self.ask_who(*address);
-        }
-        if self.are_datagrams_in_doubt() {
-            self.call_all(&observers);
-        }
     }
 
     /// Carries out the command to leave. A leader hands over first.

@@ -5,6 +5,7 @@
 //! | merging updates into the view: maximum of (incarnation, rank) | `merge` |
 //! | updates that are not believed on one member's word | `belief` |
 //! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
+//! | this node's own move to another address | `moving` |
 //! | removing others, and being told that one was removed | `remove`, `removal` |
 //! | bounds of the names that others tell of | `invented` |
 //! | the addresses where strays were held before | `homes` |
@@ -22,6 +23,7 @@ mod homes;
 mod invented;
 mod lifecycle;
 mod merge;
+mod moving;
 mod reap;
 mod removal;
 mod remove;
@@ -31,4 +33,5 @@ pub(in crate::core) use confirm::Confirmations;
 pub(in crate::core) use departures::Departures;
 pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
+pub(in crate::core) use moving::Move;
 pub(in crate::core) use removal::{Arrivals, Removals};

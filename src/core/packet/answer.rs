@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 
 use super::receive::Sender;
-use super::senders::SenderKind;
+use super::senders::{MoveStep, SenderKind};
 use super::stranger::Introduction;
 use super::way::Way;
 use crate::core::counters::DropReason;
@@ -202,7 +202,9 @@ impl Core {
         let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
         let may_know = is_introduction || is_expected;
         let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
-        if !limit.allow(self.now, sender.from, is_expected) {
+        let is_allowed = limit.allow(self.now, sender.from, is_expected)
+            || matches!(answer.kind, SenderKind::ClaimsMember(slot) if self.may_ask_mover(slot, MoveStep::Question));
+        if !is_allowed {
             return self.counters.drop(DropReason::RateLimited);
         }
         let nonce = self.prover.nonce(sender.from, self.now);
@@ -257,7 +259,7 @@ impl Core {
             && answer.introduce.is_some()
             && matches!(self.phase, Phase::Up)
             && self.observes(slot)
-            && self.burials.allow(self.now, sender.from, false)
+            && (self.burials.allow(self.now, sender.from, false) || self.may_ask_mover(slot, MoveStep::SecondQuestion))
     }
 
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.

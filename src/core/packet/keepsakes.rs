@@ -105,6 +105,11 @@ impl Keepsakes {
         }
     }
 
+    /// Returns true if the keepsake of a run is for where this node was before.
+    pub(in crate::core) fn is_outlived(&self, run: Run) -> bool {
+        self.held.get(&run).is_some_and(|kept| kept.is_outlived)
+    }
+
     /// Returns the keepsake that was given from this address.
     fn from(&self, address: SocketAddr) -> Option<Nonce> {
         self.held.values().find(|kept| kept.from == Some(address))?.given

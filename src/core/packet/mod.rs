@@ -38,6 +38,6 @@ pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
 pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
 pub(in crate::core) use receive::Sender;
-pub(in crate::core) use senders::{SenderKind, Senders};
+pub(in crate::core) use senders::{MoveStep, SenderKind, Senders};
 pub(in crate::core) use stranger::{Introduction, Newcomer};
 pub(in crate::core) use way::Way;

@@ -52,12 +52,26 @@ pub(in crate::core) enum SenderKind {
     Stranger,
 }
 
+/// A step in which an observer at another address proves that it is there: each is taken once at a time, wherever it is
+/// taken from. Nobody that bears the same run at the same address before makes it wait for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::core) enum MoveStep {
+    /// It is asked back.
+    Question,
+    /// It is asked once more, by whom it can know.
+    SecondQuestion,
+    /// It is called.
+    Call,
+}
+
 /// The addresses of members besides those in their records, and the questions that are asked to learn them.
 #[derive(Debug)]
 pub(in crate::core) struct Senders {
     aliases: BTreeMap<(Run, SocketAddr), Alias>,
     /// Limits how often members are asked whether others that bear their runs are they themselves.
     claims: PerKeyRate<Run>,
+    /// Limits how often observers that say that they have moved are asked.
+    moves: PerKeyRate<(Run, MoveStep)>,
     /// Members whose sequence numbers left their replay windows, and the nonce that restarts each of them.
     restarts: BTreeMap<Run, Restart>,
 }
@@ -79,7 +93,8 @@ struct Restart {
 impl Default for Senders {
     fn default() -> Self {
         let claims = PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
-        Self { aliases: BTreeMap::new(), claims, restarts: BTreeMap::new() }
+        let moves = PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
+        Self { aliases: BTreeMap::new(), claims, moves, restarts: BTreeMap::new() }
     }
 }
 
@@ -207,6 +222,13 @@ impl Core {
     /// Returns true if the member may be asked again whether another's packets are its own.
     pub(in crate::core) fn may_ask_about(&mut self, run: Run) -> bool {
         self.senders.claims.take(self.now, run)
+    }
+
+    /// Returns true if an observer that perhaps has moved is to be asked now, although its new address had its turn:
+    /// another member was there a moment ago. The answer is not larger than the question, and there are few observers.
+    pub(in crate::core) fn may_ask_mover(&mut self, slot: Slot, step: MoveStep) -> bool {
+        let run = self.view.record(slot).run;
+        self.observes(slot) && self.senders.moves.take(self.now, (run, step))
     }
 
     /// Asks a member whose sequence numbers left its replay window, which an attacker may have pushed, for a nonce that

@@ -10,6 +10,7 @@
 mod admission;
 mod ages;
 mod bounds;
+mod chains;
 mod codec;
 mod crashing;
 mod crowd;

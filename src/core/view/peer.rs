@@ -271,6 +271,11 @@ impl Peer {
         Echoed { is_new: session.echo_state.echoed(stamp), round_trip }
     }
 
+    /// Returns true if a heartbeat of it came at this time or later.
+    pub(in crate::core) fn has_stamped_since(&self, time: Time) -> bool {
+        self.session.as_ref().and_then(|session| session.stamped_at).is_some_and(|stamped| stamped >= time)
+    }
+
     /// Returns the heartbeat to put into a packet to this member.
     pub(in crate::core) fn stamp(&self, now: Time) -> Heartbeat {
         let echo = self.session.as_ref().and_then(|session| {

@@ -135,7 +135,12 @@ impl Net {
 
     /// Has a node bind another socket, and lose the old one, with all connections: nobody is told of that.
     pub(in crate::core::tests) fn rehouse(&mut self, node: usize, host: usize) {
-        self.nodes[node].address = super::address(host);
+        self.rehouse_to(node, super::address(host));
+    }
+
+    /// Does the same at this address.
+    pub(in crate::core::tests) fn rehouse_to(&mut self, node: usize, address: SocketAddr) {
+        self.nodes[node].address = address;
         self.strand(|one, other| one == node || other == node);
         self.wires.attempts.retain(|end| end.node != node);
     }
