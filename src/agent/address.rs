@@ -22,8 +22,17 @@ use crate::journal::Journal;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::sources::SeedSources;
 
-/// The interval at which this machine is asked whether the address is still its own.
-const REVIEW: Duration = Duration::from_secs(1);
+/// The longest interval at which this machine is asked whether the address is still its own.
+const LONGEST_REVIEW: Duration = Duration::from_secs(1);
+/// The part of its suspect timeout in which a node notices that it is elsewhere: others hear it from there, and it hears
+/// nobody, until they know.
+const REVIEWS_PER_SUSPICION: u32 = 5;
+
+/// Returns the interval at which a node with this suspect timeout asks where it is. One question is a socket that is bound
+/// and closed: some ten microseconds.
+fn review_interval(suspect_timeout: Duration) -> Duration {
+    LONGEST_REVIEW.min(suspect_timeout / REVIEWS_PER_SUSPICION)
+}
 
 /// The settings and addresses by which the address is found anew.
 pub(super) struct Whereabouts {
@@ -31,14 +40,17 @@ pub(super) struct Whereabouts {
     pub(super) bound: SocketAddr,
     pub(super) seeds: SeedSources,
     pub(super) resolver: Resolver,
+    /// The silence after which others suspect this node.
+    pub(super) suspect_timeout: Duration,
     pub(super) journal: Journal,
 }
 
 impl Whereabouts {
     /// Follows the address of this machine until the driver is gone.
     pub(super) async fn follow(mut self, requests: mpsc::WeakSender<Request>) {
+        let interval = review_interval(self.suspect_timeout);
         loop {
-            tokio::time::sleep(REVIEW).await;
+            tokio::time::sleep(interval).await;
             if has(self.advertised.ip()) {
                 continue;
             }
@@ -79,6 +91,16 @@ fn has(ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Profile;
+
+    #[test]
+    fn a_node_notices_that_it_is_elsewhere_before_it_is_suspected() {
+        for profile in [Profile::Local, Profile::Lan, Profile::Default] {
+            let suspect_timeout = profile.settings().suspect_timeout;
+            let interval = review_interval(suspect_timeout);
+            assert!(interval <= LONGEST_REVIEW && interval * 5 <= suspect_timeout, "{profile}: {interval:?}");
+        }
+    }
 
     #[test]
     fn an_address_of_this_machine_is_told_from_others() {

@@ -90,6 +90,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         bound,
         seeds: seeds.clone(),
         resolver: resolver.clone(),
+        suspect_timeout: config.settings.suspect_timeout,
         journal: journal.clone(),
     });
     let memory = recall(&config).await?;
