@@ -225,3 +225,99 @@ fn a_link_to_a_member_that_has_no_room_for_a_message_stays() {
     assert_eq!(net.nodes[1].messages.len(), MAX_OPEN_REQUESTS_PER_MEMBER, "it has room for no more");
     assert_eq!(net.attempts_of(0) + net.attempts_of(1), before);
 }
+
+/// Returns a cluster with links that has settled, whose nodes are at hosts from 10 on.
+fn linked_with(profile: Profile, n: usize) -> Net {
+    let mut net = Net::new(profile);
+    net.lay_wires();
+    for i in 0..n {
+        net.add(&format!("n{i}"), i + 10, &[10]);
+    }
+    net.run(SECOND * 70);
+    net
+}
+
+#[test]
+fn either_end_opens_a_link_within_half_a_second_of_a_move() {
+    // Of two, the one with the smaller address is the first; it may be the one that cannot.
+    for host in [5, 70] {
+        let mut net = linked_with(Profile::Default, 2);
+        moves(&mut net, 1, host);
+        net.set_tcp(Tcp::Dropped);
+        let before = [net.attempts_of(0), net.attempts_of(1)];
+        let tries = |net: &Net| [net.attempts_of(0) - before[0], net.attempts_of(1) - before[1]];
+        net.run_until(ms(100), "the smaller one tries", |net| tries(net) != [0, 0]);
+        let smaller = usize::from(host == 5);
+        assert_eq!(tries(&net)[smaller], 1, "{host}: {:?}", tries(&net));
+        net.run(ms(400));
+        assert_eq!(tries(&net), [1, 1], "{host}");
+    }
+}
+
+#[test]
+fn attempts_that_failed_where_a_member_was_put_off_none_where_it_is() {
+    let mut net = Net::new(Profile::Local);
+    net.lay_wires();
+    net.set_tcp(Tcp::Rejected);
+    for host in 0..2 {
+        net.add(&format!("n{host}"), host, &[0]);
+    }
+    net.run(SECOND * 300);
+    moves(&mut net, 1, 70);
+    let before = [net.attempts_of(0), net.attempts_of(1)];
+    net.run(SECOND * 5);
+    let tries = [net.attempts_of(0) - before[0], net.attempts_of(1) - before[1]];
+    assert!(tries.iter().all(|tries| *tries >= 3), "pauses begin anew: {tries:?}");
+}
+
+/// Its kernel closes the connection before the process has answered by it.
+#[test]
+fn a_mover_that_ends_while_its_first_link_is_greeted_is_known_dead_within_a_second() {
+    let mut net = linked_with(Profile::Default, 2);
+    moves(&mut net, 1, 70);
+    net.run_until(SECOND, "greeted", |net| net.connections(0, 1) == 1 && net.nodes[0].core.open_links() == 0);
+    assert_known_dead_within_a_second(&mut net, 1, "greeted");
+}
+
+#[test]
+fn whoever_moves_again_where_datagrams_do_not_pass_calls_anew_at_once() {
+    let mut net = Net::linked(Profile::Lan, 4);
+    net.run(SECOND * 60);
+    net.block_all_datagrams(true);
+    net.run(net.settings.down_timeout * 2);
+    for host in [70, 71] {
+        moves(&mut net, 1, host);
+        let took = net.run_until(SECOND * 5, "known where it is", |net| is_known_at(net, 1, host));
+        // A call lasts for ten seconds, and whoever is called is not called again.
+        assert!(took <= SECOND, "{took:?}");
+        net.run(SECOND);
+    }
+    assert_eq!(accusations(&net), 0);
+}
+
+#[test]
+fn a_connection_that_proved_nothing_ends_as_its_acceptor_moves() {
+    let mut net = Net::linked(Profile::Local, 2);
+    net.run(SECOND * 60);
+    net.reset_links(0, 1);
+    net.run_until(SECOND * 5, "connected", |net| net.connections(1, 0) == 1);
+    // It is greeted, and its question has not come back yet.
+    net.run(ms(2));
+    assert_eq!(net.nodes[1].core.open_links(), 0);
+    net.command(1, Command::SetAddress { ticket: 1, address: address(70) });
+    assert_eq!(net.connections(1, 0), 0);
+}
+
+#[test]
+fn a_message_waits_for_no_pause_after_a_move() {
+    for (mover, sender, host) in [(1, 4, 5), (4, 1, 70)] {
+        let mut net = linked_with(Profile::Local, 5);
+        net.strand_links(sender, mover);
+        send(&mut net, sender, mover);
+        net.run(ms(10));
+        moves(&mut net, mover, host);
+        let took = net.run_until(SECOND * 5, "delivered", |net| is_delivered(net, sender));
+        // Five round trips: the proof of the move, the connection, the proof of the link, the message.
+        assert!(took <= ms(20), "n{sender} to n{mover}: {took:?}");
+    }
+}

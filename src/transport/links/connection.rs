@@ -234,3 +234,20 @@ fn tune(stream: &TcpStream) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_quick_and_is_given_up_when_nothing_is_acknowledged() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let to = listener.local_addr().expect("an address");
+        let stream = TcpStream::connect(to).await.expect("connected");
+        tune(&stream);
+        let socket = SockRef::from(&stream);
+        assert!(stream.nodelay().expect("an option") && socket.keepalive().expect("an option"));
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        assert_eq!(socket.tcp_user_timeout().expect("an option"), Some(UNACKNOWLEDGED_TIMEOUT));
+    }
+}
