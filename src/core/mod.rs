@@ -194,6 +194,10 @@ pub struct Core {
     questions: Questions,
     /// Questions to addresses that others named.
     hearsay_questions: Questions,
+    /// Questions to names of which their teller had told too many.
+    refused_names: Questions,
+    /// True if there are more members that others named, and that are gone, than were forgotten in the last go.
+    forgets_ghosts: bool,
     /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
@@ -298,6 +302,8 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
             hearsay_questions: Questions::on_hearsay(),
+            refused_names: Questions::to_refused_names(),
+            forgets_ghosts: false,
             introductions: Questions::of_weight(),
             unreached_at: None,
             admissions: Admissions::default(),

@@ -204,12 +204,20 @@ impl Lives {
 }
 
 /// The number of members that may be passed on one way.
-struct Limits<'a> {
+struct Limits {
     /// The number of members about which nothing is known.
     reach: usize,
-    /// The number of newcomers that are not `passed` on another way.
+    /// The number of newcomers that are not passed on another way.
     newcomers: usize,
-    passed: &'a BTreeSet<Slot>,
+}
+
+/// A live member, as it is seen on all ways of one step: looked up once, since there may be very many.
+struct Seen {
+    slot: Slot,
+    name: u64,
+    liveness: Liveness,
+    is_newcomer: bool,
+    is_settled: bool,
 }
 
 /// The outcome of one step.
@@ -317,17 +325,22 @@ impl Core {
     fn step(&self, since: Time, reach: usize, newcomers: usize) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
         let mut newcomers_left = newcomers;
+        let mut members = self.seen(since);
         for (rings, ring, is_settled) in self.observers.all_rings() {
             for is_ahead in [true, false] {
                 // The first ways leave some for the last.
                 let most = (newcomers_left / 2).max(MIN_NEWCOMERS_PER_WAY).min(newcomers_left);
-                let limits = Limits { reach, newcomers: most, passed: &step.passed };
-                let path = self.path_on((rings, ring, is_settled), is_ahead, since, &limits);
+                let limits = Limits { reach, newcomers: most };
+                let path = self.path_on((rings, ring, is_settled), is_ahead, &members, &limits);
                 step.is_finished &= path.is_finished;
                 if ring < FLOOD_RINGS {
                     step.ends.extend(path.end);
                 }
                 let (mut lives, mut is_behind_crashed) = (Lives::default(), false);
+                for place in path.slots.iter().filter_map(|slot| self.view.place_in_live(*slot)) {
+                    // Each newcomer counts on the first way that passes it.
+                    members[place].is_newcomer = false;
+                }
                 for slot in path.slots {
                     let entry = self.view.entry(slot);
                     let pace = entry.record.timing.suspect_timeout();
@@ -353,33 +366,35 @@ impl Core {
         step
     }
 
-    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, since: Time, limits: &Limits<'_>) -> Path {
+    /// Returns all live members, in the order of the view's list, and what is known of them since the doubts began.
+    fn seen(&self, since: Time) -> Vec<Seen> {
+        let doubted = &self.observers.walk.doubted;
+        let seen = |slot: Slot| {
+            let entry = self.view.entry(slot);
+            let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
+            let liveness = match is_heard {
+                _ if doubted.contains(&slot) => Liveness::Doubted,
+                true => Liveness::Answers,
+                false => Liveness::Unknown,
+            };
+            let (is_newcomer, is_settled) = (entry.peer.is_newcomer(), entry.peer.settled);
+            Seen { slot, name: entry.name_hash, liveness, is_newcomer, is_settled }
+        };
+        self.view.live().iter().copied().map(seen).collect()
+    }
+
+    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, members: &[Seen], limits: &Limits) -> Path {
         let (rings, ring, is_settled) = ring;
         let doubted = &self.observers.walk.doubted;
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
         }
-        let liveness = |slot: Slot| {
-            let heard = || self.view.entry(slot).peer.session.as_ref().map(|session| session.heard);
-            if doubted.contains(&slot) {
-                Liveness::Doubted
-            } else if heard().is_some_and(|heard| heard >= since) {
-                Liveness::Answers
-            } else {
-                Liveness::Unknown
-            }
+        let place = |seen: &Seen| {
+            let Seen { slot, name, liveness, is_newcomer, .. } = *seen;
+            Place { distance: rings.distance(name, ring, is_ahead), slot, liveness, is_newcomer }
         };
-        let is_on_ring = |slot: &Slot| !is_settled || self.view.entry(*slot).peer.settled;
-        let on_ring = self.view.live().iter().copied().filter(is_on_ring);
-        let mut places: Vec<Place> = on_ring
-            .map(|slot| {
-                let entry = self.view.entry(slot);
-                let distance = rings.distance(entry.name_hash, ring, is_ahead);
-                let is_newcomer = entry.peer.is_newcomer() && !limits.passed.contains(&slot);
-                Place { distance, slot, liveness: liveness(slot), is_newcomer }
-            })
-            .collect();
-        path(&mut places, limits.reach, limits.newcomers)
+        let on_ring = members.iter().filter(|seen| !is_settled || seen.is_settled);
+        path(&mut on_ring.map(place).collect(), limits.reach, limits.newcomers)
     }
 
     /// Asks a member that the walk comes to for the first time if it lives; behind a process that died, by a link, too,

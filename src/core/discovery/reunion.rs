@@ -299,7 +299,7 @@ impl Core {
         } else if let SenderKind::Member(slot) = sender.kind
             && self.view.record(slot).address == sender.from
         {
-            self.view.peer_mut(slot).proven = true;
+            self.view.prove(slot);
         }
         is_right
     }
@@ -456,7 +456,7 @@ impl Core {
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 if self.view.record(slot).address == sender.from {
-                    self.view.peer_mut(slot).proven = true;
+                    self.view.prove(slot);
                 } else if is_at_home && !is_known {
                     self.add_alias(slot, sender.from);
                 }

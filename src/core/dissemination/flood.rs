@@ -5,6 +5,8 @@
 //! three rings of observers and to one random live peer: fixed rings beat random subsets, which leave some node out. In
 //! a full mesh the origin reaches every member itself, and relays send to [`FLOOD_FANOUT`] random peers. Updates that
 //! do not fit into one packet go in the next batch, so that a mass change is paced and bounded.
+//!
+//! While there are many names on hearsay (see `invented`), news of others goes first, and to members that echoed, too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +19,14 @@ use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, Table, is_due};
 
-/// Updates that are still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
+/// Updates that are still to be sent on. All tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Flooding {
     /// New updates, and the peer that each came from.
     fresh: Table<Slot, Option<Slot>>,
+    /// New updates that are sent after those.
+    later: Table<Slot, Option<Slot>>,
     /// Updates that originate here: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
@@ -33,15 +37,29 @@ pub(in crate::core) struct Flooding {
 impl Flooding {
     /// Marks the update about this member as originating here.
     pub(in crate::core) fn originate(&mut self, slot: Slot) {
-        if self.fresh.contains(slot) {
+        if self.fresh.contains(slot) || self.later.contains(slot) {
             self.own.insert(slot);
         }
     }
 
+    /// Notes a new update; returns false if there is no room for it.
+    fn note(&mut self, slot: Slot, from: Option<Slot>, is_last: bool) -> bool {
+        let (table, other) =
+            if is_last { (&mut self.later, &mut self.fresh) } else { (&mut self.fresh, &mut self.later) };
+        other.remove(slot);
+        let has_room = table.len() < MAX_RECENT_UPDATES || table.contains(slot);
+        if has_room {
+            table.insert(slot, from);
+        }
+        has_room
+    }
+
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
-        self.fresh.remove(slot);
-        // The next member in this slot has not sent anything yet.
-        self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
+        for table in [&mut self.fresh, &mut self.later] {
+            table.remove(slot);
+            // The next member in this slot has not sent anything yet.
+            table.for_each_mut(|from| *from = from.filter(|from| *from != slot));
+        }
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -51,8 +69,7 @@ impl Core {
     /// Notes a new update about a member, to be sent on.
     pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
-        if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains(slot) {
-            self.flooding.fresh.insert(slot, from);
+        if self.flooding.note(slot, from, self.is_told_last(slot)) {
             self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
         }
     }
@@ -65,7 +82,8 @@ impl Core {
     /// Sends on the gathered updates.
     pub(in crate::core) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
-        let fresh = self.flooding.fresh.take_sorted();
+        let mut fresh = self.flooding.fresh.take_sorted();
+        fresh.append(&mut self.flooding.later.take_sorted());
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
         let is_any_sent = sent.contains(&true);
@@ -77,7 +95,7 @@ impl Core {
                 }
             } else if is_any_sent {
                 // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
-                self.flooding.fresh.insert(slot, from);
+                self.flooding.note(slot, from, self.is_told_last(slot));
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
             }
         }
@@ -89,8 +107,7 @@ impl Core {
         self.flood_to_targets(&again, true);
     }
 
-    /// Sends updates, which are in the order of their slots, to this batch's targets; returns for each whether it
-    /// fitted (or needs no sending).
+    /// Sends updates, in this order, to this batch's targets; returns for each whether it fitted (or needs no sending).
     fn flood_to_targets(&mut self, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
         let targets = self.flood_targets(is_own);
         let mut sent = vec![targets.is_empty(); news.len()];
@@ -112,7 +129,7 @@ impl Core {
             }
             // A suspect learns of its suspicion from the members that spread it, by the message that every packet to it
             // carries.
-            if carries_news || news.binary_search_by_key(&target, |(slot, _)| *slot).is_ok() {
+            if carries_news || news.iter().any(|(slot, _)| *slot == target) {
                 self.send_to(target, packet);
             }
         }
@@ -127,6 +144,10 @@ impl Core {
                 targets.extend(self.observers.retained());
             }
             targets.extend(live.choose(&mut self.rng));
+            if self.has_many_names() {
+                let acquaintances: Vec<Slot> = self.view.acquaintances().collect();
+                targets.extend(acquaintances.sample(&mut self.rng, FLOOD_FANOUT));
+            }
             return targets.into_iter().collect();
         }
         if is_own || live.len() <= FLOOD_FANOUT {

@@ -8,6 +8,8 @@
 //! wait is bounded (the round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent
 //! updates for a peer whose own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉
 //! times.
+//!
+//! While there are many names on hearsay (see `invented`), a tick also sends to one member that echoed to this node.
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -55,6 +57,7 @@ impl Core {
             self.counters.gossip_sent += 1;
         }
         self.review_founders();
+        self.forget_more_ghosts();
         self.tell_the_accused();
         self.sync_if_needed();
         self.end_old_calls();
@@ -90,6 +93,10 @@ impl Core {
             && !chosen.contains(&slot)
         {
             chosen.push(slot);
+        }
+        if self.has_many_names() {
+            let acquaintances: Vec<Slot> = self.view.acquaintances().filter(|slot| !chosen.contains(slot)).collect();
+            chosen.extend(acquaintances.choose(&mut self.rng));
         }
         chosen
     }

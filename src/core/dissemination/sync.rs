@@ -12,7 +12,8 @@
 //!
 //! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into
 //! [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints different, and so cause the next
-//! round. Updates learnt that way spread like any others.
+//! round. Updates learnt that way spread like any others. While there are many names on hearsay (see `invented`), half of
+//! the packets are for others first, and each round begins at another bucket: not all of these may ever become equal.
 
 use crate::core::packet::Way;
 use rand::RngExt;
@@ -177,30 +178,43 @@ impl Core {
             let bucket = hash as usize % BUCKETS;
             buckets[bucket / 8] & (1 << (bucket % 8)) != 0
         };
-        let mut records: Vec<(usize, Slot)> = self
-            .view
-            .iter()
-            .filter(|(_, entry)| wanted(entry.name_hash) && entry.record.status != Status::Joining)
-            .map(|(slot, entry)| (entry.name_hash as usize % BUCKETS, slot))
-            .collect();
+        let has_many = self.has_many_names();
         // Bucket by bucket, so that whole buckets are left out if not all fit; they will differ next time, too.
-        records.sort_unstable();
-        let mut records = records.into_iter().map(|(_, slot)| slot).peekable();
+        let first = if has_many { self.rng.random_range(0..BUCKETS) } else { 0 };
+        let (mut records, mut hearsay) = (Vec::new(), Vec::new());
+        for (slot, entry) in self.view.iter() {
+            if wanted(entry.name_hash) && entry.record.status != Status::Joining {
+                let bucket = (entry.name_hash as usize % BUCKETS + BUCKETS - first) % BUCKETS;
+                let list = if has_many && entry.is_hearsay() { &mut hearsay } else { &mut records };
+                list.push((bucket, slot));
+            }
+        }
+        let mut lists = [records, hearsay].map(|mut records| {
+            records.sort_unstable();
+            records.into_iter().map(|(_, slot)| slot).peekable()
+        });
         for number in 0..SYNC_PACKETS {
             let is_first = number == 0 && and_want;
-            if (records.peek().is_none() && !is_first) || !self.serving.allow(self.now) {
+            let is_over = lists.iter_mut().all(|records| records.peek().is_none());
+            if (is_over && !is_first) || !self.serving.allow(self.now) {
                 break;
+            }
+            if number == SYNC_PACKETS / 2 {
+                lists.reverse();
             }
             let mut packet = self.packet_by(way, slot);
             packet.push(&Message::Reply);
             if is_first {
                 packet.push(&Message::Want { buckets: *buckets });
             }
-            while let Some(record) = records.peek().copied() {
-                if !self.push_news(&mut packet, record) {
-                    break;
+            let mut has_room = true;
+            for records in &mut lists {
+                while let Some(record) = records.peek().copied().filter(|_| has_room) {
+                    has_room = self.push_news(&mut packet, record);
+                    if has_room {
+                        records.next();
+                    }
                 }
-                records.next();
             }
             self.send_by(way, slot, packet);
         }

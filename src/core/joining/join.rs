@@ -223,6 +223,8 @@ impl Core {
         for message in inbox.messages() {
             match *message {
                 Message::Join { nonce, .. } => {
+                    // From whatever address: a router may send it back from one of its own. So whoever reads it on its way
+                    // may play it back, too, and make this node a seed (see the page on security).
                     if matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce) {
                         self.reunion.is_me(from);
                         is_me = true;
@@ -438,7 +440,7 @@ impl Core {
                 && self.view.record(slot).address == address
             {
                 // Its welcome echoed the nonce that was sent to this address.
-                self.view.peer_mut(slot).proven = true;
+                self.view.prove(slot);
             }
             if !self.request_reach() {
                 self.become_up();

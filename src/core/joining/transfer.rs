@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::core::counters::DropReason;
 use crate::core::doors::Receiver;
 use crate::core::limits::{
-    IDLE_PLACE, MAX_PLACE_TIME, MAX_PULL_RETRIES, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
+    IDLE_PLACE, MAX_GHOSTS, MAX_PLACE_TIME, MAX_PULL_RETRIES, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
     UNUSED_PLACE_PENALTY, VIEW_PATIENCE,
 };
 use crate::core::member::{NodeId, Run};
@@ -359,7 +359,10 @@ impl Core {
 
     /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
     fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>) -> Option<NodeId> {
-        let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
+        // A joiner must not wait for thousands of names that may be invented: it learns those like any member.
+        let is_known_only = self.view.unsettled_names() > MAX_GHOSTS && self.view.slot_of_run(run).is_none();
+        let records = self.view.after(after.as_ref()).filter(|(_, entry)| !(is_known_only && entry.is_hearsay()));
+        let slots: Vec<_> = records.map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
         let mut packet = self.packet(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
         let fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
         debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");

@@ -20,15 +20,27 @@ pub const NAMES_AT_ONCE: u32 = 8_192;
 /// The number of further such names in a second. News of true members comes from several members, of which each may
 /// tell of so many.
 pub const NAMES_PER_SECOND: u32 = 64;
+/// The number of names that others told of and that have not settled above which most of them may be invented: from then
+/// on members that echoed to this node, or that settled, come first in everything that is told.
+pub const MANY_NAMES: usize = 1_024;
+/// The greatest number of names that a member refused for want of budget, and whose addresses it asks for themselves, in
+/// [`QUESTION_INTERVAL`] per host.
+pub const MAX_REFUSED_NAMES_ASKED_PER_HOST: usize = 8;
+/// The greatest number of such questions in [`QUESTION_INTERVAL`] in all.
+pub const MAX_REFUSED_NAMES_ASKED: usize = 64;
+/// The greatest number of members whose addresses were proven last that are remembered as such.
+pub const MAX_ACQUAINTANCES: usize = 64;
 /// The greatest number of members that are known by the word of others and have not settled: a quarter of the table,
 /// less than 64 MiB of a process.
 pub const MAX_UNSETTLED_NAMES: usize = MAX_MEMBERS / 4;
-/// The number of members that others named, that never answered and are gone, that are remembered for the usual time.
+/// The number of members that others named, that never answered and are gone, that are remembered for the usual time. If
+/// there are more names on hearsay, gone or not, joiners are served the others alone.
 pub const MAX_GHOSTS: usize = 4_096;
 /// The least age at which further ones are forgotten: they had time to refute.
 pub const FORGET_GHOSTS_AFTER: Duration = Duration::from_secs(60);
-/// The greatest number of them that are forgotten in one go.
-pub const MAX_GHOSTS_FORGOTTEN: usize = 2_048;
+/// The greatest number of them that are forgotten in one go: each is told to whoever watches. The others have their turn a
+/// gossip interval later.
+pub const MAX_GHOSTS_FORGOTTEN: usize = 256;
 /// The greatest number of removed runs that still have to be told so.
 pub const MAX_REMOVED: usize = 1_024;
 /// The time for which removed runs are told so after their last refutation: less than it takes until the word of a new

@@ -7,6 +7,12 @@
 //! those that are gone by then and never answered, a few are remembered, and the others are forgotten before their
 //! time.
 //!
+//! True and invented names look alike, and the true ones must not wait their turn among the others. So while there are
+//! more than [`MANY_NAMES`], whoever echoed to this node, or settled, comes first wherever members are told of: in
+//! floods, in gossip, when views are compared, and when a joiner is served the view. News goes to members that echoed,
+//! too, since invented neighbours pass nothing on. And of names that are refused, some are asked whether they are there:
+//! a member's own word needs no budget.
+//!
 //! Invariants:
 //! - A node that joins takes the whole view of its sponsor: it has nothing better.
 //! - A member's own word about itself needs no budget: `joining` bounds those.
@@ -17,7 +23,8 @@
 use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
-    FORGET_GHOSTS_AFTER, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE, NAMES_PER_SECOND,
+    FORGET_GHOSTS_AFTER, MANY_NAMES, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE,
+    NAMES_PER_SECOND,
 };
 use crate::core::member::{Record, Status};
 use crate::core::time::Time;
@@ -45,12 +52,28 @@ impl Core {
         self.counters.drop(DropReason::Invented);
         let id = self.view.record(teller).id.clone();
         self.notice("too many names", Notice::TooManyNames { id });
+        if matches!(record.status, Status::Up | Status::Leaving)
+            && self.refused_names.allow(self.now, record.address, false)
+        {
+            self.ask_who(record.address);
+        }
         true
+    }
+
+    /// Returns true if so many names are known by the word of others that most of them may be invented.
+    pub(in crate::core) fn has_many_names(&self) -> bool {
+        self.view.unsettled_names() > MANY_NAMES
+    }
+
+    /// Returns true if there are many names, and this one is known by the word of others alone: others are told of first.
+    pub(in crate::core) fn is_told_last(&self, slot: Slot) -> bool {
+        self.has_many_names() && self.view.entry(slot).is_hearsay()
     }
 
     /// Forgets members that others named, that never answered this node and are gone: the longest gone, if there are
     /// more than [`MAX_GHOSTS`]. Each leaves a tombstone.
     pub(in crate::core) fn forget_ghosts(&mut self) {
+        self.forgets_ghosts = false;
         if self.view.unsettled_names() <= MAX_GHOSTS {
             return;
         }
@@ -61,12 +84,24 @@ impl Core {
         };
         let ghosts = self.view.iter().map(|(slot, _)| slot).filter(|slot| is_ghost(*slot));
         let mut ghosts: Vec<(Time, Slot)> = ghosts.map(|slot| (self.view.entry(slot).peer.last_sign, slot)).collect();
-        ghosts.sort_unstable();
-        let spare = ghosts.len().saturating_sub(MAX_GHOSTS).min(MAX_GHOSTS_FORGOTTEN);
-        for (last_sign, slot) in ghosts.into_iter().take(spare) {
-            if self.now.since(last_sign) >= FORGET_GHOSTS_AFTER {
-                self.reap(slot);
-            }
+        let spare = ghosts.len().saturating_sub(MAX_GHOSTS);
+        let first = spare.min(MAX_GHOSTS_FORGOTTEN);
+        if first < ghosts.len() {
+            ghosts.select_nth_unstable(first);
+        }
+        ghosts.truncate(first);
+        ghosts.retain(|(last_sign, _)| self.now.since(*last_sign) >= FORGET_GHOSTS_AFTER);
+        // Those that are left out may be as old.
+        self.forgets_ghosts = spare > first && ghosts.len() == first;
+        for (_, slot) in ghosts {
+            self.reap(slot);
+        }
+    }
+
+    /// Goes on forgetting such members, if the last go was not enough.
+    pub(in crate::core) fn forget_more_ghosts(&mut self) {
+        if self.forgets_ghosts {
+            self.forget_ghosts();
         }
     }
 }

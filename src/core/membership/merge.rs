@@ -384,7 +384,7 @@ impl Core {
         self.view.peer_mut(View::ME).last_sign = self.now;
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) {
-            self.gossiping.recent.note(View::ME);
+            self.gossiping.recent.note(View::ME, false);
             self.flood_news(View::ME, None);
             self.flooding.originate(View::ME);
         }
@@ -426,7 +426,7 @@ impl Core {
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
-            self.gossiping.recent.note(slot);
+            self.gossiping.recent.note(slot, self.is_told_last(slot));
             self.flood_news(slot, from);
         }
     }
@@ -472,7 +472,7 @@ impl Core {
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
         if differs && status == Status::Suspect && is_due(now, rare.last_passed_on, heartbeat) {
             peer.rare_mut().last_passed_on = Some(now);
-            self.gossiping.recent.note(slot);
+            self.gossiping.recent.note(slot, self.is_told_last(slot));
             self.flood_news(slot, None);
         }
     }

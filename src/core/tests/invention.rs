@@ -16,7 +16,7 @@ use crate::core::packet::News;
 use crate::core::settings::Profile;
 use crate::core::wire::Note;
 
-const AT_ONCE: usize = NAMES_AT_ONCE as usize;
+pub(super) const AT_ONCE: usize = NAMES_AT_ONCE as usize;
 const PER_SECOND: usize = NAMES_PER_SECOND as usize;
 /// The bytes that invented members may cost: what a process of 64 MiB has left.
 const MAX_BYTES: i64 = 40 << 20;
@@ -26,7 +26,7 @@ fn invented(alone: &Alone) -> u64 {
 }
 
 /// Has one more member introduce itself, which tells of others from now on; returns its run.
-fn teller(alone: &mut Alone, number: usize) -> Run {
+pub(super) fn teller(alone: &mut Alone, number: usize) -> Run {
     let mut teller = member(number, Status::Up);
     (teller.run, teller.address) = (Run(0x7e_1100 + number as u64), address(19_999));
     introduce(alone, teller.clone());
@@ -38,7 +38,7 @@ fn introduce(alone: &mut Alone, record: Record) {
     while alone.core.poll().is_some() {}
 }
 
-fn tells(alone: &mut Alone, teller: Run, members: std::ops::Range<usize>) {
+pub(super) fn tells(alone: &mut Alone, teller: Run, members: std::ops::Range<usize>) {
     for first in members.clone().step_by(10) {
         let some: Vec<_> = (first..members.end.min(first + 10)).map(|i| (None, member(i, Status::Up))).collect();
         alone.told_by(teller, &some);

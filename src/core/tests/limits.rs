@@ -65,6 +65,16 @@ impl Alone {
         run: Run,
         build: impl FnOnce(&mut PacketBuilder),
     ) -> Vec<(SocketAddr, Message)> {
+        self.hand_in_and_take_packets(from, run, build).concat()
+    }
+
+    /// Hands in a packet; returns what was sent, packet by packet.
+    pub(super) fn hand_in_and_take_packets(
+        &mut self,
+        from: SocketAddr,
+        run: Run,
+        build: impl FnOnce(&mut PacketBuilder),
+    ) -> Vec<Vec<(SocketAddr, Message)>> {
         self.sequence += 1;
         let header = Header { cluster: Header::cluster_hash("test"), run, sequence: self.sequence, fingerprint: 0 };
         let mut packet = PacketBuilder::new(&header, 1_400);
@@ -74,9 +84,8 @@ impl Alone {
         while let Some(output) = self.core.poll() {
             if let Output::Transmit { to, bytes, .. } = output {
                 let messages = Packet::decode(&bytes).expect("decodes").messages;
-                sent.extend(
-                    messages.into_iter().filter(|message| *message != Message::Reply).map(|message| (to, message)),
-                );
+                let messages = messages.into_iter().filter(|message| *message != Message::Reply);
+                sent.push(messages.map(|message| (to, message)).collect());
             }
         }
         sent

@@ -21,6 +21,7 @@ mod detours;
 mod direct;
 mod doubt;
 mod exchanges;
+mod flooded;
 mod forgetting;
 mod forming;
 mod forwarding;

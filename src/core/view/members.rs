@@ -9,11 +9,13 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::core::Core).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::order::Order;
 use super::peer::Peer;
 use super::runs::Runs;
+use crate::core::limits::MAX_ACQUAINTANCES;
 use crate::core::member::{NodeId, Record, Run, Status};
 
 /// The index of a member in the table.
@@ -48,6 +50,11 @@ impl Entry {
     pub(in crate::core) fn is_unsettled_name(&self) -> bool {
         self.is_unsettled_name
     }
+
+    /// Returns true if it is known by the word of others alone: it has not settled, and never echoed to this node.
+    pub(in crate::core) fn is_hearsay(&self) -> bool {
+        self.is_unsettled_name && !self.peer.proven
+    }
 }
 
 /// A position in `View::live`, or none.
@@ -70,6 +77,9 @@ pub(in crate::core) struct View {
     settled: usize,
     /// The number of members that others named and that have not settled since.
     unsettled_names: usize,
+    /// The members whose addresses were proven last, the latest at the back; at most [`MAX_ACQUAINTANCES`]. Some may be
+    /// gone, or elsewhere, by now.
+    acquaintances: VecDeque<Slot>,
     fingerprint: u64,
     /// The fingerprint of each bucket of names; empty until the first member.
     buckets: Vec<u64>,
@@ -107,6 +117,12 @@ impl View {
         &self.live
     }
 
+    /// Returns the place of a member in that list; `None` if it is not live.
+    pub(in crate::core) fn place_in_live(&self, slot: Slot) -> Option<usize> {
+        let LiveAt(place) = self.entry(slot).live_at;
+        (LiveAt(place) != LiveAt::NOWHERE).then_some(place as usize)
+    }
+
     /// Returns the number of live members that are settled.
     pub(in crate::core) fn settled(&self) -> usize {
         self.settled
@@ -122,6 +138,29 @@ impl View {
     pub(in crate::core) fn note_named_by_another(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         self.unsettled_names += usize::from(!std::mem::replace(&mut entry.is_unsettled_name, true));
+    }
+
+    /// Notes that a member's address echoed a nonce of this node.
+    pub(in crate::core) fn prove(&mut self, slot: Slot) {
+        if !std::mem::replace(&mut self.peer_mut(slot).proven, true) {
+            self.list_acquaintance(slot);
+        }
+    }
+
+    fn list_acquaintance(&mut self, slot: Slot) {
+        if !self.acquaintances.contains(&slot) {
+            if self.acquaintances.len() == MAX_ACQUAINTANCES {
+                self.acquaintances.pop_front();
+            }
+            self.acquaintances.push_back(slot);
+        }
+    }
+
+    /// Returns live members whose addresses are proven: those that were proven last.
+    pub(in crate::core) fn acquaintances(&self) -> impl Iterator<Item = Slot> {
+        let is_one =
+            |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.peer.proven && entry.live_at != LiveAt::NOWHERE);
+        self.acquaintances.iter().copied().filter(is_one)
     }
 
     /// Marks a live member as settled.
@@ -242,6 +281,7 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.count(record.status, hash, name_hash, true);
         let status = record.status;
+        let is_proven = peer.proven;
         self.entries[slot as usize] = Some(Entry {
             record,
             hash,
@@ -253,6 +293,9 @@ impl View {
             is_unsettled_name: false,
         });
         self.list_live(slot);
+        if is_proven {
+            self.list_acquaintance(slot);
+        }
         slot
     }
 
@@ -269,6 +312,7 @@ impl View {
         let (run, status) = (record.run, record.status);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.record.id == record.id);
+        let is_proven = new_peer.as_ref().is_some_and(|peer| peer.proven);
         let old_hash = std::mem::replace(&mut entry.hash, hash);
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
@@ -286,6 +330,9 @@ impl View {
             self.by_run.insert(run, slot);
         }
         self.list_live(slot);
+        if is_proven {
+            self.list_acquaintance(slot);
+        }
         old
     }
 
@@ -402,6 +449,29 @@ mod tests {
         replace(&mut other, a, member("a", Status::Up));
         other.remove(x);
         assert_eq!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn the_latest_acquaintances_are_remembered_each_once_while_they_live_and_are_where_they_were() {
+        let mut view = View::default();
+        insert(&mut view, member("me", Status::Up));
+        let names: Vec<String> = (0..=MAX_ACQUAINTANCES).map(|nth| format!("n{nth}")).collect();
+        let slots: Vec<Slot> = names.iter().map(|name| insert(&mut view, member(name, Status::Up))).collect();
+        let listed = |view: &View| view.acquaintances().collect::<Vec<_>>();
+        assert!(listed(&view).is_empty());
+        for slot in &slots[..MAX_ACQUAINTANCES] {
+            view.prove(*slot);
+        }
+        view.prove(slots[3]);
+        assert_eq!(listed(&view), slots[..MAX_ACQUAINTANCES], "as many as there is room for");
+        view.prove(slots[MAX_ACQUAINTANCES]);
+        assert_eq!(listed(&view), slots[1..], "the first one gives way");
+        view.remove(slots[1]);
+        replace(&mut view, slots[2], member("n2", Status::Down));
+        view.peer_mut(slots[3]).proven = false;
+        assert_eq!(listed(&view), slots[4..]);
+        view.prove(slots[3]);
+        assert_eq!(listed(&view), slots[3..]);
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //!
 //! Invariants:
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
-//! - An observer that is alone has nobody to ask, and probes longer.
+//! - An observer that is alone has nobody to ask, and probes longer. So does one of a member that may be invented: there
+//!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
 //! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the
 //!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
 //!   word causes one more review; if one was, it counts for nothing.
@@ -41,6 +42,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::core::counters::DropReason;
@@ -151,14 +153,25 @@ impl Core {
             let entry = self.view.entry(*slot);
             Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
         };
-        let others = if self.crashes.is_decided_next(self.view.record(subject).run) {
-            let observers = self.observers_of(subject);
+        let others = if self.crashes.is_decided_next(self.view.record(subject).run) && !self.may_be_invented(subject) {
+            let observers = self.witnesses_of(subject);
             let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
             observers.iter().chain(doubted).map(observer).collect()
         } else {
             Vec::new()
         };
         Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), others }
+    }
+
+    /// Returns true if nobody is asked about a member: in a crowd (see `settled`), one that has not settled, and never echoed
+    /// anything to this node.
+    fn may_be_invented(&self, subject: Slot) -> bool {
+        self.is_crowded() && self.view.entry(subject).peer.is_newcomer()
+    }
+
+    /// Returns the other observers of a member, as far as they are asked about it.
+    fn witnesses_of(&self, subject: Slot) -> BTreeSet<Slot> {
+        if self.may_be_invented(subject) { BTreeSet::new() } else { self.observers_of(subject) }
     }
 
     /// Returns the time for which an answer is awaited: a crash must be decided within a second in every profile, also
@@ -199,7 +212,7 @@ impl Core {
         if !self.crashes.is_refused(run) {
             return;
         }
-        let observers = self.observers_of(subject);
+        let observers = self.witnesses_of(subject);
         let asked = observers.iter().map(|slot| self.view.record(*slot).run);
         let Some((age, is_sure)) = self.crashes.ask(self.now, run, asked) else { return };
         let age_ms = age.as_millis() as u64;
@@ -298,7 +311,7 @@ impl Core {
         let sequence = self.view.entry(subject).peer.highest_sequence();
         let Some((steps, audience)) = self.crashes.heard(run, sequence) else { return };
         let told: Vec<Slot> = match audience {
-            Audience::Observers => self.observers_of(subject).into_iter().collect(),
+            Audience::Observers => self.witnesses_of(subject).into_iter().collect(),
             Audience::Askers(askers) => askers.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect(),
         };
         self.take_steps(run, steps);
