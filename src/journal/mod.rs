@@ -6,16 +6,18 @@
 //!
 //! Invariants:
 //! - No task of the agent calls the subscriber: writing a line neither waits nor fails.
-//! - Lost lines are counted, and reported as soon as a line gets through.
+//! - Lost lines are counted, and reported as soon as a line gets through. Lines about events that are too many are left
+//!   out, and summed up.
 //! - The subscriber is the one that was in force where the agent was started, otherwise the global one.
 //!
 //! Must not know: which messages are worth sending.
 
 mod lossy;
+mod pace;
 mod words;
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::dispatcher::{self, Dispatch};
@@ -24,6 +26,7 @@ use tracing::subscriber::NoSubscriber;
 use tracing::{Level, Span, debug, error, error_span, info, warn};
 
 pub(crate) use lossy::{Item, LossyQueue};
+use pace::Pace;
 
 use crate::core::{NodeId, Notice};
 use crate::event::Event;
@@ -31,36 +34,11 @@ use crate::event::Event;
 /// The largest number of lines that wait for the subscriber: a view of some thousand members arriving at once.
 pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
 
-/// The largest number of lines about members at once; further ones are lost, and counted. An attacker who invents
-/// members by the thousand must not fill a disk with them. (Subscribers get every event.)
-pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
-
-/// The number of further lines about members in each second after that: twenty seconds bring all of them back.
-pub(crate) const EVENT_LINES_PER_SECOND: u32 = 100;
-
 /// A handle to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     lines: LossyQueue<Line>,
-    pace: Arc<Mutex<RateLimit>>,
-}
-
-/// The time until which lines about members are spent; each one takes its share of a second.
-#[derive(Debug)]
-struct RateLimit {
-    spent_until: Instant,
-}
-
-impl RateLimit {
-    fn admits(&mut self, now: Instant) -> bool {
-        let share = Duration::from_secs(1) / EVENT_LINES_PER_SECOND;
-        let next = self.spent_until.max(now) + share;
-        let is_admitted = next.duration_since(now) <= share * MAX_EVENT_LINES;
-        if is_admitted {
-            self.spent_until = next;
-        }
-        is_admitted
-    }
+    pace: Arc<Mutex<Pace>>,
 }
 
 /// Returns the span that every line of an agent's log is in: it bears the agent's name.
@@ -90,23 +68,37 @@ impl Journal {
             }
             true
         };
-        let pace = RateLimit { spent_until: Instant::now() };
         Ok(Self {
             lines: LossyQueue::start("headcount-log", MAX_QUEUED_LINES, write)?,
-            pace: Arc::new(Mutex::new(pace)),
+            pace: Arc::new(Mutex::new(Pace::new(Instant::now()))),
         })
     }
 
-    /// Writes a line about an event.
-    pub(crate) fn event(&self, event: &Arc<Event>) {
+    /// Writes a line about an event, or leaves it for the next sum (see `pace`). `is_hearsay`: it is about a member that
+    /// others named, and that never answered this node.
+    pub(crate) fn event(&self, event: &Arc<Event>, is_hearsay: bool) {
         if !is_wanted(words::level(&event.kind)) {
             return;
         }
-        if self.pace.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now()) {
+        if self.pace().admits(Instant::now(), &event.kind, is_hearsay) {
             self.lines.push(Line::Event(Arc::clone(event)));
-        } else {
-            self.lines.lose();
         }
+    }
+
+    /// Writes the sum of the lines left out, if it is due. To be called at least once a second.
+    pub(crate) fn sum_up(&self) {
+        self.write_sum(false);
+    }
+
+    fn write_sum(&self, is_last: bool) {
+        let sum = self.pace().sum(Instant::now(), is_last);
+        if let Some(text) = sum {
+            self.say(Level::WARN, text);
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a line about something that the core noticed.
@@ -123,9 +115,9 @@ impl Journal {
         }
     }
 
-    /// Returns the number of lines lost so far.
+    /// Returns the number of lines lost so far, those left out because of their number included.
     pub(crate) fn lost(&self) -> u64 {
-        self.lines.lost()
+        self.lines.lost() + self.pace().lost()
     }
 
     /// Returns the number of lines that wait for the subscriber.
@@ -135,6 +127,7 @@ impl Journal {
 
     /// Waits until the subscriber has seen all lines, for `within` at most.
     pub(crate) async fn flush(&self, within: Duration) {
+        self.write_sum(true);
         self.lines.flush(within).await;
     }
 }
@@ -155,10 +148,7 @@ fn write(line: Item<Line>) {
             _ => debug!("{text}"),
         },
         Item::Lost(lines) => {
-            warn!(
-                lines,
-                "{lines} log lines were lost: they could not be written, not fast enough, or were too many at once"
-            );
+            warn!(lines, "{lines} log lines were lost: they could not be written, or not fast enough");
         }
     }
 }
@@ -172,7 +162,9 @@ pub(crate) mod tests {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event as TracingEvent, Metadata, Subscriber};
 
+    use super::pace::MAX_EVENT_LINES;
     use super::*;
+    use crate::event::EventKind;
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -233,18 +225,25 @@ pub(crate) mod tests {
         assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
     }
 
-    #[test]
-    fn there_are_so_many_lines_about_members_at_once_and_a_few_in_each_second_after_that() {
-        let now = Instant::now();
-        let mut pace = RateLimit { spent_until: now };
-        let admitted = |pace: &mut RateLimit, at: Instant| (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at)).count();
-        assert_eq!(admitted(&mut pace, now) as u32, MAX_EVENT_LINES);
-        assert_eq!(admitted(&mut pace, now + Duration::from_millis(9)), 0);
-        for second in 1..=60 {
-            let later = admitted(&mut pace, now + Duration::from_secs(second)) as u32;
-            assert_eq!(later, EVENT_LINES_PER_SECOND, "second {second}");
-        }
-        assert_eq!(admitted(&mut pace, now + Duration::from_secs(80)) as u32, MAX_EVENT_LINES);
+    #[tokio::test]
+    async fn lines_that_are_left_out_are_summed_up_and_counted() {
+        let kept = Kept::default();
+        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
+            Journal::start(&NodeId::new("me").expect("a name"))
+        });
+        let journal = journal.expect("a thread");
+        let event =
+            Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), kind: EventKind::QuorumLost { term: 7 } });
+        (0..MAX_EVENT_LINES + 5).for_each(|_| journal.event(&event, true));
+        journal.sum_up();
+        journal.event(&event, false);
+        journal.flush(LONG).await;
+        let lines = kept.all();
+        let of_members = lines.iter().filter(|line| line.contains("term=7")).count();
+        assert_eq!(of_members as u32, MAX_EVENT_LINES + 1, "and the one that is no hearsay");
+        let sums: Vec<&String> = lines.iter().filter(|line| line.contains("no line of their own")).collect();
+        assert!(sums.len() == 1 && sums[0].contains("5 quorum_lost"), "{sums:?}");
+        assert_eq!(journal.lost(), 5);
     }
 
     #[tokio::test]

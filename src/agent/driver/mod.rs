@@ -157,6 +157,7 @@ impl Driver {
     pub(super) async fn run(mut self) -> Stop {
         loop {
             self.parts.shared.moved();
+            self.parts.shared.journal.sum_up();
             self.leave_room_for_seals();
             self.publish_figures();
             if let Some(end) = self.end.take() {

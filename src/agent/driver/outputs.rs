@@ -149,7 +149,7 @@ impl Driver {
 
     fn announce(&self, kind: EventKind) {
         let shared = &self.parts.shared;
-        shared.journal.event(&shared.announce(kind, SystemTime::now()));
+        shared.journal.event(&shared.announce(kind, SystemTime::now()), false);
     }
 
     /// Takes a change to directory and subscribers. News of who was gone before this node was a member is no news.
@@ -174,7 +174,7 @@ impl Driver {
         if is_first_word && matches!(change.record.status, Status::Down | Status::Left(_)) && was_gone_before() {
             shared.list(change, at);
         } else {
-            shared.journal.event(&shared.publish(change, at));
+            shared.journal.event(&shared.publish(change, at), core.is_hearsay(id));
         }
     }
 

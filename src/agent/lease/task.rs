@@ -395,7 +395,7 @@ impl Task {
 
     fn announce(&self, kind: EventKind) {
         let shared = &self.parts.shared;
-        shared.journal.event(&shared.announce(kind, SystemTime::now()));
+        shared.journal.event(&shared.announce(kind, SystemTime::now()), false);
     }
 
     fn counted(&self) -> std::sync::MutexGuard<'_, super::figures::Counted> {
