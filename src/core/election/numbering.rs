@@ -71,10 +71,7 @@ impl Leading {
         if base.reference().digest == newest.digest {
             return None;
         }
-        let delta = view.since(base);
-        let names = delta.added.iter().chain(&delta.removed);
-        let bytes: usize = names.map(|id| id.as_str().len() + 1).sum();
-        (bytes <= MAX_DELTA_BYTES).then_some(delta)
+        Some(view.since(base)).filter(|delta| delta.fits(MAX_DELTA_BYTES))
     }
 }
 

@@ -65,6 +65,13 @@ pub struct Delta {
     pub change: Option<VoterChange>,
 }
 
+impl Delta {
+    /// Returns true if its names take at most so many bytes, with their lengths.
+    pub(in crate::core) fn fits(&self, most: usize) -> bool {
+        self.added.iter().chain(&self.removed).map(|id| id.as_str().len() + 1).sum::<usize>() <= most
+    }
+}
+
 impl NumberedView {
     /// Returns the view that an electorate begins with.
     pub fn founding(electorate: Electorate) -> Self {
@@ -173,6 +180,7 @@ impl NumberedView {
 mod tests {
     use super::*;
     use crate::core::election::electorate::Voter;
+    use crate::core::limits::{MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES};
 
     fn id(name: &str) -> NodeId {
         NodeId::new(name).expect("a name")
@@ -185,6 +193,23 @@ mod tests {
     fn view(number: u64, members: &[&str]) -> NumberedView {
         let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
         NumberedView::new(Term(1), number, members.iter().map(|name| id(name)).collect(), Arc::new(electorate), None)
+    }
+
+    #[test]
+    fn a_difference_is_as_long_as_its_names_added_and_removed_with_a_byte_for_the_length_of_each() {
+        for most in [MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES] {
+            let name = |letter: &str, length: usize| letter.repeat(length);
+            let (whole, rest) = (most / 50, most % 50);
+            assert_eq!((whole % 2, rest), (0, 0), "names of fifty bytes fill it");
+            let names: Vec<String> = (0..whole).map(|nth| format!("{nth:02}{}", name("x", 47))).collect();
+            let (one, other) = names.split_at(whole / 2);
+            let view =
+                |number, members: &[String]| view(number, &members.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(view(5, one).since(&view(4, other)).fits(most), "{most} bytes");
+            let mut longer = one.to_vec();
+            longer[0].push('x');
+            assert!(!view(5, &longer).since(&view(4, other)).fits(most), "one more than {most} bytes");
+        }
     }
 
     #[test]

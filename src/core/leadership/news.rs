@@ -24,7 +24,7 @@ use rand::seq::IndexedRandom;
 use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
+use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, MAX_TERMS_BEHIND, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
@@ -110,9 +110,16 @@ impl Core {
         if self.tracker.is_none() {
             return self.hear_voters(from, None);
         }
+        if !renewal.term.is_usable() {
+            return self.counters.drop(DropReason::Malformed);
+        }
         let Some(tracker) = &mut self.tracker else { return };
         let Some(agreed) = &tracker.agreed else { return self.ask(from) };
-        if agreed.electorate.lineage.0 as u32 != renewal.lineage || renewal.term > tracker.term {
+        let is_same_line = agreed.electorate.lineage.0 as u32 == renewal.lineage;
+        if !is_same_line || renewal.term > tracker.term {
+            if is_same_line && renewal.term.0 - tracker.term.0 > MAX_TERMS_BEHIND {
+                self.counters.drop(DropReason::Implausible);
+            }
             return self.ask(from);
         }
         let is_behind = renewal.number > agreed.number;
@@ -173,9 +180,8 @@ impl Core {
     /// Returns the difference between the newest agreed view and the one before it, if this node has held both and it
     /// is short.
     fn last_delta(&self) -> Option<Delta> {
-        let delta = self.tracker.as_ref()?.last_delta.clone()?;
-        let bytes: usize = delta.added.iter().chain(&delta.removed).map(|id| id.as_str().len() + 1).sum();
-        (bytes <= MAX_FLOODED_DELTA_BYTES).then_some(delta)
+        let delta = self.tracker.as_ref()?.last_delta.as_ref()?;
+        delta.fits(MAX_FLOODED_DELTA_BYTES).then(|| delta.clone())
     }
 
     /// Takes a member's report of who leads, or that nobody does any more.

@@ -8,7 +8,7 @@ use super::liars::Liar;
 use super::net::{Net, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::election::{Body, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage, Term, Voter};
-use crate::core::limits::SETTLE;
+use crate::core::limits::{MAX_TERMS_BEHIND, SETTLE};
 use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce, VoterRequest};
 
 /// The largest term that is usable in the first generation.
@@ -108,6 +108,32 @@ fn invented_renewals_are_corrected_by_true_ones() {
                 digest: led.view.digest.0 as u32,
             })
         });
+    }
+}
+
+#[test]
+fn a_renewal_of_a_term_that_is_none_or_far_ahead_is_counted_and_changes_nothing() {
+    let far = |term: Term| Term(term.0 + MAX_TERMS_BEHIND + 1);
+    let near = |term: Term| Term(term.0 + MAX_TERMS_BEHIND);
+    let no_term = |_: Term| Term(u64::MAX);
+    let cases: [(&dyn Fn(Term) -> Term, _); 3] =
+        [(&no_term, Some(DropReason::Malformed)), (&far, Some(DropReason::Implausible)), (&near, None)];
+    for (term, reason) in cases {
+        let net = survives(5, |net, first| {
+            let led = truth(net, first);
+            Message::LeaderRenewal(LeaderRenewal {
+                lineage: led.lineage.0 as u32,
+                term: term(led.term),
+                sequence: 1,
+                age_ms: 0,
+                number: led.view.number,
+                digest: led.view.digest.0 as u32,
+            })
+        });
+        let of = |reason| net.nodes.iter().map(|node| node.core.counters().dropped(reason)).sum::<u64>();
+        for counted in [DropReason::Malformed, DropReason::Implausible] {
+            assert_eq!(of(counted) > 0, reason == Some(counted), "{counted:?} of {reason:?}");
+        }
     }
 }
 
