@@ -66,19 +66,32 @@ fn kind_of(metadata: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Returns the permissions, as in `ls` (`644`), if others than the file's owner may read or change it.
+/// Returns the permissions, as in `ls` (`644`), if others may read or change it than its owner and, where it is not this
+/// process's own, the group by which this process reads it.
+///
+/// That is how secrets are handed over to a process that is not their owner: Kubernetes mounts them as `root` with the
+/// group `fsGroup` and mode 440, of which the container's process is a member, and nobody else in the container.
 pub(super) fn open_to_others(metadata: &Metadata) -> Option<String> {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
         let mode = metadata.permissions().mode();
-        (mode & 0o077 != 0).then(|| format!("{:03o}", mode & 0o777))
+        let is_handed_over = mode & 0o077 == 0o040 && is_read_by_group(metadata.uid(), metadata.gid());
+        (mode & 0o077 != 0 && !is_handed_over).then(|| format!("{:03o}", mode & 0o777))
     }
     #[cfg(not(unix))]
     {
         let _ = metadata;
         None
     }
+}
+
+/// Returns true if this process may read a file with this owner and group by the group alone.
+#[cfg(unix)]
+fn is_read_by_group(owner: u32, group: u32) -> bool {
+    let is_own = nix::unistd::geteuid().as_raw() == owner;
+    let is_in = |groups: &[nix::unistd::Gid]| groups.iter().any(|own| own.as_raw() == group);
+    !is_own && (is_in(&[nix::unistd::getegid()]) || nix::unistd::getgroups().is_ok_and(|groups| is_in(&groups)))
 }
 
 #[cfg(test)]
@@ -132,6 +145,34 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let file = tempfile::NamedTempFile::new().expect("a file");
         for (mode, open) in [(0o600, None), (0o400, None), (0o640, Some("640")), (0o604, Some("604"))] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).expect("set");
+            let (_, metadata) = regular_file(file.path(), 8).expect("readable");
+            assert_eq!(open_to_others(&metadata).as_deref(), open);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_of_another_owner_is_handed_over_by_a_group_of_this_process_and_by_no_other() {
+        let (me, group) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        assert!(is_read_by_group(me + 1, group));
+        assert!(!is_read_by_group(me, group), "its own file may be closed to the group");
+        assert!(!is_read_by_group(me + 1, 3_999_999_999));
+    }
+
+    /// As root, which may give files away: who else reads a file that another owner hands over is told by its mode.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_handed_over_by_its_group_may_be_read_and_not_changed_and_by_nobody_else() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let me = nix::unistd::geteuid().as_raw();
+        if std::os::unix::fs::chown(file.path(), Some(me + 1), None).is_err() {
+            return;
+        }
+        for (mode, open) in
+            [(0o440, None), (0o640, None), (0o460, Some("460")), (0o444, Some("444")), (0o450, Some("450"))]
+        {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).expect("set");
             let (_, metadata) = regular_file(file.path(), 8).expect("readable");
             assert_eq!(open_to_others(&metadata).as_deref(), open);

@@ -37,7 +37,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest first frame where packets are sealed: a greeting.
-const MAX_GREETING_BYTES: usize = 96;
+pub(super) const MAX_GREETING_BYTES: usize = 96;
 
 /// Opens a connection. Without a permit it fails: too many are open already.
 pub(super) async fn connect(

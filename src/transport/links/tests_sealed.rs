@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::GREETING_TIMEOUT;
+use super::connection::MAX_GREETING_BYTES;
 use super::tests::{OPENED, journal, links_sealed, next};
 use super::*;
 use crate::core::Run;
@@ -52,6 +53,19 @@ async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() 
     }
     assert!(sealing.refused()[0] >= 1, "counted");
     assert_eq!(links.counters().turned_away(), 0);
+}
+
+#[tokio::test]
+async fn a_first_frame_as_long_as_a_greeting_is_waited_for_and_a_longer_one_is_not() {
+    for (length, is_waited_for) in [(MAX_GREETING_BYTES, true), (MAX_GREETING_BYTES + 1, false)] {
+        let (_links, address, _) = sealed(1, SealMode::Require, &[1]);
+        let mut stream = TcpStream::connect(address).await.expect("listening");
+        stream.write_all(&(length as u32).to_be_bytes()).await.expect("sent");
+        let begin = tokio::time::Instant::now();
+        let ended = timeout(LINK_TIMEOUT, stream.read(&mut [0; 1])).await.expect("it ends, sooner or later");
+        assert!(matches!(ended, Ok(0) | Err(_)));
+        assert_eq!(begin.elapsed() >= GREETING_TIMEOUT / 2, is_waited_for, "{length} bytes");
+    }
 }
 
 #[tokio::test]
@@ -134,4 +148,28 @@ async fn who_sends_clear_and_who_sends_sealed_frames_have_links_both_ways() {
         b.send(accepted, b"yes".to_vec());
         assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == b"yes"[..]), "{opener}");
     }
+}
+
+/// Whoever recorded a greeting may play it again on any connection, and cannot go on from there.
+#[tokio::test]
+async fn recorded_greetings_take_no_place_from_the_links_of_other_hosts() {
+    let (mut b, address, _) = sealed(2, SealMode::Require, &[1]);
+    let (_recorded, _, member) = sealed(3, SealMode::Require, &[1]);
+    let greeting = member.link(true).expect("random numbers").greeting(&key(1));
+    let mut played = Vec::new();
+    for nth in 0..MAX_SILENT + 20 {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 0))).expect("of loopback");
+        let mut stream = socket.connect(address).await.expect("listening");
+        stream.write_all(&(greeting.len() as u32).to_be_bytes()).await.expect("sent");
+        stream.write_all(&greeting).await.expect("sent");
+        assert!(stream.read(&mut [0; 128]).await.expect("open") > 0, "{nth} is answered");
+        played.push(stream);
+    }
+    assert!(b.counters().turned_away() >= 20, "they take places from each other");
+    let (mut a, _, _) = sealed(1, SealMode::Require, &[1]);
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    a.send(OPENED, b"hello".to_vec());
+    assert!(matches!(next(&mut b).await, (_, Event::Frame(_, bytes)) if bytes == b"hello"[..]));
 }
