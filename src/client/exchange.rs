@@ -17,7 +17,7 @@ use super::sse::Frames;
 use crate::json::Problem;
 use crate::text::visible;
 
-/// The largest answer, in bytes: the members of a very large cluster.
+/// The largest answer, in bytes: the members of a very large cluster. (Without a test, which would have to send so much.)
 const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
 /// Time limit for silence on an event stream, on which something comes every 15 s.
 const STREAM_SILENCE: Duration = Duration::from_secs(45);

@@ -83,8 +83,11 @@ async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
     let lease = LeaseName::default();
     let asked = agent.lease_nodes(&lease);
     let Ok(Ok(listed)) = tokio::time::timeout(NODES_PATIENCE, asked).await else { return Vec::new() };
-    let nodes = listed.nodes.into_iter().take(MAX_LISTED_NODES);
-    nodes.map(|node| (node.node.to_string(), node.heartbeat_age)).collect()
+    first_nodes(listed.nodes.into_iter().map(|node| (node.node.to_string(), node.heartbeat_age)))
+}
+
+fn first_nodes(nodes: impl Iterator<Item = (String, Duration)>) -> Vec<(String, Duration)> {
+    nodes.take(MAX_LISTED_NODES).collect()
 }
 
 impl Collector for Figures {
@@ -115,5 +118,18 @@ impl Collector for Figures {
             ("lease_heartbeat_age", "Time since a node's last heartbeat in the table, by the database's clock");
         let ages = nodes.iter().map(|(node, age)| (node.as_str(), age.as_secs_f64()));
         family(encoder, Kind::SecondsGauge, described, "node", ages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_nodes_of_the_table_are_listed_the_latest_first() {
+        let nodes = |count: usize| (0..count).map(|nth| (format!("n{nth}"), Duration::from_secs(nth as u64)));
+        assert_eq!(first_nodes(nodes(MAX_LISTED_NODES)).len(), MAX_LISTED_NODES);
+        let listed = first_nodes(nodes(MAX_LISTED_NODES + 1));
+        assert_eq!(listed, nodes(MAX_LISTED_NODES).collect::<Vec<_>>());
     }
 }

@@ -16,7 +16,8 @@ use std::net::SocketAddr;
 use links::Listener;
 use udp::{BindError, Udp};
 
-/// The largest number of ports that are tried if the system chooses, until one is free for UDP and for TCP.
+/// The largest number of ports that are tried if the system chooses, until one is free for UDP and for TCP. (Without a test:
+/// the system would have to choose that many ports in a row whose TCP half is taken.)
 const MAX_PORT_TRIES: usize = 16;
 
 /// Binds the gossip socket and the links' listener to one port number.

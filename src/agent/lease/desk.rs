@@ -316,6 +316,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn so_many_declined_requests_wait_to_be_looked_at_and_the_oldest_gives_way() {
+        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[], BTreeMap::new());
+        for (count, lost) in [(MAX_DECLINED, 0), (MAX_DECLINED + 1, 1)] {
+            let mut declined = leases.declined();
+            (0..count as u64).for_each(|nonce| leases.decline(nonce));
+            let first = declined.try_recv();
+            assert_eq!(matches!(first, Err(broadcast::error::TryRecvError::Lagged(1))), lost == 1, "{first:?}");
+            assert_eq!(first.or_else(|_| declined.try_recv()), Ok(lost), "the oldest that is left");
+        }
+    }
+
+    #[tokio::test]
     async fn there_are_so_many_offices_and_each_lease_has_one() {
         let (office, runtime) = (Office::new(), Handle::current());
         let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")], BTreeMap::new());

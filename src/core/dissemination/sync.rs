@@ -120,6 +120,12 @@ impl Core {
         self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
     }
 
+    /// Returns true if a comparison of a node that is newly Up is still to be made.
+    #[cfg(test)]
+    pub(in crate::core) fn is_catching_up(&self) -> bool {
+        self.fingerprint_mismatch.catching_up.is_some()
+    }
+
     /// Compares views with a random member, as soon as the address of one is proven.
     pub(in crate::core) fn catch_up(&mut self) {
         let Some(mut catching_up) = self.fingerprint_mismatch.catching_up.take() else { return };

@@ -179,7 +179,7 @@ impl Core {
 
     /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first. A
     /// listed node's fellow seeds know each other from their lists.
-    fn tell_candidate(&mut self) {
+    pub(in crate::core) fn tell_candidate(&mut self) {
         if self.candidacy() == Some(Candidacy::Listed) {
             return;
         }

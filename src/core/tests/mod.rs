@@ -20,6 +20,7 @@ mod detection;
 mod detours;
 mod direct;
 mod doubt;
+mod edges;
 mod exchanges;
 mod flooded;
 mod forgetting;

@@ -174,7 +174,31 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_its_bound_and_not_beyond() {
+        for (length, is_read) in [(MAX_ANSWER_BYTES, true), (MAX_ANSWER_BYTES + 1, false)] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("bound");
+            let answering = async {
+                let (mut stream, _) = listener.accept().await.expect("called");
+                assert!(stream.read(&mut [0; 4096]).await.expect("asked") > 0);
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{}", "x".repeat(length));
+                // The caller may have gone away by then.
+                let _ = stream.write_all(answer.as_bytes()).await;
+            };
+            let asking = async {
+                let mut connection = Connection::open(address).await.expect("listening");
+                let request = Request::builder().header(header::HOST, address.to_string()).body(Body::empty());
+                connection.exchange(request.expect("a request")).await
+            };
+            let ((), answer) = tokio::join!(answering, asking);
+            assert_eq!(answer.map(|(_, answer)| answer.len()).ok(), is_read.then_some(length));
+        }
+    }
 
     #[test]
     fn only_what_an_agent_answers_counts() {

@@ -1,0 +1,160 @@
+//! Limits of exchanges: the last packet, question or try that there is, and not one more.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::leadership::{SECOND, cluster, leader};
+use super::liars::Liar;
+use super::limits::{Alone, member};
+use super::net::{Net, address, ms};
+use crate::core::doors::{Input, Output};
+use crate::core::limits::{
+    CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
+    VIEW_PARTS,
+};
+use crate::core::member::tests::record;
+use crate::core::member::{NodeId, Record, Run, Status};
+use crate::core::packet::News;
+use crate::core::settings::Profile;
+use crate::core::wire::{Message, Packet, WantView};
+
+/// Returns what a core sends now, message by message.
+fn sent(alone: &mut Alone) -> Vec<(SocketAddr, Message)> {
+    let mut sent = Vec::new();
+    while let Some(output) = alone.core.poll() {
+        if let Output::Transmit { to, bytes, .. } = output {
+            sent.extend(Packet::decode(&bytes).expect("decodes").messages.into_iter().map(|message| (to, message)));
+        }
+    }
+    sent
+}
+
+#[test]
+fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_again() {
+    let mut alone = Alone::with_teller();
+    let mut holder = member(50, Status::Up);
+    alone.core.learn(News::told(holder.clone()), None);
+    sent(&mut alone);
+    let newcomer = Record { run: Run(0x20_0050), address: address(50), incarnation: 6, ..member(50, Status::Joining) };
+    assert!(matches!(alone.joins(&newcomer)[..], [Message::Wait { .. }]));
+    // The first question went with that answer.
+    let mut asked = 1;
+    let until = alone.now + alone.core.settings.probe_timeout * (u32::from(MAX_NAME_QUESTIONS) + 10);
+    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+        alone.now = alone.now.max(deadline);
+        alone.core.handle(alone.now, Input::Tick);
+        let questions = sent(&mut alone);
+        let is_question = |(to, message): &&(SocketAddr, Message)| {
+            *to == holder.address && matches!(message, Message::WhoAreYou { echo: None, .. })
+        };
+        asked += questions.iter().filter(is_question).count();
+        if alone.core.record(&holder.id).is_some_and(|record| record.status != Status::Up) {
+            // Others still hear it.
+            holder.incarnation += 1;
+            alone.core.learn(News::told(holder.clone()), None);
+            sent(&mut alone);
+        }
+    }
+    assert_eq!((asked, alone.core.sizes().name_probes), (usize::from(MAX_NAME_QUESTIONS), 0));
+}
+
+#[test]
+fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(100_000..100_300, Status::Up);
+    // Two comparisons, each after as many tries in vain.
+    let tries = CATCH_UP_RETRY * (MAX_CATCH_UP_TRIES as u32 - 1);
+    assert!(CATCH_UP_AFTER[0] + tries <= CATCH_UP_AFTER[1]);
+    let over = CATCH_UP_AFTER[1] + tries;
+    let begun = alone.now;
+    alone.pass(over - ms(50));
+    assert!(alone.core.is_catching_up(), "it has a try left");
+    alone.pass(ms(100));
+    assert!(!alone.core.is_catching_up(), "after {:?}", alone.now.since(begun));
+}
+
+#[test]
+fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    for host in 100_000..101_000 {
+        let mut record = member(host, Status::Up);
+        record.timing = net.settings.timing().expect("good settings");
+        net.nodes[0].core.learn(News::told(record), None);
+    }
+    net.drain(0);
+    let joiner = net.add("late", 1, &[0]);
+    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
+    net.run(ms(5));
+    net.sent = Some(Vec::new());
+    net.kill(0);
+    net.run(Duration::from_secs(30));
+    assert!(net.nodes[joiner].core.transfer.is_none());
+    let mut asked: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
+    for (from, _, bytes) in net.sent.take().expect("kept") {
+        for message in Packet::decode(&bytes).expect("decodes").messages {
+            if let (true, Message::Pull { after, pages: 2.. }) = (from == address(1), message) {
+                *asked.entry(after).or_default() += 1;
+            }
+        }
+    }
+    let (_, last) = asked.pop_last().expect("it asked");
+    assert_eq!(last, 1 + usize::from(MAX_PULL_RETRIES), "once, and again and again");
+}
+
+#[test]
+fn so_many_nodes_are_told_at_once_of_a_candidate_that_comes_first() {
+    let mut alone = Alone::new(1);
+    let seeds =
+        (0..MAX_CANDIDATES_TOLD).map(|seed| vec![address(30_000 + 2 * seed), address(30_001 + 2 * seed)]).collect();
+    alone.core.handle(alone.now, Input::SeedAddresses(seeds));
+    sent(&mut alone);
+    for host in 0..MAX_CANDIDATES_TOLD + 10 {
+        alone.joins(&member(host, Status::Joining));
+    }
+    alone.core.tell_candidate();
+    let told = sent(&mut alone);
+    let count = |is: fn(&Message) -> bool| told.iter().filter(|(_, message)| is(message)).count();
+    assert_eq!(count(|message| matches!(message, Message::NotUp { .. })), MAX_CANDIDATES_TOLD, "of those that asked");
+    let asked = count(|message| matches!(message, Message::Join { .. }));
+    assert_eq!(asked, MAX_CANDIDATES_TOLD, "of those that are asked");
+}
+
+#[test]
+fn one_question_for_a_view_is_answered_by_so_many_parts() {
+    let mut net = cluster(5, 3);
+    let (first, _) = leader(&net);
+    for nth in 0..400 {
+        let mut record = record(&format!("{nth:03}{}", "x".repeat(NodeId::MAX_BYTES - 3)), 1_000_000, Status::Up);
+        (record.run, record.address) = (Run(0xe_0000 + nth), address(1_000 + nth as usize));
+        record.timing = net.settings.timing().expect("good settings");
+        for node in 0..5 {
+            net.nodes[node].core.learn(News::told(record.clone()), None);
+            net.drain(node);
+        }
+    }
+    let is_large = |net: &Net| net.nodes[first].core.agreed_view().is_some_and(|view| view.members.len() > 400);
+    net.run_until(SECOND * 5, "a large view is agreed", is_large);
+    let digest = net.nodes[first].core.agreed_view().expect("a view").reference().digest;
+    let asker = (first + 1) % 5;
+    let parts = |net: &mut Net, after: Option<NodeId>| {
+        net.sent = Some(Vec::new());
+        Liar::new(asker).says(net, first, &[Message::WantView(WantView { digest, after })]);
+        let sent = net.sent.take().expect("kept");
+        let to = net.nodes[asker].address;
+        let messages = sent
+            .iter()
+            .filter(|(_, at, _)| *at == to)
+            .flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
+        let parts = messages.filter_map(|message| match message {
+            Message::ViewPart(part) => Some(*part),
+            _ => None,
+        });
+        parts.collect::<Vec<_>>()
+    };
+    let begun = parts(&mut net, None);
+    assert_eq!(begun.len(), usize::from(VIEW_PARTS));
+    assert!(begun.iter().all(|part| part.more), "and there is more");
+    let last_name = begun.last().and_then(|part| part.members.last().cloned());
+    assert!(last_name.is_some() && !parts(&mut net, last_name).is_empty(), "for those that go on");
+}
