@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::io::BufReader;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,8 +18,6 @@ use crate::text::visible;
 
 /// The largest answer, in bytes: the members of a very large cluster. (Without a test, which would have to send so much.)
 const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
-/// Time limit for silence on an event stream, on which something comes every 15 s.
-const STREAM_SILENCE: Duration = Duration::from_secs(45);
 /// Name of the header that says where a stream starts, and where to go on.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -112,7 +109,7 @@ impl Client {
             .http
             .configure_request(request)
             .timeout_recv_response(Some(self.timeout))
-            .timeout_per_read(Some(STREAM_SILENCE))
+            .timeout_per_read(Some(self.silence))
             .build();
         let response = self.checked(self.http.run(request), path)?;
         let start = response.headers().get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);

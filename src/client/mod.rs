@@ -59,6 +59,8 @@ pub use events::{EventQuery, EventUpdate, Events, MessageUpdate, Messages};
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time limit for a connection: an agent accepts at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limit for silence on an event stream, on which something comes every 15 s.
+const STREAM_SILENCE: Duration = Duration::from_secs(45);
 
 /// A client of one agent. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
@@ -68,6 +70,8 @@ pub struct Client {
     address: String,
     token: Option<Token>,
     timeout: Duration,
+    /// The time limit for silence on an event stream.
+    silence: Duration,
 }
 
 impl Client {
@@ -82,7 +86,7 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("headcount/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { http: config.new_agent(), address, token: None, timeout: DEFAULT_TIMEOUT })
+        Ok(Self { http: config.new_agent(), address, token: None, timeout: DEFAULT_TIMEOUT, silence: STREAM_SILENCE })
     }
 
     /// Adds the agent's token to each call.

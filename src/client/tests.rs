@@ -213,3 +213,35 @@ fn an_agent_that_is_not_there_or_does_not_answer_is_told_apart() {
     let error = silent.info().expect_err("nobody is there");
     assert_eq!(error.retry_outlook(), RetryOutlook::NobodyListens, "{error}");
 }
+
+#[test]
+fn no_redirect_is_followed_and_the_token_goes_to_the_agent_alone() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").expect("bound");
+    elsewhere.set_nonblocking(true).expect("set");
+    let to = elsewhere.local_addr().expect("an address");
+    let server = Script::new([http("307 Temporary Redirect", &format!("Location: http://{to}/v1/members\r\n"), "")]);
+    let client = server.client().with_token(Token::new("0123456789abcdef").expect("a token"));
+    let failed = client.members().expect_err("no agent answers like this");
+    assert!(matches!(failed, ClientError::Status { status: 307, .. }), "{failed}");
+    let heard = elsewhere.accept().map_err(|error| error.kind());
+    assert!(matches!(heard, Err(std::io::ErrorKind::WouldBlock)), "{heard:?}");
+}
+
+#[test]
+fn a_stream_on_which_nothing_comes_is_given_up_after_its_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let mut client = Client::new(&address).expect("a client");
+    assert_eq!(client.silence, STREAM_SILENCE);
+    client.silence = Duration::from_millis(200);
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let mut events = client.events(&EventQuery::all()).expect("a stream");
+        let _ = tell.send(seen(events.next()));
+    });
+    let (mut agent, _) = listener.accept().expect("a connection");
+    head_of(&agent);
+    agent.write_all(stream("0000000000000001-6", "").as_bytes()).expect("written");
+    // The connection stays open, and nothing more is said.
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)).as_deref(), Ok("lost"));
+}

@@ -299,3 +299,35 @@ fn top_ends_when_its_terminal_is_gone() {
         (stat.is_empty() || stat.contains(") Z ")).then_some(())
     });
 }
+
+#[test]
+fn no_proxy_of_the_environment_hears_of_an_agent_or_its_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef").expect("written");
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
+    std::fs::set_permissions(&token, mode).expect("set");
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("bound");
+    proxy.set_nonblocking(true).expect("set");
+    let http = fake(|asked, _| match asked {
+        "GET /v1/members" => Answer::Reply(200, "[]".to_owned()),
+        _ => Answer::Reply(404, String::new()),
+    });
+    let mut command = headcount(&["members", "--http", &http, "--token-file", token.to_str().expect("text")]);
+    let address = format!("http://{}", proxy.local_addr().expect("an address"));
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        command.env(name, &address);
+    }
+    let mut asking = command.env_remove("NO_PROXY").env_remove("no_proxy").spawn().expect("it runs");
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        assert!(proxy.accept().is_err(), "the proxy was asked");
+        if let Some(status) = asking.try_wait().expect("waitable") {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it ends");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(proxy.accept().is_err(), "the proxy was asked");
+    assert_eq!(status.code(), Some(0));
+}
