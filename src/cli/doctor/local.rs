@@ -19,7 +19,7 @@ const WRITES: usize = 5;
 const SLOW_WRITE: Duration = Duration::from_millis(100);
 /// Free space below which a disk is as good as full.
 #[cfg(unix)]
-const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 /// The least number of descriptors with which an agent does not have to save any.
 const ENOUGH_DESCRIPTORS: usize = 1_536;
 
@@ -36,7 +36,7 @@ pub(super) fn look_at(config: &Config, report: &mut Report) {
 }
 
 /// Judges the address that others are told.
-fn advertised(config: &Config) -> Finding {
+pub(super) fn advertised(config: &Config) -> Finding {
     let are_remote = config
         .seeds
         .iter()
@@ -138,13 +138,19 @@ fn permissions(shown: &str, _: &fs::Metadata) -> Finding {
 fn room(directory: &Path, shown: &str) -> Option<Finding> {
     let disk = nix::sys::statvfs::statvfs(directory).ok()?;
     let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+    Some(left(free, shown))
+}
+
+/// Judges the number of free bytes.
+#[cfg(unix)]
+pub(super) fn left(free: u64, shown: &str) -> Finding {
     let megabytes = free / (1024 * 1024);
-    Some(if free < LEAST_FREE_BYTES {
+    if free < LEAST_FREE_BYTES {
         let found = format!("the disk of {shown} has {megabytes} MiB left");
         Finding::fail("disk", found, "free some: a voter whose disk is full stands aside")
     } else {
         Finding::ok("disk", format!("{megabytes} MiB are free for {shown}"))
-    })
+    }
 }
 
 #[cfg(not(unix))]

@@ -395,3 +395,120 @@ fn a_data_directory_that_others_may_write_to_fails() {
     let missing = local::data_directory(&folder.path().join("none"), true);
     assert_eq!(level_of(&missing, "data_dir"), Some(Level::Warn));
 }
+
+/// Returns what an agent would say of itself, with these values in the place of its own.
+fn info_with(changes: &[(&str, serde_json::Value)]) -> Info {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (agent, _) = super::tests_probe::agent_of(&runtime, "a", "shop");
+    let info = Info::new(&agent.info(), None, "ok".to_owned()).with_agreement(&agent.agreement());
+    runtime.block_on(agent.leave());
+    let mut value = serde_json::to_value(&info).expect("JSON");
+    for (name, change) in changes {
+        value[*name] = change.clone();
+    }
+    serde_json::from_value(value).expect("an info")
+}
+
+#[test]
+fn an_agent_of_which_a_part_has_died_fails_and_views_that_differ_are_told() {
+    let well = judge::agent(&info_with(&[]));
+    assert_eq!((level_of(&well, "agent"), level_of(&well, "agreement")), (Some(Level::Ok), Some(Level::Ok)));
+    let dead = judge::agent(&info_with(&[("tasks", "task driver ended unexpectedly: it panicked".into())]));
+    assert_eq!(level_of(&dead, "agent"), Some(Level::Fail), "{dead:?}");
+    assert!(dead[0].found.contains("task driver ended unexpectedly"), "{dead:?}");
+    let groups = serde_json::json!({"unheard": 0, "fingerprints": [
+        {"fingerprint": "0000000000000001", "count": 2, "members": ["a", "b"]},
+        {"fingerprint": "0000000000000002", "count": 1, "members": ["c"]},
+    ]});
+    let apart = judge::agent(&info_with(&[("agreement", groups)]));
+    assert_eq!(level_of(&apart, "agreement"), Some(Level::Warn), "{apart:?}");
+    assert!(apart.iter().any(|finding| finding.found == "2 views are held; c differ from a"), "{apart:?}");
+}
+
+#[test]
+fn a_node_that_is_not_ready_fails_for_its_reason() {
+    let info = info_with(&[]);
+    let judged = |is_ok, reason: &str| judge::ready(&Health { is_ok, reason: reason.to_owned() }, &info, &[]);
+    assert_eq!(judged(true, "ok").level, Level::Ok);
+    for (reason, check, word) in
+        [("unreachable", "advertised", "nothing answers"), ("unavailable", "ready", "minority"), ("x", "ready", "x")]
+    {
+        let finding = judged(false, reason);
+        assert_eq!((finding.level, finding.check), (Level::Fail, check), "{finding:?}");
+        assert!(finding.found.contains(word) && finding.advice.is_some(), "{finding:?}");
+    }
+}
+
+#[test]
+fn agents_of_two_clusters_are_a_failure_and_other_differences_are_a_warning() {
+    let one = info_with(&[("node", "a".into())]);
+    let other = |name: &str, value: &str| {
+        let mut other = serde_json::to_value(&one).expect("JSON");
+        (other["node"], other[name]) = ("b".into(), value.into());
+        judge::infos(&[one.clone(), serde_json::from_value(other).expect("an info")])
+    };
+    assert_eq!(judge::infos(std::slice::from_ref(&one)), [], "there is nothing to compare");
+    for (name, value, check, level) in [
+        ("cluster", "blue", "clusters", Level::Fail),
+        ("profile", "wan", "profiles", Level::Warn),
+        ("fingerprint", "0000000000000001", "views", Level::Warn),
+    ] {
+        let findings = other(name, value);
+        for checked in ["clusters", "profiles", "views"] {
+            let expected = if checked == check { level } else { Level::Ok };
+            assert_eq!(level_of(&findings, checked), Some(expected), "{name}: {findings:?}");
+        }
+    }
+}
+
+/// Returns members that have answered at their own address: their names, and the versions of the protocol that they speak.
+fn answered(members: &[(&str, u8, u8)]) -> Vec<Probed> {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (agent, address) = super::tests_probe::agent_of(&runtime, "a", "shop");
+    let probe = super::probe::probe(address, Some(super::probe::Voice::clear("shop")));
+    runtime.block_on(agent.leave());
+    let Probe { udp: Udp::Member(record), .. } = probe else { panic!("it is a member") };
+    let answered = |(name, min, max): &(&str, u8, u8)| {
+        let mut record = record.clone();
+        record.id = name.parse().expect("a name");
+        record.protocol = ProtocolRange { min: *min, max: *max };
+        one(name, &address.to_string(), Udp::Member(record), Ok(()))
+    };
+    members.iter().map(answered).collect()
+}
+
+#[test]
+fn members_without_a_version_of_the_protocol_in_common_fail() {
+    let protocol = |members: &[(&str, u8, u8)]| level_of(&reach::records(&answered(members)), "protocol");
+    assert_eq!(protocol(&[("a", 1, 2), ("b", 2, 3)]), Some(Level::Ok));
+    assert_eq!(protocol(&[("a", 1, 2), ("b", 3, 4)]), Some(Level::Fail));
+}
+
+#[test]
+fn a_member_elsewhere_that_tells_others_a_loopback_address_fails() {
+    let mut elsewhere = answered(&[("a", 1, 2)]);
+    elsewhere[0].target.address = "10.0.0.2:7117".parse().expect("an address");
+    let findings = reach::records(&elsewhere);
+    assert_eq!(level_of(&findings, "advertised"), Some(Level::Fail), "{findings:?}");
+    assert!(findings[0].advice.as_ref().is_some_and(|advice| advice == "set advertise there"), "{findings:?}");
+}
+
+#[test]
+fn a_loopback_address_that_others_are_told_fails_where_seeds_are_elsewhere() {
+    let level = |bind: &str, seeds: &[&str]| {
+        let mut config = crate::Config::new("a").expect("a name").with_bind(bind.parse().expect("an address"));
+        config.seeds = seeds.iter().map(|seed| (*seed).to_owned()).collect();
+        local::advertised(&config).level
+    };
+    assert_eq!(level("127.0.0.1:7117", &["10.0.0.2:7117"]), Level::Fail);
+    assert_eq!(level("127.0.0.1:7117", &["127.0.0.1:7118", "10.0.0.2:7117"]), Level::Fail);
+    assert_eq!(level("127.0.0.1:7117", &["127.0.0.1:7118", "localhost:1", "[::1]:1"]), Level::Ok);
+    assert_eq!(level("10.0.0.1:7117", &["10.0.0.2:7117"]), Level::Ok);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_as_good_as_full_fails() {
+    let level = |free| local::left(free, "/data").level;
+    assert_eq!((level(local::LEAST_FREE_BYTES), level(local::LEAST_FREE_BYTES - 1)), (Level::Ok, Level::Fail));
+}
