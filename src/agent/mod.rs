@@ -268,6 +268,12 @@ impl Agent {
         self.inner.shared.failure().map_or(Ok(()), Err)
     }
 
+    /// Reports a task as dead, as its watcher would.
+    #[cfg(all(test, feature = "agent"))]
+    pub(crate) fn report_dead(&self, task: &'static str) {
+        self.inner.shared.report(Failure::new(task, "by the test"));
+    }
+
     /// Subscribes to every event from now on.
     ///
     /// A subscriber that falls more than [`KEPT_EVENTS`] behind is told how many it missed; it never slows the agent.

@@ -262,4 +262,26 @@ mod tests {
         assert!(table.shed_for_descriptor().is_some(), "it waits again");
         seats[2].line.shed().await;
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_peer_takes_nothing_is_ended_after_the_time_for_silence() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut peer, (ours, _)) = (peer.expect("connected"), accepted.expect("accepted"));
+        peer.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("written");
+        ours.readable().await.expect("the request is there");
+        let endless = || async {
+            let page = futures_util::stream::repeat_with(|| Ok::<_, Infallible>(vec![0_u8; 64 * 1024]));
+            axum::body::Body::from_stream(page)
+        };
+        let router = Router::new().route("/", axum::routing::get(endless));
+        let table = Table::new(Limits::new(8, 8), CancellationToken::new());
+        let seat = table.admit().await.expect("a place");
+        let began = Instant::now();
+        let serving = serve(ours, seat, router, CancellationToken::new());
+        tokio::time::timeout(SILENCE_TIMEOUT * 2, serving).await.expect("it ends");
+        let silence = began.elapsed();
+        assert!((SILENCE_TIMEOUT..SILENCE_TIMEOUT + Duration::from_secs(2)).contains(&silence), "{silence:?}");
+    }
 }

@@ -116,6 +116,26 @@ mod tests {
     }
 
     #[test]
+    fn the_page_and_its_parts_run_and_load_their_own_alone_and_stand_in_no_frame() {
+        for part in PARTS.into_iter().chain([PAGE]) {
+            let answer = answer(part);
+            let policy = answer.headers()[header::CONTENT_SECURITY_POLICY].to_str().expect("text");
+            let sources: Vec<&str> = policy.split("; ").collect();
+            let expected = [
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "connect-src 'self'",
+                "img-src 'self' data:",
+                "base-uri 'none'",
+                "form-action 'none'",
+                "frame-ancestors 'none'",
+            ];
+            assert_eq!(sources, expected, "{}", part.0);
+        }
+    }
+
+    #[test]
     fn the_page_and_its_parts_need_no_token_and_nothing_else_is_theirs() {
         for open in ["/", "/dashboard", "/dashboard/", "/dashboard/app.js"] {
             assert!(is_open(open), "{open}");

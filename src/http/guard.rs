@@ -273,4 +273,33 @@ mod tests {
             assert_eq!(lasting(path), kind, "{path}");
         }
     }
+
+    #[tokio::test]
+    async fn an_answer_weighs_until_it_has_been_read_or_is_given_up() {
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = crate::Agent::start(config).await.expect("started");
+        let app = App::new(Shared::of(agent.clone()));
+        let mut seats = Vec::new();
+        let mut count = async |bytes: usize| {
+            let seat = app.table.admit().await.expect("a place");
+            let line = Arc::clone(&seat.line);
+            seats.push(seat);
+            count_answer(&app, Some(line), vec![0_u8; bytes].into_response())
+        };
+        // Small ones are not counted, and large ones up to the whole budget.
+        let _small = count(MAX_UNCOUNTED_ANSWER_BYTES).await.expect("sent");
+        let half = MAX_COUNTED_ANSWER_BYTES / 2;
+        let (one, two) = (count(half).await.expect("sent"), count(half).await.expect("sent"));
+        assert_eq!(app.weight.available_permits(), 0);
+        let refused = count(MAX_UNCOUNTED_ANSWER_BYTES + 1).await.expect_err("too many").into_response();
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        let _small = count(MAX_UNCOUNTED_ANSWER_BYTES).await.expect("sent");
+        drop(one);
+        let read = axum::body::to_bytes(two.into_body(), usize::MAX).await.expect("read");
+        assert_eq!((read.len(), app.weight.available_permits()), (half, MAX_COUNTED_ANSWER_BYTES / 1024));
+        let _whole = count(MAX_COUNTED_ANSWER_BYTES * 2).await.expect("a single one may be larger");
+        assert_eq!(app.weight.available_permits(), 0);
+        agent.leave().await;
+    }
 }

@@ -69,4 +69,28 @@ mod tests {
         assert_eq!(why_not_ready(Status::Joining, true, Led), Some("joining"));
         assert_eq!(why_not_ready(Status::Leaving, true, Led), Some("leaving"));
     }
+
+    /// Returns the answers of a node by itself, as health and as readiness, once this task of it has died.
+    async fn answers(dead: Option<&'static str>) -> [(u16, String); 2] {
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let agent = Agent::start(config.with_bind("127.0.0.1:0".parse().expect("an address"))).await.expect("started");
+        agent.wait_until_up().await.expect("up");
+        if let Some(task) = dead {
+            agent.report_dead(task);
+        }
+        let app = App::new(super::super::Shared::of(agent.clone()));
+        let (health, said) = healthz(State(App::clone(&app))).await;
+        let (readiness, why) = readyz(State(app)).await;
+        agent.leave().await;
+        [(health.as_u16(), said), (readiness.as_u16(), why.to_owned())]
+    }
+
+    #[tokio::test]
+    async fn a_process_with_a_dead_task_is_to_be_restarted_and_one_with_a_dead_driver_takes_no_requests() {
+        let answered = [answers(None).await, answers(Some("journal")).await, answers(Some("driver")).await];
+        let ok = || (200, "ok".to_owned());
+        let told = |task| (503, format!("task {task} ended unexpectedly: by the test"));
+        let expected = [[ok(), ok()], [told("journal"), ok()], [told("driver"), (503, "stopped".to_owned())]];
+        assert_eq!(answered, expected, "health and readiness, without and with a dead task");
+    }
 }

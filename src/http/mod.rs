@@ -189,6 +189,43 @@ struct Shared {
 
 type App = Arc<Shared>;
 
+impl Shared {
+    fn new(
+        agent: Agent,
+        address: SocketAddr,
+        settings: HttpSettings,
+        table: Arc<Table>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let HttpSettings { tokens, allowed_hosts, log_lines_lost, handlers, .. } = settings;
+        Self {
+            names: Names::Only(allowed_hosts),
+            refused: Refused::default(),
+            tokens,
+            address,
+            table,
+            work: LedWork::new(&agent),
+            listings: Listings::new(agent.clone()),
+            frames: SharedFrames::new(agent.run()),
+            keys: keys::Listed::default(),
+            log_lines_lost,
+            handlers,
+            weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
+            bodies: body::permits(),
+            agent,
+            shutdown,
+        }
+    }
+
+    /// Creates the state of a server of this agent that accepts nothing yet.
+    #[cfg(test)]
+    fn of(agent: Agent) -> Self {
+        let (address, close) = (([127, 0, 0, 1], 1).into(), CancellationToken::new());
+        let table = Table::new(Limits::new(DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS), close.clone());
+        Self::new(agent, address, HttpSettings::default(), table, close)
+    }
+}
+
 /// Listens on an address, with a queue of [`LISTEN_BACKLOG`] connections.
 #[expect(clippy::unused_async, reason = "a socket registers with the runtime that whoever awaits this is on")]
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -224,24 +261,7 @@ fn router(
     table: Arc<Table>,
     shutdown: CancellationToken,
 ) -> Router {
-    let HttpSettings { tokens, allowed_hosts, log_lines_lost, handlers, .. } = settings;
-    let app: App = Arc::new(Shared {
-        names: Names::Only(allowed_hosts),
-        refused: Refused::default(),
-        tokens,
-        address,
-        table,
-        work: LedWork::new(&agent),
-        listings: Listings::new(agent.clone()),
-        frames: SharedFrames::new(agent.run()),
-        keys: keys::Listed::default(),
-        log_lines_lost,
-        handlers,
-        weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
-        bodies: body::permits(),
-        agent,
-        shutdown,
-    });
+    let app: App = Arc::new(Shared::new(agent, address, settings, table, shutdown));
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
     Router::new()
         .route("/", get(dashboard::index))

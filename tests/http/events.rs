@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headcount::http::{COMMENT_INTERVAL, HttpSettings, MAX_QUERY_ITEMS, Token, Tokens};
+use headcount::http::{COMMENT_INTERVAL, HttpSettings, MAX_QUERY_ITEMS, REQUEST_TIMEOUT, Token, Tokens};
 use serde_json::Value;
 
 use crate::support::{Events, Node, PATIENCE, first, first_with, joined, until_up};
@@ -134,6 +134,67 @@ async fn streams_are_filtered_by_kind_and_node() {
     assert_eq!(nodes.expect("node_joining").await.data["node"], "c");
     assert_eq!(nodes.expect("node_joined").await.data["node"], "c");
     drop(c);
+}
+
+#[tokio::test]
+async fn messages_are_filtered_by_the_node_that_says_them() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    let mut from_b = a.events("?kind=message&node=b", &[]).await;
+    let mut from_all = a.events("?kind=message", &[]).await;
+    for (node, topic) in [(&a, "first"), (&b, "second"), (&a, "third"), (&b, "fourth")] {
+        assert_eq!(node.ask("POST", &format!("/v1/send/a/{topic}"), &[], "").await.status, 200);
+        assert_eq!(from_all.expect("message").await.data["topic"], topic);
+    }
+    for topic in ["second", "fourth"] {
+        let message = from_b.expect("message").await;
+        assert_eq!((&message.data["node"], &message.data["topic"]), (&"b".into(), &topic.into()));
+    }
+}
+
+#[tokio::test]
+async fn messages_that_a_slow_reader_missed_are_told() {
+    let a = first("a").await;
+    let mut slow = a.events("?kind=message", &[]).await;
+    // More than the kernel buffers and the room for waiting messages together.
+    let (payload, said) = (vec![b'x'; 32 * 1024], 1_000_u64);
+    let b = "a".parse().expect("a name");
+    for number in 0..said {
+        a.agent.send(&b, &format!("t{number}"), &payload).await.expect("said");
+    }
+    let (mut heard, mut missed) = (0, 0);
+    while heard + missed < said {
+        let frame = slow.next().await.expect("it goes on");
+        match frame.event.as_str() {
+            "message" => {
+                assert_eq!(
+                    frame.data["topic"],
+                    format!("t{}", heard + missed),
+                    "in order, without a gap that is not told"
+                );
+                heard += 1;
+            }
+            "lagged" => missed += frame.data["missed"].as_u64().expect("a number"),
+            other => panic!("{other}"),
+        }
+    }
+    assert!(heard > 0 && missed > 0, "{heard} heard, {missed} missed");
+}
+
+#[tokio::test]
+async fn a_request_to_a_program_waits_for_longer_than_other_requests_do() {
+    let a = first("a").await;
+    let mut asked = a.events("?kind=message", &[]).await;
+    let request = a.ask("POST", "/v1/request/a/t?timeout_ms=20000", &[], "why");
+    let reply = async {
+        let id = asked.expect("message").await.data["id"].as_str().expect("an id").to_owned();
+        tokio::time::sleep(REQUEST_TIMEOUT + Duration::from_secs(2)).await;
+        a.ask("POST", &format!("/v1/reply/{id}"), &[], "so").await
+    };
+    let (request, reply) = tokio::join!(request, reply);
+    assert_eq!((reply.status, request.status), (200, 200), "{request:?}");
+    assert!(request.body.contains("so"), "{request:?}");
 }
 
 #[tokio::test]

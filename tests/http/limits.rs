@@ -201,6 +201,26 @@ async fn a_large_view_is_listed_and_followed_like_a_small_one() {
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(names(&Answer { body: answer.dechunked(), ..answer }), all);
 
+    // A change after a listing that is shared comes with the stream, or the listing has it.
+    for round in 0..8 {
+        drop(a.events("?snapshot=true", &[]).await.expect("snapshot").await);
+        let value = round.to_string();
+        let tags = format!(r#"{{"tags":{{"round":"{value}"}}}}"#);
+        assert_eq!(a.send_json("PUT", "/v1/tags", &tags).await.status, 200);
+        let mut events = a.events("?snapshot=true", &[]).await;
+        let snapshot = events.expect("snapshot").await;
+        let listed = |snapshot: &serde_json::Value| snapshot["members"][0]["tags"]["round"].clone();
+        assert_eq!(snapshot.data["members"][0]["id"], "n00");
+        if listed(&snapshot.data) != value {
+            let updated = tokio::time::timeout(PATIENCE, events.expect("node_updated")).await;
+            let updated = updated.expect("what the listing lacks comes with the stream");
+            assert_eq!(
+                (&updated.data["node"], &updated.data["member"]["tags"]["round"]),
+                (&"n00".into(), &value.into())
+            );
+        }
+    }
+
     let mut events = a.events("?snapshot=true&kind=node_left", &[]).await;
     let snapshot = events.expect("snapshot").await;
     assert_eq!(snapshot.data["members"].as_array().map(Vec::len), Some(40));

@@ -207,6 +207,17 @@ async fn a_join_says_what_became_of_each_address() {
     assert_eq!((&results[0]["address"], results[0]["node"].is_null()), (&"nonsense".into(), true));
     assert!(results[0]["error"].is_string());
 
+    // One that looks for a cluster itself.
+    let mut lonely = support::config("c", None);
+    lonely.seeds = vec!["127.0.0.1:1".to_owned()];
+    let lonely = lonely.with_bind("127.0.0.1:0".parse().expect("an address"));
+    let lonely = headcount::Agent::start(lonely).await.expect("started");
+    let body = format!(r#"{{"addresses":["{}"]}}"#, lonely.gossip_address());
+    let joining = a.send_json("POST", "/v1/join", &body).await;
+    assert_eq!((joining.status, joining.problem().as_str()), (502, "nobody-up"), "{joining:?}");
+    assert_eq!(joining.json()["results"][0]["outcome"], "not_up");
+    lonely.leave().await;
+
     let gossip = b.agent.gossip_address();
     let body = format!(r#"{{"addresses":["{gossip}","nonsense"],"added_later":1}}"#);
     let some = a.send_json("POST", "/v1/join", &body).await;
@@ -259,6 +270,15 @@ async fn an_agent_that_has_stopped_is_not_ready_whatever_its_last_listing_says()
     assert_eq!((ready.status, ready.body.as_str()), (503, "stopped"));
 }
 
+/// Checks the numbers of requests that were refused because of their host, token and origin.
+async fn refused(node: &support::Node, headers: &[&str], expected: [u64; 3]) {
+    let metrics = node.ask("GET", "/metrics", headers, "").await.body;
+    for (reason, number) in ["host", "token", "origin"].into_iter().zip(expected) {
+        let line = format!("headcount_http_requests_refused_total{{reason=\"{reason}\"}} {number}");
+        assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
+    }
+}
+
 #[tokio::test]
 async fn a_token_opens_all_doors_and_health_needs_none() {
     let a = node("a", None, Some(TOKEN)).await;
@@ -279,6 +299,7 @@ async fn a_token_opens_all_doors_and_health_needs_none() {
         assert_eq!(a.get(open).await.status, 200, "{open}");
     }
     assert_eq!(a.get("/dashboard/no-such-part").await.status, 404);
+    refused(&a, &[&right], [0, 9, 0]).await;
 }
 
 #[tokio::test]
@@ -361,4 +382,5 @@ async fn pages_of_the_agent_itself_may_command_it_and_others_may_not() {
     let rebound = "PUT /v1/tags HTTP/1.1\r\nhost: evil.example\r\norigin: http://evil.example\r\nconnection: close\r\n\
         content-type: application/json\r\ncontent-length: 11\r\n\r\n{\"tags\":{}}";
     assert!(a.raw(rebound.as_bytes()).await.starts_with(b"HTTP/1.1 403"));
+    refused(&a, &[], [1, 0, 3]).await;
 }
