@@ -111,6 +111,115 @@ fn the_files_for_deployment_name_metrics_that_there_are() {
     }
 }
 
+/// Returns true if an agent serves a metric of this name, or one of its series has it.
+fn is_served(served: &BTreeSet<String>, name: &str) -> bool {
+    let base = ["_total", "_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+    served.contains(name) || base.is_some_and(|base| served.contains(base))
+}
+
+#[test]
+fn the_doctor_reads_metrics_that_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let served = served(folder.path());
+    let doctor = named(include_str!("../src/cli/doctor/figures.rs"));
+    assert!(doctor.len() >= 12, "{doctor:?}");
+    for name in doctor {
+        assert!(is_served(&served, &name), "{name} in the doctor's figures");
+    }
+}
+
+#[test]
+fn the_dashboard_reads_metrics_that_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let served = served(folder.path());
+    // The page leaves the prefix out.
+    let page = include_str!("../src/dashboard/health.js");
+    let readers =
+        ["counter(\"", "gauge(\"", "value(\"", "rate(\"", "growth(\"", "quantile(\"", "values.get(\"", "traffic(\""];
+    let read = readers.iter().flat_map(|reader| page.split(reader).skip(1)).filter_map(|rest| rest.split('"').next());
+    let read: BTreeSet<&str> = read.collect();
+    assert!(read.len() >= 18, "{read:?}");
+    for name in read {
+        let name = format!("headcount_{name}");
+        assert!(is_served(&served, &name), "{name} in the dashboard's health");
+    }
+}
+
+/// Returns the labels of a series, or of a selector, as name and value; operators stay with the name.
+fn labels(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut quoted = text.split('"');
+    std::iter::from_fn(move || Some((quoted.next()?.trim_start_matches([',', ' ']), quoted.next()?)))
+}
+
+#[test]
+fn the_files_for_deployment_select_labels_that_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let texts = leaders(folder.path()).map(|agent| body(&agent));
+    let series = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once('{'));
+    let mut served = BTreeSet::new();
+    for (name, rest) in series {
+        served.extend(
+            labels(rest.split('}').next().unwrap_or_default())
+                .map(|(label, value)| (name.to_owned(), label.trim_end_matches('=').to_owned(), value.to_owned())),
+        );
+    }
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy");
+    let (mut compared, mut foreign) = (0, Vec::new());
+    for file in ["prometheus/headcount.rules.yml", "grafana/headcount.json"] {
+        let text = std::fs::read_to_string(deploy.join(file)).expect("the file").replace("\\\"", "\"");
+        for (at, _) in text.match_indices("headcount_") {
+            let ends = |letter: char| !(letter.is_ascii_alphanumeric() || letter == '_');
+            let name = text[at..].split(ends).next().unwrap_or_default();
+            let Some(rest) = text[at + name.len()..].strip_prefix('{') else { continue };
+            for (label, values) in labels(rest.split('}').next().unwrap_or_default()) {
+                let label = label.trim_end_matches(['=', '~', '!']);
+                // The words of these are known beforehand; others are those of a place.
+                if !["status", "reason", "view", "event", "method", "subscriber", "queue"].contains(&label) {
+                    continue;
+                }
+                for value in values.split('|').filter(|value| !value.starts_with('$')) {
+                    let wanted = (name.to_owned(), label.to_owned(), value.to_owned());
+                    compared += 1;
+                    if !served.contains(&wanted) {
+                        foreign.push((wanted, file));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(foreign, []);
+    assert!(compared > 15, "{compared} compared");
+}
+
+#[test]
+fn alerts_that_call_somebody_out_of_bed_are_these() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy/prometheus/headcount.rules.yml");
+    let text = std::fs::read_to_string(path).expect("the rules");
+    let mut alerts: Vec<(&str, &str)> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("- alert: Headcount") {
+            alerts.push((name, ""));
+        } else if let (Some(severity), Some(last)) = (line.strip_prefix("severity: "), alerts.last_mut()) {
+            last.1 = severity;
+        }
+    }
+    let of = |severity| alerts.iter().filter(|(_, its)| *its == severity).map(|(name, _)| *name).collect::<Vec<_>>();
+    let pages = [
+        "MembersMissing",
+        "Partition",
+        "ViewsDiffer",
+        "FingerprintsDiffer",
+        "AllAgentsGone",
+        "NoLeader",
+        "TwoLeaders",
+        "NoLeaderOfLease",
+        "NoFailureTolerance",
+        "VoterAside",
+    ];
+    assert_eq!(of("page"), pages);
+    assert_eq!(of("warning").len(), alerts.len() - pages.len(), "{alerts:?}");
+}
+
 #[test]
 fn a_cluster_shows_round_trips_ages_and_the_time_that_a_death_took_to_be_found() {
     let a = Agent::start("a", &[], &[]);
@@ -124,14 +233,32 @@ fn a_cluster_shows_round_trips_ages_and_the_time_that_a_death_took_to_be_found()
             let count = format!("headcount_{histogram}_seconds_count");
             wait_for(&count, || (agent.metric(&count) > 0.5).then_some(()));
         }
-        let bucket = "headcount_round_trip_seconds_bucket{le=\"0.1\"}";
-        assert!(agent.metric(bucket) <= agent.metric("headcount_round_trip_seconds_bucket{le=\"+Inf\"}"));
-        assert!(agent.metric("headcount_heartbeat_age_max_seconds") < 30.0);
+        let text = body(agent);
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("no {name}")).parse().expect("a number")
+        };
+        let buckets = text.lines().filter(|line| line.starts_with("headcount_round_trip_seconds_bucket{"));
+        let counts: Vec<f64> = buckets
+            .filter_map(|line| line.rsplit_once(' '))
+            .map(|(_, count)| count.parse().expect("a number"))
+            .collect();
+        assert!(counts.len() > 2 && counts.is_sorted(), "each holds those below: {counts:?}");
+        let all = value("headcount_round_trip_seconds_count");
+        assert!((counts[counts.len() - 1] - all).abs() < 0.5, "{counts:?}, {all} in all");
+        let (sum, most) = (value("headcount_round_trip_seconds_sum"), value("headcount_heartbeat_age_max_seconds"));
+        assert!(sum > 0.0 && sum < all * 30.0 && most < 30.0, "{sum} s in all, and silent for {most} s");
     }
     let fingerprint = |agent: &Agent| agent.metric("headcount_view_fingerprint");
     wait_for("one view", || (fingerprint(&a) > 0.5 && (fingerprint(&a) - fingerprint(&b)).abs() < 0.5).then_some(()));
     wait_for("views compared", || (a.metric("headcount_views_compared{view=\"same\"}") > 1.5).then_some(()));
 
+    c.signal(Signal::SIGSTOP);
+    for agent in [&a, &b] {
+        wait_for("the silence to be shown", || {
+            (agent.metric("headcount_heartbeat_age_max_seconds") > 0.4).then_some(())
+        });
+    }
     c.signal(Signal::SIGKILL);
     let found = |agent: &Agent| -> f64 {
         let count = |method| format!("headcount_detection_latency_seconds_count{{method=\"{method}\"}}");

@@ -236,3 +236,148 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
     let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
     family(encoder, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped)
 }
+
+#[cfg(all(test, feature = "agent"))]
+mod tests {
+    use prometheus_client::collector::Collector;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::{Config, Profile};
+
+    /// An agent with figures that are not its own.
+    #[derive(Debug)]
+    struct Shown(Agent, Info);
+
+    impl Collector for Shown {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            encode(&mut encoder, &self.0, &self.1)
+        }
+    }
+
+    fn text(agent: &Agent, info: Info) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Shown(agent.clone(), info)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        text
+    }
+
+    async fn voter(directory: &std::path::Path) -> Agent {
+        let mut config = Config::new("a").expect("a name").with_profile(Profile::Local);
+        config.data_dir = Some(directory.to_owned());
+        config.leadership.mode = LeadershipMode::Quorum;
+        config.leadership.voters = vec!["a".parse().expect("a name")];
+        Agent::start(config.with_bind("127.0.0.1:0".parse().expect("an address"))).await.expect("started")
+    }
+
+    #[tokio::test]
+    async fn each_figure_is_shown_under_its_own_name() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let agent = voter(folder.path()).await;
+        let mut info = agent.info();
+        let mut expected = Vec::new();
+        // Each figure gets a number of its own.
+        macro_rules! number {
+            ($($figure:expr => $name:literal,)*) => {
+                $(
+                    let number = 1_001 + expected.len() as u64;
+                    $figure = number as _;
+                    expected.push(($name, number));
+                )*
+            };
+        }
+        number! {
+            info.counters.packets_received => "packets_received_total",
+            info.counters.packets_sent => "packets_sent_total",
+            info.counters.heartbeats_sent => "heartbeats_sent_total",
+            info.counters.signs_of_life => "signs_of_life_total",
+            info.counters.gossip_sent => "gossip_sent_total",
+            info.counters.updates_sent => "updates_sent_total",
+            info.counters.updates_received => "updates_received_total",
+            info.counters.updates_merged => "updates_merged_total",
+            info.counters.syncs => "syncs_total",
+            info.counters.probes_sent => "probes_sent_total",
+            info.counters.degraded_links => "degraded_links_total",
+            info.counters.suspicions_raised => "suspicions_raised_total",
+            info.counters.suspicions_believed => "suspicions_believed_total",
+            info.counters.suspicions_refuted => "suspicions_refuted_total",
+            info.counters.suspicions_confirmed => "suspicions_confirmed_total",
+            info.counters.refutations => "refutations_total",
+            info.counters.links_lost => "links_lost_total",
+            info.counters.crashes_detected => "crashes_detected_total",
+            info.counters.crashes_refuted => "crashes_refuted_total",
+            info.counters.pauses => "pauses_total",
+            info.counters.frames_sent => "link_frames_sent_total",
+            info.counters.frames_received => "link_frames_received_total",
+            info.counters.bytes_received => "received_bytes_total",
+            info.counters.bytes_sent => "sent_bytes_total",
+            info.counters.frame_bytes_received => "link_received_bytes_total",
+            info.counters.frame_bytes_sent => "link_sent_bytes_total",
+            info.counters.election_sent => "election_words_sent_total",
+            info.counters.messages.sent => "messages_sent_total",
+            info.counters.messages.received => "messages_received_total",
+            info.counters.messages.delivered => "messages_delivered_total",
+            info.counters.messages.delivered_here => "messages_delivered_here_total",
+            info.counters.messages.failed => "messages_failed_total",
+            info.counters.messages.duplicate => "messages_duplicate_total",
+            info.counters.messages.dropped => "messages_dropped_total",
+            info.counters.messages.evicted => "messages_evicted_total",
+            info.counters.messages.copies_sent => "message_copies_sent_total",
+            info.messages_lost => "messages_lost_total",
+            info.congested_frames => "link_frames_congested_total",
+            info.links_turned_away => "links_turned_away_total",
+            info.link_accept_errors => "link_accept_errors_total",
+            info.receive_buffer_overflows => "receive_buffer_overflows_total",
+            info.send_buffer_full => "send_buffer_full_total",
+            info.oversized_datagrams => "oversized_datagrams_total",
+            info.socket_errors => "socket_errors_total",
+            info.state_write_failures => "state_write_failures_total",
+            info.state_unwritten => "state_unwritten",
+            info.log_lines_lost => "log_lines_lost_total",
+            info.direct.delivered => "direct_calls_delivered_total",
+            info.direct.duplicate => "direct_calls_duplicate_total",
+            info.direct.failed => "direct_calls_failed_total",
+            info.health_score => "health_score",
+            info.open_links => "links",
+            info.degraded_links => "links_degraded",
+            info.unreachable => "partition_unreachable",
+            info.changes => "view_changes",
+            info.queued_requests => "queue_length{queue=\"requests\"}",
+            info.queued_log_lines => "queue_length{queue=\"log\"}",
+            info.message_listeners => "message_listeners",
+            info.leaders_elected => "leadership_changes_total",
+        }
+        info.fingerprint = 1_000 << LOST_BITS;
+        info.members = std::array::from_fn(|place| 2_001 + place);
+        info.events = std::array::from_fn(|place| 3_001 + place as u64);
+        info.refused_seals = std::array::from_fn(|place| 4_001 + place as u64);
+        let text = text(&agent, info);
+        let mut wrong = Vec::new();
+        let mut shows = |name: &str, value: u64| {
+            let line = format!("headcount_{name} {value}");
+            let found = text
+                .lines()
+                .find(|shown| shown.rsplit_once(' ').is_some_and(|(of, _)| line.starts_with(&format!("{of} "))));
+            if found != Some(line.as_str()) {
+                wrong.push((line, found));
+            }
+        };
+        for (name, number) in expected {
+            shows(name, number);
+        }
+        shows("view_fingerprint", 1_000);
+        let families: [(&str, &[&str], u64); 3] = [
+            ("members{status=", &Status::NAMES, 2_001),
+            ("events_total{event=", &EventKind::NAMES, 3_001),
+            ("dropped_total{reason=", &SealError::NAMES, 4_001),
+        ];
+        for (family, words, first) in families {
+            for (number, word) in (first..).zip(words) {
+                shows(&format!("{family}\"{word}\"}}"), number);
+            }
+        }
+        assert_eq!(wrong, []);
+        agent.leave().await;
+    }
+}

@@ -66,6 +66,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_manifest_restarts_the_dead_and_gives_work_to_the_ready() {
+        let text = include_str!("../../../examples/deploy/kubernetes/headcount.yaml");
+        for (probe, path) in [("livenessProbe:", "/healthz"), ("readinessProbe:", "/readyz")] {
+            let asked = text.split_once(probe).and_then(|(_, rest)| rest.split_once("path: ")).expect(probe).1;
+            assert_eq!(asked.split([',', ' ', '\n']).next(), Some(path), "{probe}");
+            assert_eq!(text.matches(probe).count(), 1);
+        }
+    }
+
+    #[test]
     fn the_files_for_deployment_set_variables_that_there_are_and_name_a_key_file() {
         for (file, text) in [
             ("compose", include_str!("../../../examples/deploy/compose/compose.yaml")),
