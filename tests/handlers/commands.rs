@@ -1,5 +1,7 @@
 //! Handlers that run commands.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 use support::skip;
 
@@ -108,9 +110,11 @@ fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
     const TOO_MANY: u64 = 7;
     let desk = Desk::new();
     let script = format!(
-        "echo $HEADCOUNT_EVENT_TOPIC $HEADCOUNT_EVENT_MISSED >> {}; while [ ! -e {} ]; do sleep 0.02; done",
+        "echo $HEADCOUNT_EVENT_TOPIC $HEADCOUNT_EVENT_MISSED >> {}; while [ ! -e {} ]; do sleep 0.02; done; \
+         [ $HEADCOUNT_EVENT_MISSED = 0 ] || ! mkdir {} 2>/dev/null",
         desk.shown("log"),
-        desk.shown("go")
+        desk.shown("go"),
+        desk.shown("failed")
     );
     let keys = "kinds = [\"message\"]\ntopics = [\"jobs\"]\nconcurrency = 1\ntimeout = \"1h\"";
     desk.configure(&shell("slow", &script, keys));
@@ -126,8 +130,8 @@ fn what_does_not_fit_is_dropped_counted_logged_and_told_to_the_handler() {
     assert_eq!(figure(&a, "waiting_events", "slow"), QUEUED);
     wait_for("it is logged", || a.log().contains("handler slow is too slow and misses events").then_some(()));
     std::fs::write(desk.path("go"), "").expect("written");
-    let lines = desk.wait_for("log", 3);
-    assert_eq!(lines[..3], ["jobs 0", "jobs 7", "jobs 0"]);
+    let lines = desk.wait_for("log", 4);
+    assert_eq!(lines[..4], ["jobs 0", "jobs 7", "jobs 7", "jobs 0"], "the first run that was told failed");
 }
 
 #[test]
@@ -285,4 +289,81 @@ fn tags_choose_events_by_the_member_that_they_are_about() {
     a.wait_for_up(&["a", "b"]);
     let _c = Agent::start("c", &[&a.gossip], &["--tag", "role=cache", "--tag", "zone=eu"]);
     assert_eq!(desk.wait_for("log", 1), ["c"]);
+}
+
+#[test]
+fn nodes_choose_messages_by_who_says_them() {
+    let desk = Desk::new();
+    let script = format!("echo $HEADCOUNT_EVENT_NODE $HEADCOUNT_EVENT_TOPIC >> {}", desk.shown("log"));
+    desk.configure(&shell("jobs", &script, "kinds = [\"message\"]\nnodes = [\"b\"]\nconcurrency = 1"));
+    let a = desk.start("a", &[]);
+    let b = Agent::start("b", &[&a.gossip], &[]);
+    b.wait_for_up(&["a", "b"]);
+    for (agent, topic) in [(&a, "one"), (&b, "two"), (&a, "three"), (&b, "four")] {
+        let answer = agent.post(&format!("/v1/send/a/{topic}"), &Value::Null);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let mut lines = desk.wait_for("log", 2);
+    lines.sort();
+    assert_eq!(lines, ["b four", "b two"]);
+}
+
+#[test]
+fn the_variables_of_an_event_are_those_that_the_configuration_names_with_the_values_of_its_line() {
+    let desk = Desk::new();
+    let events = desk.path("events");
+    std::fs::create_dir(&events).expect("made");
+    // The name of a file is that of a whole one.
+    let script = format!(
+        "file={}/$HEADCOUNT_EVENT_ID; cat > $file.new; echo >> $file.new; env | grep ^HEADCOUNT_EVENT_ >> $file.new; \
+         mv $file.new $file.txt",
+        events.display()
+    );
+    let kinds = "kinds = [\"node_joined\", \"node_detected_down\", \"leader_elected\", \"view_agreed\", \"message\"]";
+    let data = format!("data_dir = {:?}\n[leadership]\nvoters = [\"a\"]\nmode = \"quorum\"\n", desk.shown("data"));
+    desk.configure(&(data + &shell("all", &script, kinds)));
+    let a = desk.start("a", &[]);
+    let b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    a.post("/v1/broadcast/jobs", &Value::Null);
+    b.signal(Signal::SIGKILL);
+    let read = || -> Vec<(Value, BTreeMap<String, String>)> {
+        let files = std::fs::read_dir(&events).expect("there").flatten().map(|entry| entry.path());
+        let whole = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
+        let read = whole.map(|path| {
+            let text = std::fs::read_to_string(path).expect("a file");
+            let (line, rest) = text.split_once('\n').expect("a line");
+            let variables = rest.lines().filter_map(|line| line.strip_prefix("HEADCOUNT_EVENT_")?.split_once('='));
+            (json(line), variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        });
+        read.collect()
+    };
+    let wanted = ["node_joined", "node_detected_down", "leader_elected", "view_agreed", "message"];
+    let seen = wait_for("an event of each kind", || {
+        Some(read()).filter(|seen| wanted.iter().all(|kind| seen.iter().any(|(event, _)| event["event"] == *kind)))
+    });
+    let mut names = BTreeSet::new();
+    for (event, variables) in &seen {
+        let text = |value: &Value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        let fields = ["id", "at", "node", "address", "reason", "method", "term", "lease", "number", "topic"];
+        let mut expected: BTreeMap<String, String> =
+            fields.iter().filter_map(|field| Some((field.to_uppercase(), text(&event[*field])?))).collect();
+        expected.extend(text(&event["event"]).map(|kind| ("KIND".to_owned(), kind)));
+        expected.extend(text(&event["member"]["status"]).map(|status| ("STATUS".to_owned(), status)));
+        expected.insert("MISSED".to_owned(), "0".to_owned());
+        assert_eq!(*variables, expected, "{event}");
+        names.extend(variables.keys().cloned());
+    }
+    // The configuration names all of them, and those of a departure and of a lease in a database, too.
+    let page = include_str!("../../config.toml");
+    let told = page.split_once("HEADCOUNT_EVENT_").and_then(|(_, rest)| rest.split_once("HEADCOUNT_NODE"));
+    let words = told.expect("it tells").0.split(|letter: char| !(letter.is_ascii_uppercase() || letter == '_'));
+    let told: BTreeSet<String> =
+        words.map(|word| word.trim_start_matches('_').to_owned()).filter(|word| word.len() > 1).collect();
+    names.extend(["LEASE", "REASON"].map(str::to_owned));
+    assert_eq!(told, names);
 }

@@ -202,3 +202,32 @@ async fn the_end_of_the_agent_ends_a_try_and_a_pause() {
     let why = ended.expect_err("not accepted");
     assert!(why.starts_with("the agent has ended"), "{why}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn pauses_between_tries_double_up_to_the_longest() {
+    let refusal = || "HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let (address, mut asked) = server(move |_, _| Some(refusal())).await;
+    let retry_for = Duration::from_secs(120);
+    let (hook, end, counters) = (webhook(address, retry_for), CancellationToken::new(), Counters::default());
+    let (notice, context) = (notice(Some("a")), context());
+    let run = async {
+        let failed = hook.run(&notice, 0, &context, LONG, &counters, &end).await;
+        failed.expect_err("never accepted")
+    };
+    let mut run = std::pin::pin!(run);
+    let mut tries = Vec::new();
+    let why = loop {
+        tokio::select! {
+            biased;
+            Some(_) = asked.recv() => tries.push(Instant::now()),
+            why = &mut run => break why,
+        }
+    };
+    let pauses: Vec<Duration> = tries.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(pauses.len() >= 9 && why.ends_with(&format!("({} tries)", tries.len())), "{why}: {pauses:?}");
+    for (number, pause) in pauses.iter().enumerate() {
+        let meant = (FIRST_PAUSE * 2_u32.pow(number as u32)).min(MAX_PAUSE);
+        let around = meant * 3 / 4..=meant * 5 / 4 + Duration::from_millis(5);
+        assert!(around.contains(pause), "pause {number} was {pause:?}, and {meant:?} is meant");
+    }
+}
