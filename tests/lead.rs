@@ -361,3 +361,92 @@ fn where_nobody_is_elected_no_command_runs() {
     let mut lead = Lead::start(&agent.http, Path::new("."), &[], "exit 0");
     assert_eq!(lead.wait().code(), Some(1));
 }
+
+/// The claim that the agent below gives.
+const CLAIM: Duration = Duration::from_secs(6);
+
+/// What an agent does with one request for led work: when it answers, and whether at all.
+type Late = fn(asked: &str, count: usize) -> Option<Duration>;
+
+/// Starts something that answers like an agent that leads, as late as told. Returns its address, and the requests for led
+/// work as they come, each with the hundredths of a second since the system was started.
+fn late_agent(late: Late) -> (String, std::sync::mpsc::Receiver<(String, u64)>) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let http = listener.local_addr().expect("an address").to_string();
+    let (tell, told) = std::sync::mpsc::channel();
+    let leader = serde_json::json!({"leader": "a", "term": 1, "is_me": true, "mode": "quorum", "state": "led",
+        "lease_remaining_ms": CLAIM.as_millis() as u64, "contends": null});
+    let work = serde_json::json!({"id": "0000000000000001-1", "node": "a", "term": 1,
+        "lease_remaining_ms": CLAIM.as_millis() as u64});
+    std::thread::spawn(move || {
+        let mut seen: Vec<String> = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let at = uptime();
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let Some(first) = lines.next() else { continue };
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            let asked = first.rsplit_once(' ').map_or(first.clone(), |(asked, _)| asked.to_owned());
+            let count = seen.iter().filter(|other| **other == asked).count();
+            seen.push(asked.clone());
+            let is_work = asked.starts_with("POST /v1/leader/work");
+            let body = if is_work { work.to_string() } else { leader.to_string() };
+            if is_work {
+                let _ = tell.send((asked.clone(), at));
+            }
+            // Whoever is kept waiting keeps nobody else waiting.
+            std::thread::spawn(move || {
+                match if is_work { late(&asked, count) } else { Some(Duration::ZERO) } {
+                    Some(pause) => std::thread::sleep(pause),
+                    None => return std::thread::sleep(PATIENCE),
+                }
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+                let _ = write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len());
+            });
+        }
+    });
+    (http, told)
+}
+
+/// Returns the hundredths of a second since the system was started.
+fn uptime() -> u64 {
+    let text = std::fs::read_to_string("/proc/uptime").expect("it is there");
+    text.split(' ').next().expect("a word").replace('.', "").parse().expect("a time")
+}
+
+/// Runs a command at an agent that answers late and then no more; returns the requests for led work, and the last beat.
+fn last_beat_at(late: Late) -> (Vec<(String, u64)>, u64) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (http, told) = late_agent(late);
+    let mut lead = Lead::start(&http, folder.path(), &["--grace", "200ms"], BEATS);
+    assert_eq!(lead.wait().code(), Some(75), "leadership is lost");
+    let beats = std::fs::read_to_string(folder.path().join("beats")).expect("it ran");
+    let last = beats.lines().filter_map(|line| line.split_once(' ')?.1.replace('.', "").parse().ok()).next_back();
+    (told.try_iter().collect(), last.expect("a beat"))
+}
+
+#[test]
+fn a_claim_counts_from_the_first_question_however_late_the_answer_comes() {
+    let claim = CLAIM.as_millis() as u64 / 10;
+    // The answer to the first request comes late, and no renewal is answered.
+    let late: Late = |asked, _| (asked == "POST /v1/leader/work").then_some(CLAIM / 4);
+    let (asked, last) = last_beat_at(late);
+    let begun = asked[0].1;
+    assert!(last <= begun + claim, "asked at {begun}, and it ran until {last}: {asked:?}");
+}
+
+#[test]
+fn a_claim_counts_from_the_question_for_a_renewal_however_late_the_answer_comes() {
+    let claim = CLAIM.as_millis() as u64 / 10;
+    // The first renewal is answered late, and no other one. What asks gives up after a quarter of the claim.
+    let late: Late = |asked, count| match (asked == "POST /v1/leader/work", count) {
+        (true, _) => Some(Duration::ZERO),
+        (false, 0) => Some(CLAIM / 5),
+        (false, _) => None,
+    };
+    let (asked, last) = last_beat_at(late);
+    let renewed = asked[1].1;
+    assert!(last <= renewed + claim, "renewed at {renewed}, and it ran until {last}: {asked:?}");
+    assert!(last >= renewed + claim / 2, "the renewal counts: {renewed}, {last}");
+}

@@ -338,3 +338,20 @@ fn an_address_that_a_machine_gets_instead_of_its_old_one_is_followed() {
     }
     wait_for("its operator is told", || agents[3].log().contains("has lost the address").then_some(()));
 }
+
+#[test]
+fn who_removes_one_that_may_be_alive_beyond_a_partition_is_warned() {
+    let Some((network, agents)) = cluster(4) else { return };
+    network.cut(&[0, 1], &[2, 3]);
+    wait_for("the other side is down by the partition", || {
+        let is_cut =
+            |name: &&str| member(&agents[0], name).is_some_and(|member| member["method"] == "network_partition");
+        ["n2", "n3"].iter().all(is_cut).then_some(())
+    });
+    let (status, said) = agents[0].client(&["remove", "n3", "--format", "json"]);
+    assert!(status.success(), "{said}");
+    let removed: Value = serde_json::from_str(&said).expect("json");
+    let warnings = removed["warnings"].as_array().expect("a list");
+    let warning = warnings.first().and_then(Value::as_str).unwrap_or_default();
+    assert!(warnings.len() == 1 && warning.contains("n3 may be alive on the other side"), "{removed}");
+}

@@ -435,4 +435,23 @@ mod tests {
         let found = choose(address("0.0.0.0:7117"), &[]);
         assert!(crate::core::is_reachable(found.address), "{found:?}");
     }
+
+    #[test]
+    fn a_lookup_whose_caller_is_gone_counts_until_it_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+        let runtime = runtime.expect("a runtime");
+        // The system's resolver stands still: the only thread for it is busy.
+        let (release, busy) = std::sync::mpsc::channel::<()>();
+        let blocked = runtime.spawn_blocking(move || busy.recv());
+        runtime.block_on(async {
+            let resolver = resolver(1);
+            let caller = tokio::time::timeout(Duration::from_millis(20), resolver.resolve("localhost:1")).await;
+            assert!(caller.is_err(), "nothing is found meanwhile");
+            assert_eq!(resolver.permits.available_permits(), 0, "the lookup lives on");
+            drop(release);
+            let freed = tokio::time::timeout(Duration::from_secs(20), resolver.permits.acquire()).await;
+            assert!(freed.is_ok(), "it has ended");
+            assert!(blocked.await.is_ok());
+        });
+    }
 }

@@ -193,3 +193,32 @@ fn a_node_that_was_told_to_leave_has_left_and_the_page_says_so() {
     page.until_shown("#banner", true);
     page.until_text("#banner-title", "a has left, and its process ended.");
 }
+
+#[test]
+fn a_command_that_is_refused_says_why_and_may_be_tried_again() {
+    let Some(browser) = Browser::start() else { return };
+    let agent = Agent::start("a", &[], &[]);
+    let page = Page::open(browser, &agent.http, "");
+    page.until_shown("#open-actions", true);
+    choose(&page, "join");
+    page.press("127.0.0.1:1");
+    page.click("#confirm-do");
+    page.until_text("#confirm-outcome", "Nobody answered: ");
+    page.until_text("#confirm-outcome", "Try: check address and gossip port");
+    assert_eq!(page.value("document.getElementById('confirm-outcome').dataset.level"), "down");
+    assert!(page.shows("#confirm-do") && !page.is("document.getElementById('confirm-do').disabled"));
+}
+
+#[test]
+fn a_join_that_is_answered_says_who_did() {
+    let Some(browser) = Browser::start() else { return };
+    let (first, second) = (Agent::start("a", &[], &[]), Agent::start("b", &[], &[]));
+    let page = Page::open(browser, &first.http, "");
+    page.until_shown("#open-actions", true);
+    choose(&page, "join");
+    page.press(&second.gossip);
+    page.click("#confirm-do");
+    page.until_text("#confirm-outcome", &format!("{}: b", second.gossip));
+    assert_eq!(page.value("document.getElementById('confirm-outcome').dataset.level"), "up");
+    page.until_members(&["a up", "b up"]);
+}

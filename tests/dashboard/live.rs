@@ -163,3 +163,36 @@ fn an_agent_that_has_no_stream_to_spare_is_asked_for_its_members_instead() {
     page.until_shown("#banner", false);
     page.until_members(&["b down", "a up"]);
 }
+
+#[test]
+fn that_nobody_leads_is_said_in_the_verdict() {
+    let Some(browser) = Browser::start() else { return };
+    let cluster = Cluster::start();
+    let page = Page::open(browser, &cluster.agents[0].http, "");
+    page.until_text("#verdict-why", "Every expected member is up.");
+    for agent in &cluster.agents[1..] {
+        agent.signal(Signal::SIGKILL);
+    }
+    page.until_text("#verdict-why", "obody leads");
+    page.until("it is bad", "document.getElementById('verdict').dataset.level === 'down'");
+    page.until_text("#leader-note", "too few voters");
+}
+
+#[test]
+fn members_with_another_view_are_said_to_be_settling_and_then_to_differ() {
+    let Some(browser) = Browser::start() else { return };
+    let agent = Agent::start("a", &[], &[]);
+    let page = Page::of(browser);
+    page.visit(&format!("http://{}/dashboard", agent.http));
+    page.until_text("#agreement-value", "all share it");
+    // The agent's answers tell of another member, whose view is another one.
+    let script = "const real = window.fetch; window.fetch = async (url, options) => { const answer = await real(url, options); \
+        if (!String(url).includes('v1/info')) return answer; const info = await answer.json(); \
+        info.agreement.fingerprints.push({ fingerprint: 'ffffffffffffffff', count: 1, members: ['stranger'] }); \
+        return new Response(JSON.stringify(info), { status: answer.status, headers: answer.headers }); };";
+    page.run(script, &[]);
+    page.until_text("#agreement-value", "settling");
+    page.until_text("#agreement-value", "2 views");
+    page.until_text("#agreement-note", "stranger");
+    page.until("it is suspect", "document.getElementById('fact-agreement').dataset.level === 'suspect'");
+}
