@@ -1,4 +1,5 @@
-//! Limits on admissions: a sponsor admits so many joiners of one host, and of one network, in a second.
+//! Limits on admissions: a sponsor admits so many joiners of one host, and of one network, in a second, and tells one that
+//! it does not let in so a few times a second.
 //!
 //! A crowd of honest agents comes through many sponsors, each of which admits more joiners of one host in a second than
 //! it serves its view to; an attacker that invents members by the thousand is slowed down.
@@ -7,11 +8,13 @@
 //! are not kept waiting by others.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::core::limits::{
-    ADMISSION_INTERVAL, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES,
+    ADMISSION_INTERVAL, DENIAL_INTERVAL, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES,
+    MAX_DENIALS,
 };
+use crate::core::packet::PerKeyRate;
 use crate::core::time::Time;
 
 /// The joiners admitted lately, by prefix of their address.
@@ -39,6 +42,23 @@ impl Admissions {
             *self.of.entry(prefix).or_default() += 1;
         }
         true
+    }
+}
+
+/// The joiners that were told lately that they are not let in, by address: each is told so once in [`DENIAL_INTERVAL`].
+#[derive(Debug)]
+pub(super) struct Denials(PerKeyRate<SocketAddr>);
+
+impl Default for Denials {
+    fn default() -> Self {
+        Self(PerKeyRate::new(DENIAL_INTERVAL, MAX_DENIALS))
+    }
+}
+
+impl Denials {
+    /// Returns true if a joiner at this address may be told so now; counts it if so.
+    pub(super) fn take(&mut self, now: Time, address: SocketAddr) -> bool {
+        self.0.take(now, address)
     }
 }
 
@@ -79,6 +99,19 @@ mod tests {
         let mut admissions = Admissions::default();
         let hosts = (0..1_000).map(|last| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
         assert_eq!(let_in(&mut admissions, Time::ORIGIN, hosts), MAX_ADMISSIONS_PER_HOST);
+    }
+
+    #[test]
+    fn so_many_joiners_are_told_in_an_interval_that_they_are_not_let_in_and_each_once() {
+        let mut denials = Denials::default();
+        let address = |port: usize| SocketAddr::from(([10, 0, 0, 1], port as u16));
+        let mut now = Time::ORIGIN;
+        for _ in 0..2 {
+            assert!(denials.take(now, address(0)) && !denials.take(now, address(0)));
+            assert!((1..MAX_DENIALS).all(|port| denials.take(now, address(port))));
+            assert!(!denials.take(now, address(MAX_DENIALS)));
+            now = now + DENIAL_INTERVAL;
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //!   wait.
 //! - A node that only others name founds later than a listed one that it reached, and only after it heard of no new
 //!   candidate for [`FOUNDING_DELAY`].
-//! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them.
+//! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them, and others are
+//!   told at once of at most [`MAX_CANDIDATE_NEWS`] that come first.
 //! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
 
 use std::collections::BTreeMap;
@@ -23,7 +24,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::doors::{Notice, Output};
-use crate::core::limits::{FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD, MAX_JOINERS};
+use crate::core::limits::{
+    FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD, MAX_JOINERS,
+};
 use crate::core::member::{Record, Run};
 use crate::core::packet::Sender;
 use crate::core::time::Time;
@@ -42,8 +45,10 @@ pub(in crate::core) struct Founding {
     newest_at: Option<Time>,
     /// A candidate that others named, which comes before all that were reached then; it is asked at each try.
     hint: Option<(Candidate, Time)>,
-    /// The number of candidates asked because others named them, and the time since which they are counted.
-    asked: (u32, Option<Time>),
+    /// The number of candidates asked because others named them.
+    asked: PerInterval,
+    /// The number of times that others were told at once of a candidate that comes first.
+    told: PerInterval,
     /// True if another node of this cluster was Joining, too, at some time.
     pub(in crate::core) met_rivals: bool,
 }
@@ -89,12 +94,30 @@ impl Founding {
 
     /// Returns true if one more candidate may be asked because others named it; counts it if so.
     fn may_ask(&mut self, now: Time, interval: Duration) -> bool {
-        let (count, began) = &mut self.asked;
-        if began.is_none_or(|began| now.since(began) >= interval) {
-            (*count, *began) = (0, Some(now));
+        self.asked.count(now, interval) <= MAX_CANDIDATES_ASKED
+    }
+
+    /// Returns true if others may be told at once of one more candidate that comes first; counts it if so.
+    fn may_tell(&mut self, now: Time, interval: Duration) -> bool {
+        self.told.count(now, interval) <= MAX_CANDIDATE_NEWS
+    }
+}
+
+/// A number that is counted anew in each interval.
+#[derive(Debug, Default)]
+struct PerInterval {
+    count: u32,
+    began: Option<Time>,
+}
+
+impl PerInterval {
+    /// Counts one more; returns the number in this interval.
+    fn count(&mut self, now: Time, interval: Duration) -> u32 {
+        if self.began.is_none_or(|began| now.since(began) >= interval) {
+            (self.count, self.began) = (0, Some(now));
         }
-        *count += 1;
-        *count <= MAX_CANDIDATES_ASKED
+        self.count = self.count.saturating_add(1);
+        self.count
     }
 }
 
@@ -125,11 +148,11 @@ impl Core {
                 joining.founding.newest_at = Some(now);
                 // The others may not have been running when they were asked last.
                 joining.ask_soon();
-                self.timers.set_by(Timer::JoinTry, now);
+                self.try_at_once();
                 self.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
             } else if is_from_seed && !joining.founding.not_up.contains_key(&record.run) {
                 joining.ask_soon();
-                self.timers.set_by(Timer::JoinTry, now);
+                self.try_at_once();
             }
         }
         if self.candidacy() != Some(Candidacy::Listed) {
@@ -157,7 +180,7 @@ impl Core {
 
     /// Handles the answer of a node that is Joining itself.
     pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
-        let now = self.now;
+        let (now, interval) = (self.now, self.settings.retry_interval);
         let Some(joining) = self.joining(nonce) else { return };
         let founding = &mut joining.founding;
         founding.met_rivals = true;
@@ -170,7 +193,9 @@ impl Core {
         let first = founding.first();
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
-            self.tell_candidate();
+            if founding.may_tell(now, interval) {
+                self.tell_candidate();
+            }
         }
         self.answered_not_up(sender.from, &record.id);
         self.heard_of_candidate(seeking.and_then(|seeking| seeking.first));
@@ -255,6 +280,16 @@ mod tests {
         }
         assert!(!founding.may_ask(NOW + INTERVAL - MS, INTERVAL), "one more");
         assert!(founding.may_ask(NOW + INTERVAL, INTERVAL), "the next interval");
+    }
+
+    #[test]
+    fn so_many_first_candidates_are_told_of_in_an_interval() {
+        let mut founding = Founding::default();
+        for nth in 1..=MAX_CANDIDATE_NEWS {
+            assert!(founding.may_tell(NOW, INTERVAL), "{nth}");
+        }
+        assert!(!founding.may_tell(NOW + INTERVAL - MS, INTERVAL), "one more");
+        assert!(founding.may_tell(NOW + INTERVAL, INTERVAL), "the next interval");
     }
 
     #[test]

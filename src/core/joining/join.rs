@@ -17,12 +17,12 @@
 //! that reached no Up node for 3 × `retry_interval`. A node with seeds that is not a seed of any other never founds
 //! one.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::Rng;
 
+use super::cookies::{Cookies, Haste};
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
@@ -30,8 +30,8 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Notice, Output, Receiver, StopReason};
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{
-    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MAX_JOINERS,
-    MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS,
+    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MIN_QUESTION_BYTES,
+    TRIES_BEFORE_CALLS,
 };
 use crate::core::member::{Record, Run, Status};
 use crate::core::packet::{Inbox, Sender, SenderKind};
@@ -50,8 +50,8 @@ pub(in crate::core) struct Joining {
     began: Option<Time>,
     /// The pause before the next try.
     pause: Duration,
-    /// The cookies that sponsors gave, by address. Bounded by the answers to our questions.
-    pub(in crate::core) cookies: BTreeMap<SocketAddr, Nonce>,
+    pub(super) cookies: Cookies,
+    haste: Haste,
     /// True if our own packets came back, or a seed's address is ours.
     pub(in crate::core) is_seed: bool,
     /// True if some seed is not this node itself.
@@ -108,7 +108,8 @@ impl Core {
             nonce,
             began: None,
             pause: FIRST_JOIN_RETRY,
-            cookies: BTreeMap::new(),
+            cookies: Cookies::default(),
+            haste: Haste::default(),
             is_seed: false,
             has_other_seeds: false,
             awaits_names: false,
@@ -139,6 +140,9 @@ impl Core {
 
     /// Asks all seeds (or remembered addresses) to be let in.
     pub(in crate::core) fn try_to_join(&mut self) {
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.cookies.begin_try();
+        }
         if self.follow_referral_after_pause() {
             return;
         }
@@ -182,6 +186,18 @@ impl Core {
         }
     }
 
+    /// Tries again at once, because of what another node says: as often as [`MAX_TRIES_AT_ONCE`] allows, and else a
+    /// moment later.
+    ///
+    /// [`MAX_TRIES_AT_ONCE`]: crate::core::limits::MAX_TRIES_AT_ONCE
+    pub(super) fn try_at_once(&mut self) {
+        let now = self.now;
+        if let Phase::Joining(joining) = &mut self.phase {
+            let at = joining.haste.next_try(now);
+            self.timers.set_by(Timer::JoinTry, at);
+        }
+    }
+
     /// Returns true if the view is being pulled, or members are being asked whether they reach this node.
     pub(in crate::core) fn is_pulling(&self) -> bool {
         matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
@@ -200,7 +216,7 @@ impl Core {
         }
         joining.referrals.ask(to);
         self.expected.note(self.now, to);
-        let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
+        let (nonce, cookie) = (joining.nonce, joining.cookies.of(to));
         let record = Record::clone(self.me());
         let seeking = self.seeking(Some(to));
         let mut packet = self.packet(usize::MAX);
@@ -295,12 +311,8 @@ impl Core {
 
     pub(in crate::core) fn challenged(&mut self, from: SocketAddr, nonce: Nonce, cookie: Nonce) {
         let Some(joining) = self.joining(nonce) else { return };
-        let is_news = joining.cookies.get(&from) != Some(&cookie);
-        if joining.cookies.len() < MAX_JOINERS && is_news {
-            joining.cookies.insert(from, cookie);
-            if !self.is_pulling() {
-                self.ask_to_join(from);
-            }
+        if joining.cookies.take(from, cookie) && !self.is_pulling() {
+            self.ask_to_join(from);
         }
     }
 
@@ -346,7 +358,7 @@ impl Core {
     /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
     pub(in crate::core) fn incarnation_raised(&mut self) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
-            self.timers.set_by(Timer::JoinTry, self.now);
+            self.try_at_once();
         }
     }
 
@@ -354,7 +366,7 @@ impl Core {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
-        let wait = Duration::from_millis(u64::from(wait_ms)).min(MAX_JOIN_WAIT);
+        let wait = Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
         self.timers.set(Timer::JoinTry, now + wait);
     }
 

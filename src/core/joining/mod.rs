@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the joiner's side | `join`; founding a cluster: `founding` |
+//! | the joiner's side | `join`, the limits of its haste: `cookies`; founding a cluster: `founding` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
@@ -14,6 +14,7 @@
 
 mod admission;
 mod anew;
+mod cookies;
 mod founding;
 mod join;
 mod names;

@@ -51,7 +51,7 @@ impl Core {
         let is_joiner = newcomer.record.status == Status::Joining;
         if is_joiner {
             let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
-            self.decide(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+            self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         }
         let is_open = self.name_probes.open.contains_key(&run);
         if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {

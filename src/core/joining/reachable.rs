@@ -112,13 +112,13 @@ impl Core {
         }
         if self.now.since(since) < UNREACHED_PATIENCE {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
-            self.decide(newcomer, &Message::Wait { nonce, wait_ms });
+            self.deny(newcomer, &Message::Wait { nonce, wait_ms });
             return false;
         }
         let id = record.id.clone();
         self.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
         let refusal = Refusal::Unreachable { advertised: address, heard_from: from };
-        self.decide(newcomer, &Message::Refused { nonce, refusal });
+        self.deny(newcomer, &Message::Refused { nonce, refusal });
         false
     }
 
@@ -165,7 +165,7 @@ impl Core {
         self.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
         let Phase::Joining(joining) = &mut self.phase else { return };
         joining.avoid = Some(run);
-        if let Some(cookie) = joining.cookies.get(&heard_from).copied() {
+        if let Some(cookie) = joining.cookies.of(heard_from) {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             let refusal = Refusal::Unreachable { advertised, heard_from };

@@ -6,12 +6,14 @@
 //!   [`MAX_JOINERS`]; one that is silent for its down timeout is dropped, and one whose port also refuses connections
 //!   at once.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
+//! - A joiner that is not let in, and asks again at once, is told so a few times a second (see `admission`).
 //! - A name that a live member holds is only given away after that member was probed (see `names`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use super::admission::Denials;
 use super::reachable::Unreached;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
@@ -33,6 +35,8 @@ pub(in crate::core) struct Joiners {
     waiting: BTreeMap<Run, Newcomer>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
     pub(in crate::core) unreached: Unreached,
+    /// The addresses of joiners that were told lately that they are not let in.
+    denied: Denials,
 }
 
 #[derive(Debug)]
@@ -188,6 +192,15 @@ impl Core {
         self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
+    /// Tells a newcomer why it is not let in now, if it was not told a moment ago.
+    pub(super) fn deny(&mut self, newcomer: &Newcomer, message: &Message) {
+        if self.joiners.denied.take(self.now, newcomer.from) {
+            self.decide(newcomer, message);
+        } else {
+            self.counters.drop(DropReason::RateLimited);
+        }
+    }
+
     fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
         let run = newcomer.record.run;
         if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
@@ -232,12 +245,12 @@ impl Core {
         let Newcomer { from, nonce, ref record, .. } = newcomer;
         if record.id == self.me().id {
             let refusal = Refusal::NameInUse { holder: self.me().address };
-            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+            return self.deny(&newcomer, &Message::Refused { nonce, refusal });
         }
         let held = self.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(self.view.record(slot)));
         let last = self.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
-            return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
+            return self.deny(&newcomer, &Message::Behind { nonce, incarnation });
         }
         if !self.try_reach(&newcomer) {
             return;
@@ -260,7 +273,7 @@ impl Core {
         let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
         let is_held = self.joiners.contains(record.run);
         if is_full && !is_held {
-            return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+            return self.deny(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         if !is_held && !self.admissions.allow(self.now, from.ip()) {
             // Other sponsors have admission limits of their own.

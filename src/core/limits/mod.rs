@@ -255,6 +255,9 @@ pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 pub const FOUNDING_RETRIES: u32 = 3;
 /// The greatest number of candidates for founding that a joiner asks in one retry interval because others named them.
 pub const MAX_CANDIDATES_ASKED: u32 = 8;
+/// The greatest number of times in one retry interval that a joiner tells others at once of a candidate that comes
+/// first: as often as there are candidates that others named, and seeds.
+pub const MAX_CANDIDATE_NEWS: u32 = 32;
 /// The greatest number of seeds, and of nodes that have this one for a seed, that are told at once of a candidate that
 /// comes first.
 pub const MAX_CANDIDATES_TOLD: usize = 64;
@@ -292,6 +295,17 @@ pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
+/// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its call, and for the
+/// address that it advertises.
+pub const MAX_COOKIES_PER_SPONSOR: usize = 3;
+/// The greatest number of times, between two tries, that a joiner asks a sponsor again at once, for each cookie once.
+pub const MAX_ASKS_AT_ONCE: u32 = MAX_COOKIES_PER_SPONSOR as u32;
+/// The greatest number of tries to join in [`FIRST_JOIN_RETRY`] that are made at once, because of what others say.
+pub const MAX_TRIES_AT_ONCE: u32 = 2;
+/// The least time between two answers to a joiner at one address that it is not let in.
+pub const DENIAL_INTERVAL: Duration = Duration::from_millis(250);
+/// The greatest number of joiners that are told so in that time.
+pub const MAX_DENIALS: usize = MAX_JOINERS;
 /// The longest pause of a joiner whose sponsor was busy.
 pub const REFERRED_RETRY: Duration = Duration::from_millis(100);
 /// The time that a member named by a busy sponsor has to answer before the next one is asked.

@@ -53,6 +53,7 @@ mod relinking;
 mod replays;
 mod reunion;
 mod sleeping;
+mod storms;
 mod strangers;
 mod structure;
 mod succession;

@@ -12,7 +12,7 @@ use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Refusal};
 
 /// Adds a node that advertises one address and speaks from another one.
-fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
+pub(super) fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
     let init = CoreInit {
         leadership: None,
         id: id(name),
