@@ -355,3 +355,29 @@ fn who_removes_one_that_may_be_alive_beyond_a_partition_is_warned() {
     let warning = warnings.first().and_then(Value::as_str).unwrap_or_default();
     assert!(warnings.len() == 1 && warning.contains("n3 may be alive on the other side"), "{removed}");
 }
+
+#[test]
+fn agents_that_start_before_their_machines_have_addresses_form_a_cluster_once_they_have() {
+    let network = match Network::new(2) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let seeds = [0, 1].map(|host| format!("{}:7117", network.ip(host)));
+    let start = |host: usize| {
+        network.set_addressed(host, false);
+        let [one, other] = &seeds;
+        let words =
+            ["--name", NAMES[host], "--profile", "local", "--bind", "0.0.0.0:7117", "--seed", one, "--seed", other];
+        Agent::start_with(&network.on(host), &[&words[..], &["--http", "127.0.0.1:7118"]].concat())
+    };
+    let agents = [0, 1].map(start);
+    for (host, agent) in agents.iter().enumerate() {
+        wait_for("it has none", || agent.log().contains("this machine has no other address").then_some(()));
+        network.set_addressed(host, true);
+    }
+    for (host, agent) in agents.iter().enumerate() {
+        agent.wait_for_up(&NAMES[..2]);
+        let is_there = |member: &Value| member["address"] == seeds[host].as_str();
+        wait_for("it is where it was put", || member(agent, NAMES[host]).filter(is_there));
+    }
+}

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Level;
 
 use super::Inner;
-use super::address::Whereabouts;
+use super::address::{ThisMachine, Whereabouts};
 use super::bus::Bus;
 use super::clock::Clock;
 use super::directory::Directory;
@@ -86,10 +86,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     }
     let is_followed = config.advertise.is_none() && bound.ip().is_unspecified();
     let whereabouts = is_followed.then(|| Whereabouts {
-        advertised: advertised.address,
-        bound,
-        seeds: seeds.clone(),
-        resolver: resolver.clone(),
+        advertised,
+        machine: ThisMachine { bound, seeds: seeds.clone(), resolver: resolver.clone() },
         suspect_timeout: config.settings.suspect_timeout,
         journal: journal.clone(),
     });

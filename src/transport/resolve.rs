@@ -229,6 +229,21 @@ enum Why {
 }
 
 impl Advertised {
+    /// Returns true if this machine had no address but loopback: it may get another one.
+    pub(crate) fn is_stopgap(&self) -> bool {
+        self.why == Why::NothingElse
+    }
+
+    /// Returns the address of a machine that has no other one than loopback.
+    pub(crate) fn stopgap(bound: SocketAddr) -> Self {
+        Self { address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), bound.port()), why: Why::NothingElse }
+    }
+
+    /// Returns an address that somebody gave.
+    pub(crate) fn configured(address: SocketAddr) -> Self {
+        Self { address, why: Why::Configured }
+    }
+
     /// Returns a remark for the operator, with its urgency, if there is one to make.
     pub(crate) fn remark(&self) -> Option<(Level, String)> {
         let address = self.address;
@@ -267,10 +282,10 @@ pub(crate) async fn advertised(
     resolver: &Resolver,
 ) -> Advertised {
     if let Some(address) = configured {
-        return Advertised { address, why: Why::Configured };
+        return Advertised::configured(address);
     }
     if !bound.ip().is_unspecified() {
-        return Advertised { address: bound, why: Why::Configured };
+        return Advertised::configured(bound);
     }
     let mut found = Vec::new();
     let mut lookup = resolver.look_up(seeds);
@@ -296,9 +311,11 @@ fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
     let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
     let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
     let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
-    let nothing_else = (Ipv4Addr::LOCALHOST.into(), Why::NothingElse);
-    let (ip, why) = toward_seed.or_else(here).or_else(first).unwrap_or(nothing_else);
-    Advertised { address: SocketAddr::new(ip, bound.port()), why }
+    let chosen = toward_seed.or_else(here).or_else(first);
+    chosen.map_or_else(
+        || Advertised::stopgap(bound),
+        |(ip, why)| Advertised { address: SocketAddr::new(ip, bound.port()), why },
+    )
 }
 
 /// Returns the source address toward the Internet, unless it is loopback. The targets are addresses reserved for

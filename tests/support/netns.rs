@@ -101,6 +101,12 @@ impl Network {
         new
     }
 
+    /// Takes a host's address away, or gives it back.
+    pub fn set_addressed(&self, host: usize, is_addressed: bool) {
+        let (verb, address) = (if is_addressed { "add" } else { "delete" }, format!("{}/24", self.ip(host)));
+        inside(&self.names[host], &["ip", "address", verb, &address, "dev", "eth0"]).expect("an address more or less");
+    }
+
     /// Has a firewall before a host answer all of TCP on a port with a reset from now on, and resets what stood as
     /// well.
     pub fn reject_tcp(&self, host: usize, port: u16) {
