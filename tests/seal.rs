@@ -477,7 +477,11 @@ fn a_sealed_cluster_is_well_in_the_eyes_of_doctor() {
     let [a, b, _c] = three(&files);
     let (status, said) = a.client(&["doctor"]);
     assert!(status.success(), "{said}");
-    assert!(said.contains("by TCP; UDP was not tried") && said.contains("require: the same at all 3"), "{said}");
+    assert!(
+        said.contains("take TCP connections from here; UDP was not tried")
+            && said.contains("require: the same at all 3"),
+        "{said}"
+    );
     assert!(dropped(&b, "unsealed") < 1.0, "nothing clear was sent:\n{}", b.log());
     let file = files.path("doctor.toml");
     let asked = |cluster: &str, key: &str| {

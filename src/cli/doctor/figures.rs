@@ -50,6 +50,11 @@ pub(super) fn is_cut(figures: &Figures) -> bool {
     sum(figures, "headcount_partition_unreachable") >= 1.0
 }
 
+/// Returns true if the agent's node stands aside as a voter.
+pub(super) fn is_aside(figures: &Figures) -> bool {
+    sum(figures, "headcount_voter_aside") > 0.0
+}
+
 /// Judges the figures; `is_joining`: the node has not been let in yet.
 pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
     let mut findings = vec![packets(figures, is_joining), disk(figures)];
@@ -153,7 +158,7 @@ fn streams(figures: &Figures) -> Option<Finding> {
 }
 
 fn disk(figures: &Figures) -> Finding {
-    if sum(figures, "headcount_voter_aside") > 0.0 {
+    if is_aside(figures) {
         return Finding::fail(
             "disk",
             "the voter stands aside: its disk refuses its ballot",

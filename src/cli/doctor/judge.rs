@@ -10,8 +10,11 @@ use super::report::{Finding, Level};
 use crate::cli::human::{self, plain};
 use crate::cli::leadership::draining_voters;
 use crate::client::Health;
-use crate::json::{Info, KeyHolder, Leader, Member, Voters};
+use crate::json::{Info, KeyHolder, Leader, Member, Voter, Voters};
 
+/// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
+const RECOVER_ADVICE: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost \
+    for good, disks and all: `headcount recover` at one that is left, and never while they may be alive behind a cut";
 /// The longest list of names in one line.
 const MAX_NAMES: usize = 6;
 /// Clocks that differ by more make dates of events hard to compare.
@@ -110,15 +113,10 @@ pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member
             format!("nobody leads, and no election is due: all voters that are up drain ({})", names(&drained)),
             "`headcount undrain` at one of them",
         ),
-        ("unavailable", None) => Finding::fail(
-            "leader",
-            "nobody can lead",
-            if is_quorum {
-                "`headcount voters list` shows who is missing"
-            } else {
-                "`headcount leader --nodes` says what the database answers"
-            },
-        ),
+        ("unavailable", None) if is_quorum => Finding::fail("leader", nobody_can_lead(voters), RECOVER_ADVICE),
+        ("unavailable", None) => {
+            Finding::fail("leader", "nobody can lead", "`headcount leader --nodes` says what the database answers")
+        }
         (state, None) => Finding::warn(
             "leader",
             format!("nobody leads ({})", plain(state)),
@@ -127,26 +125,83 @@ pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member
     }
 }
 
+/// Returns true if a voter may vote, as far as the agent knows: one that does not lead knows the statuses alone.
+fn may_vote(voter: &Voter) -> bool {
+    voter.votes != Some(false) && voter.status.as_deref() == Some("up")
+}
+
+/// Returns the names of the voters of which it is known that they do not vote.
+fn missing(voters: &Voters, is: impl Fn(&Voter) -> bool) -> Vec<String> {
+    voters.voters.iter().filter(|voter| !may_vote(voter) && is(voter)).map(|voter| plain(&voter.id)).collect()
+}
+
+fn nobody_can_lead(voters: Option<&Voters>) -> String {
+    let Some((voters, majority)) = voters.and_then(|voters| Some((voters, voters.majority?))) else {
+        return "nobody can lead".to_owned();
+    };
+    let (all, missing) = (voters.voters.len(), missing(voters, |_| true));
+    let up = all - missing.len();
+    if up >= majority {
+        return format!("nobody can lead: {up} of {all} voters are up, and too few of them are reached or vote");
+    }
+    format!("nobody can lead: {up} of {all} voters can vote, {majority} are needed (missing: {})", names(&missing))
+}
+
 /// Judges what the loss of one more voter would do. Of fewer than three voters none can be lost in any case.
 pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
-    let (Some(majority), true) = (voters.majority, leader.leader.is_some() && voters.voters.len() > 2) else {
+    let (Some(majority), Some(leads), true) = (voters.majority, &leader.leader, voters.voters.len() > 2) else {
         return None;
     };
-    // An agent that does not lead knows the statuses alone.
-    let counts = |voter: &&crate::json::Voter| voter.votes != Some(false) && voter.status.as_deref() == Some("up");
-    let left = voters.voters.iter().filter(counts).count();
-    let tolerance = voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority));
     let all = voters.voters.len();
+    let left = voters.voters.iter().filter(|voter| may_vote(voter)).count();
+    let tolerance = voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority));
     if tolerance > 0 {
-        return Some(Finding::ok("voters", format!("{left} of {all} vote: {tolerance} more may fail")));
+        return Some(Finding::ok(
+            "voters",
+            match voters.failure_tolerance {
+                Some(_) => format!("{left} of {all} vote: {tolerance} more may fail"),
+                None => format!(
+                    "{left} of {all} are up; who of them votes, {} knows: `headcount voters list --http` there",
+                    plain(leads)
+                ),
+            },
+        ));
     }
-    let missing: Vec<String> =
-        voters.voters.iter().filter(|voter| !counts(voter)).map(|voter| plain(&voter.id)).collect();
-    Some(Finding::warn(
+    if left < majority && voters.failure_tolerance.is_none() {
+        return Some(Finding::fail("voters", nobody_can_lead(Some(voters)), RECOVER_ADVICE));
+    }
+    let is_up = |voter: &Voter| voter.status.as_deref() == Some("up");
+    let (silent, idle) = (missing(voters, |voter| !is_up(voter)), missing(voters, is_up));
+    let mut advice = Vec::new();
+    if !silent.is_empty() {
+        advice.push(
+            "start those that are not up; put another member in the place of one that is gone for good: `headcount voters \
+             replace OLD NEW`"
+                .to_owned(),
+        );
+    }
+    if !idle.is_empty() {
+        advice.push(format!("`headcount doctor` at {} says why it does not vote, though it is up", names(&idle)));
+    }
+    let missing = missing(voters, |_| true);
+    let found =
+        format!("if one more voter fails, nobody leads: {} of {all} do not vote ({})", missing.len(), names(&missing));
+    Some(Finding::warn("voters", found, Some(advice.join("; ")).as_deref().filter(|advice| !advice.is_empty())))
+}
+
+/// Judges the vote of the agent's own node; `is_aside`: it stands aside, which is told with its disk.
+pub(super) fn own_vote(me: &str, voters: &Voters, is_aside: bool) -> Option<Finding> {
+    let own = voters.voters.iter().find(|voter| voter.id == me && voter.votes == Some(false))?;
+    if is_aside || own.role.as_deref() == Some("learner") {
+        return None;
+    }
+    let me = plain(me);
+    Some(Finding::fail(
         "voters",
-        format!("if one more voter fails, nobody leads: {} of {all} do not vote ({})", missing.len(), names(&missing)),
-        Some(
-            "start them; put another member in the place of one that is gone for good: `headcount voters replace OLD NEW`",
+        format!("{me} does not vote: the voters know its name with another identity than its data directory has"),
+        &format!(
+            "its old data directory is lost, or another one was given: `headcount voters remove {me}`, then `headcount voters \
+             add {me}`; or start it with the old one, if that is still there"
         ),
     ))
 }
@@ -158,7 +213,12 @@ pub(super) fn members(members: &[Member], is_cut: bool) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     let (up, suspect) = (of(&|member| member.status == "up").len(), of(&|member| member.status == "suspect"));
-    let is_behind = |member: &Member| is_cut || member.method.as_deref() == Some("network_partition");
+    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death.
+    let is_behind = |member: &Member| match member.method.as_deref() {
+        Some("network_partition") => true,
+        Some("heartbeat_timeout") | None => is_cut,
+        Some(_) => false,
+    };
     let cut = of(&|member| member.status == "down" && is_behind(member));
     let down = of(&|member| member.status == "down" && !is_behind(member));
     if up == 0 {
@@ -278,6 +338,13 @@ pub(super) fn clocks(clocks: &[Clock]) -> Finding {
         "clocks",
         format!("{} within {CLOCKS_APART} s of this machine{others}", human::count(clocks.len(), "agent")),
     )
+}
+
+/// Judges the modes of leadership of several agents, each with the node's name.
+pub(super) fn modes(modes: &[(String, String)]) -> Option<Finding> {
+    let advice = "set the same leadership.mode at all nodes (`quorum` with the same voters): one of another mode neither votes \
+                  nor knows who leads";
+    (modes.len() > 1).then(|| same("leadership", modes, advice))
 }
 
 /// Judges what several agents say of their cluster.

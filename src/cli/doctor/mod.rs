@@ -22,6 +22,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_night;
+#[cfg(test)]
 mod tests_probe;
 
 use std::collections::BTreeSet;
@@ -211,12 +213,17 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     if let Some(health) = told(client.readiness(), "ready", report) {
         report.add(judge::ready(&health, &info, &keys));
     }
+    let figures = told(client.metrics(), "packets", report).map(|text| figures::parse(&text)).unwrap_or_default();
+    let mut modes = Vec::new();
     if let Some(leader) = told(client.leader(None), "leader", report) {
         let voters = if leader.mode == "quorum" { told(client.voters(), "voters", report) } else { None };
         report.add(judge::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default()));
-        report.extend(voters.and_then(|voters| judge::voters(&leader, &voters)));
+        if let Some(voters) = voters {
+            report.extend(judge::voters(&leader, &voters));
+            report.extend(judge::own_vote(&info.node, &voters, figures::is_aside(&figures)));
+        }
+        modes.push((plain(&info.node), plain(&leader.mode)));
     }
-    let figures = told(client.metrics(), "packets", report).map(|text| figures::parse(&text)).unwrap_or_default();
     if !figures.is_empty() {
         report.extend(figures::judge(&figures, is_joining));
     }
@@ -228,7 +235,7 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     let probed = probe_all(targets, &info.cluster, key);
     report.extend(reach::reach("members", &info.cluster, &probed, all));
     report.extend(reach::records(&probed));
-    compare(info, clock, others, report);
+    compare(info, clock, modes, others, report);
 }
 
 /// Returns an answer; of a call that failed, the report is told.
@@ -236,13 +243,15 @@ fn told<T>(answer: Result<T, ClientError>, check: &'static str, report: &mut Rep
     answer.map_err(|error| report.add(Finding::of_failure(check, &Failure::from(error)))).ok()
 }
 
-/// Compares the agent with the others that were named, and all clocks with that of this machine.
-fn compare(info: Info, clock: Option<Clock>, others: &[Client], report: &mut Report) {
+/// Compares the agent with the others that were named, and all clocks with that of this machine; `modes`: those of
+/// leadership that are known.
+fn compare(info: Info, clock: Option<Clock>, mut modes: Vec<(String, String)>, others: &[Client], report: &mut Report) {
     let mut infos = vec![info];
     let mut clocks: Vec<Clock> = clock.into_iter().collect();
     for other in others {
         match ask(other) {
             Ok((info, clock)) => {
+                modes.extend(told(other.leader(None), "leader", report).map(|it| (plain(&info.node), plain(&it.mode))));
                 infos.push(info);
                 clocks.extend(clock);
             }
@@ -251,6 +260,7 @@ fn compare(info: Info, clock: Option<Clock>, others: &[Client], report: &mut Rep
     }
     report.add(judge::clocks(&clocks));
     report.extend(judge::infos(&infos));
+    report.extend(judge::modes(&modes));
 }
 
 /// The clock of an agent, compared with that of this machine.

@@ -18,9 +18,15 @@ pub(super) fn forgive(probed: &mut Vec<Probed>) {
     probed.retain(|one| is_well(one) || !(one.target.address.ip().is_loopback() && well.contains(&one.target.name)));
 }
 
-/// Returns true if a target answers as it should, by every way that was tried.
-fn is_well(Probed { probe, .. }: &Probed) -> bool {
-    probe.tcp.is_ok() && matches!(probe.udp, Udp::Member(_) | Udp::Somebody | Udp::Untried)
+/// Returns true if a target answers as it should, by every way that was tried. A system takes TCP connections for a
+/// process that stands still: of one that is Down that alone is no answer.
+fn is_well(Probed { target, probe }: &Probed) -> bool {
+    let answers = match probe.udp {
+        Udp::Member(_) | Udp::Somebody => true,
+        Udp::Untried => !target.is_down,
+        _ => false,
+    };
+    probe.tcp.is_ok() && answers
 }
 
 /// A trouble of one target: how bad it is, the sentence about the target without its name, and a thing to try.
@@ -29,6 +35,13 @@ type Trouble = (Level, String, &'static str);
 /// Returns the trouble of a target that is not well.
 fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
     match (&probe.udp, &probe.tcp) {
+        (Udp::Untried, Ok(())) => (
+            Level::Warn,
+            "is down, as the agent says, and takes TCP connections; UDP was not tried: no key is at hand here"
+                .to_owned(),
+            "its process may hang, since a system takes connections for one that stands still: restart it; do not remove it \
+             before, it may be alive behind a cut (--config FILE names a key to ask it with)",
+        ),
         (Udp::Untried, tcp) => {
             let error = tcp.as_ref().err().map(String::as_str).unwrap_or_default();
             (
@@ -68,12 +81,19 @@ fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
                     plain(cluster)
                 ),
                 "compare the key and the cluster's name with those of a member (`headcount keys list`, `headcount info` \
-                 there): who has others is not answered; if they are right, open the port for UDP, both ways",
+                 there): who has others is not answered; if they are right, its process may hang: restart it; or open the \
+                 port for UDP, both ways",
+            ),
+            _ if target.is_down => (
+                Level::Fail,
+                "takes TCP connections, and does not answer by UDP".to_owned(),
+                "its process may hang, since a system takes connections for one that stands still: restart it; if it does its \
+                 work, open the port for UDP, both ways",
             ),
             _ => (
                 Level::Fail,
                 "takes TCP connections, and does not answer by UDP".to_owned(),
-                "open the port for UDP, both ways; where packets are sealed with a key, who has none (seal.key_file) gets no \
+                "its process may hang (then restart it); or open the port for UDP, both ways; where packets are sealed with a key, who has none (seal.key_file) gets no \
                  answer",
             ),
         },
@@ -142,10 +162,10 @@ fn ways(well: &[&Probed]) -> String {
     match untried {
         0 => format!("all {all} answer from here, by UDP and TCP"),
         untried if untried == all => {
-            format!("all {all} answer from here, by TCP; UDP was not tried: they {sealed}")
+            format!("all {all} take TCP connections from here; UDP was not tried: they {sealed}")
         }
         untried => format!(
-            "all {all} answer from here, {} by UDP and TCP, {untried} by TCP; UDP was not tried there: they {sealed}",
+            "{} of {all} answer from here, by UDP and TCP; {untried} take TCP connections, and UDP was not tried: they {sealed}",
             all - untried
         ),
     }

@@ -19,7 +19,7 @@ fn probed(udp: Udp, tcp: Result<(), String>) -> Vec<Probed> {
     vec![one("b", "10.0.0.2:7117", udp, tcp)]
 }
 
-fn one(name: &str, address: &str, udp: Udp, tcp: Result<(), String>) -> Probed {
+pub(super) fn one(name: &str, address: &str, udp: Udp, tcp: Result<(), String>) -> Probed {
     let target = Target {
         name: name.to_owned(),
         address: address.parse().expect("an address"),
@@ -29,7 +29,7 @@ fn one(name: &str, address: &str, udp: Udp, tcp: Result<(), String>) -> Probed {
     Probed { target, probe: Probe { udp, tcp } }
 }
 
-fn reach_of(check: &'static str, probed: &[Probed], all: usize) -> Vec<Finding> {
+pub(super) fn reach_of(check: &'static str, probed: &[Probed], all: usize) -> Vec<Finding> {
     reach::reach(check, "shop", probed, all)
 }
 
@@ -63,9 +63,9 @@ fn of_udp_that_was_not_tried_nothing_is_said_but_that() {
     };
     let well = reach_of("members", &[untried(Ok(()))], 1);
     assert_eq!((well.len(), well[0].level), (1, Level::Ok), "{well:?}");
-    assert!(well[0].found.starts_with("all 1 answer from here, by TCP; UDP was not tried"), "{well:?}");
+    assert!(well[0].found.starts_with("all 1 take TCP connections from here; UDP was not tried"), "{well:?}");
     let mixed = reach_of("members", &[untried(Ok(())), one("c", "10.0.0.3:7117", Udp::Somebody, Ok(()))], 2);
-    assert!(mixed[0].found.starts_with("all 2 answer from here, 1 by UDP and TCP, 1 by TCP; UDP"), "{mixed:?}");
+    assert!(mixed[0].found.starts_with("1 of 2 answer from here, by UDP and TCP; 1 take TCP"), "{mixed:?}");
     let gone = reach_of("members", &[untried(refused())], 1);
     assert_eq!((gone.len(), gone[0].level), (1, Level::Fail), "{gone:?}");
     assert!(!gone[0].found.contains("UDP"), "{gone:?}");
@@ -105,7 +105,7 @@ fn who_is_down_is_asked_last_and_told_of_if_it_answers() {
     assert_eq!((gone.len(), gone[0].level), (1, Level::Fail), "{gone:?}");
 }
 
-fn member(id: &str, status: &str) -> Member {
+pub(super) fn member(id: &str, status: &str) -> Member {
     serde_json::from_str(&format!(
         r#"{{"id":"{id}","run":"00000000000000ab","address":"10.0.0.1:7117","api_address":null,"status":"{status}",
         "incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":1,"rtt_ms":1.0,"tags":{{}},
@@ -129,7 +129,7 @@ fn members_behind_a_cut_are_not_to_be_removed() {
     assert!(findings.len() == 1 && findings[0].found.ends_with(": b, c"), "{findings:?}");
 }
 
-fn electorate(statuses: &[(&str, &str)], tolerance: Option<usize>) -> crate::json::Voters {
+pub(super) fn electorate(statuses: &[(&str, &str)], tolerance: Option<usize>) -> crate::json::Voters {
     let voters: Vec<_> = statuses
         .iter()
         .map(|(id, status)| {
@@ -142,7 +142,7 @@ fn electorate(statuses: &[(&str, &str)], tolerance: Option<usize>) -> crate::jso
     .expect("voters")
 }
 
-fn leader_of(name: Option<&str>, mode: &str, state: &str) -> crate::json::Leader {
+pub(super) fn leader_of(name: Option<&str>, mode: &str, state: &str) -> crate::json::Leader {
     serde_json::from_value(serde_json::json!({"leader": name, "term": 3, "is_me": false, "mode": mode, "state": state,
         "lease_remaining_ms": null}))
     .expect("a leader")

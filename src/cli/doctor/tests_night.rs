@@ -1,0 +1,97 @@
+//! Judgements that an operator reads while something is broken: no claim is made of what the agent does not know.
+
+use super::probe::Udp;
+use super::report::Level;
+use super::tests::{electorate, leader_of, member, one, reach_of};
+use super::*;
+use crate::json::Voters;
+
+fn voter<'a>(voters: &'a mut Voters, id: &str) -> &'a mut crate::json::Voter {
+    voters.voters.iter_mut().find(|voter| voter.id == id).expect("a voter")
+}
+
+const THREE_UP: [(&str, &str); 3] = [("a", "up"), ("b", "up"), ("c", "up")];
+
+#[test]
+fn a_node_that_does_not_lead_claims_nothing_of_who_votes() {
+    let led = leader_of(Some("b"), "quorum", "led");
+    let told = judge::voters(&led, &electorate(&THREE_UP, None)).expect("a finding");
+    assert!(told.level == Level::Ok && told.found.contains("b knows: `headcount voters list"), "{told:?}");
+    assert!(!told.found.contains("may fail"), "{told:?}");
+    let told = judge::voters(&led, &electorate(&THREE_UP, Some(1))).expect("a finding");
+    assert_eq!(told.found, "3 of 3 vote: 1 more may fail", "the leader knows");
+    let mut idle = electorate(&THREE_UP, Some(0));
+    voter(&mut idle, "c").votes = Some(false);
+    let advice = judge::voters(&led, &idle).and_then(|told| told.advice).expect("an advice");
+    assert!(advice.contains("doctor` at c") && !advice.contains("replace"), "{advice}");
+}
+
+#[test]
+fn a_voter_that_lost_its_identity_is_told_how_to_vote_again() {
+    let mut voters = electorate(&THREE_UP, None);
+    assert_eq!(judge::own_vote("a", &voters, false), None);
+    voter(&mut voters, "a").votes = Some(false);
+    let told = judge::own_vote("a", &voters, false).expect("a finding");
+    let advice = told.advice.clone().unwrap_or_default();
+    assert!(told.level == Level::Fail && advice.contains("voters remove a") && advice.contains("add a"), "{told:?}");
+    assert_eq!(judge::own_vote("b", &voters, false), None);
+    assert_eq!(judge::own_vote("a", &voters, true), None, "its disk is told of");
+}
+
+#[test]
+fn a_lost_majority_is_told_of_recovery_and_of_no_change_that_needs_a_leader() {
+    let missing = electorate(&[("a", "up"), ("b", "down"), ("c", "down")], None);
+    let nobody = leader_of(None, "quorum", "unavailable");
+    let told = judge::leader(&nobody, Some(&missing), &[]);
+    let advice = told.advice.clone().unwrap_or_default();
+    assert!(told.level == Level::Fail && told.found.contains("1 of 3") && told.found.ends_with("b, c)"), "{told:?}");
+    assert!(advice.contains("headcount recover`") && advice.contains("never while"), "{told:?}");
+    assert!(!advice.contains("replace"), "{told:?}");
+    // For the rest of a lease a node may still hold somebody for its leader.
+    let led = leader_of(Some("b"), "quorum", "led");
+    let told = judge::voters(&led, &missing).expect("a finding");
+    let advice = told.advice.clone().unwrap_or_default();
+    assert!(told.level == Level::Fail && advice.contains("recover") && !advice.contains("replace"), "{told:?}");
+}
+
+#[test]
+fn a_process_that_stands_still_is_not_said_to_be_reached() {
+    for udp in [Udp::Untried, Udp::Silent] {
+        let mut hung = one("c", "10.0.0.2:7117", udp, Ok(()));
+        hung.target.is_down = true;
+        let findings = reach_of("members", &[hung], 1);
+        assert!(findings.len() == 1 && findings[0].level != Level::Ok, "{findings:?}");
+        assert!(!findings[0].found.contains("reached"), "{findings:?}");
+        let advice = findings[0].advice.clone().unwrap_or_default();
+        assert!(advice.contains("may hang") && advice.contains("restart"), "{advice}");
+    }
+}
+
+#[test]
+fn a_death_that_its_connection_told_of_is_no_cut() {
+    let down = |id: &str, method: &str| Member { method: Some(method.to_owned()), ..member(id, "down") };
+    let members = [
+        member("a", "up"),
+        down("b", "connection_lost"),
+        down("c", "heartbeat_timeout"),
+        down("d", "network_partition"),
+    ];
+    let told =
+        |is_cut| -> Vec<String> { judge::members(&members, is_cut).into_iter().map(|finding| finding.found).collect() };
+    let cut = told(true);
+    assert!(cut.len() == 2 && cut[0].ends_with("partition: c, d") && cut[1].ends_with("down: b"), "{cut:?}");
+    let no_cut = told(false);
+    assert!(no_cut[0].ends_with("partition: d") && no_cut[1].ends_with("down: b, c"), "{no_cut:?}");
+}
+
+#[test]
+fn modes_of_leadership_that_differ_are_told() {
+    let modes = |all: &[(&str, &str)]| {
+        let all: Vec<_> = all.iter().map(|(node, mode)| ((*node).to_owned(), (*mode).to_owned())).collect();
+        judge::modes(&all).map(|finding| (finding.level, finding.found))
+    };
+    assert_eq!(modes(&[("a", "quorum")]), None);
+    assert_eq!(modes(&[("a", "quorum"), ("b", "quorum")]).map(|(level, _)| level), Some(Level::Ok));
+    let (level, found) = modes(&[("a", "quorum"), ("b", "none"), ("c", "quorum")]).expect("a finding");
+    assert!(level == Level::Warn && found.ends_with("none at b"), "{found}");
+}
