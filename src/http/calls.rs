@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
 
 use super::App;
-use super::input::{Body, Named};
+use super::input::{Body, Named, Object};
 use super::listing::{Listing, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
@@ -116,7 +116,7 @@ pub(super) async fn join(
     _: NoQuery,
     body: Body<json::JoinRequest>,
 ) -> Result<Json<json::JoinResults>, Refusal> {
-    let Json(json::JoinRequest { addresses }) = body?;
+    let Object(json::JoinRequest { addresses }) = body?;
     if addresses.is_empty() || addresses.len() > MAX_SEEDS {
         let detail = format!("a join takes 1 to {MAX_SEEDS} addresses, found {}", addresses.len());
         return Err(Refusal::value(detail));
@@ -171,7 +171,7 @@ pub(super) async fn set_tags(
     _: NoQuery,
     body: Body<json::SetTags>,
 ) -> Result<Json<json::SetTags>, Refusal> {
-    let Json(json::SetTags { tags }) = body?;
+    let Object(json::SetTags { tags }) = body?;
     app.agent.set_tags(Tags::from_operator(tags.clone())?).await?;
     Ok(Json(json::SetTags { tags }))
 }

@@ -15,7 +15,31 @@ use super::problem::Refusal;
 use crate::core::NodeId;
 
 /// A body parsed as JSON, or the reason why it could not be parsed.
-pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Body<T> = Result<Object<T>, Refusal>;
+
+/// The value of a body that is a JSON object. An array would be read as the values of its keys by their places, so that
+/// `[]` says the same as `{}`: nobody means that.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Object<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state).await;
+        let bytes = bytes.map_err(JsonRejection::from)?;
+        let is_object = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        match Json::from_request(Request::from_parts(parts, bytes.into()), state).await {
+            Ok(Json(said)) if is_object => Ok(Self(said)),
+            Err(rejection) if is_object || !matches!(rejection, JsonRejection::JsonDataError(_)) => {
+                Err(rejection.into())
+            }
+            _ => Err(Refusal::new(StatusCode::BAD_REQUEST, "body", "Body refused", "the body is not a JSON object")
+                .hint("write {\"key\":value}; `GET /` lists the calls, each with an example of its body")),
+        }
+    }
+}
 
 /// A body parsed as JSON; what it says by default, where there is none.
 #[derive(Debug)]
@@ -32,7 +56,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for BodyOrNon
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(T::default()));
         }
-        let Json(said) = Json::from_request(Request::from_parts(parts, bytes.into()), state).await?;
+        let Object(said) = Object::from_request(Request::from_parts(parts, bytes.into()), state).await?;
         Ok(Self(said))
     }
 }
@@ -94,6 +118,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use axum::body::Body;
 
     use super::*;
@@ -106,16 +132,38 @@ mod tests {
                 request = request.header("content-type", media);
             }
             let request = request.body(Body::from(body.to_owned())).expect("a request");
-            BodyOrNone::<Option<u8>>::from_request(request, &()).await.map(|body| body.0).ok()
+            BodyOrNone::<BTreeMap<String, u8>>::from_request(request, &()).await.map(|body| body.0).ok()
         };
         let json = Some("application/json");
         for media in [None, json] {
-            assert_eq!(taken("", media).await, Some(None));
-            assert_eq!(taken(" \n", media).await, Some(None));
+            assert_eq!(taken("", media).await, Some(BTreeMap::new()));
+            assert_eq!(taken(" \n", media).await, Some(BTreeMap::new()));
         }
-        assert_eq!(taken("7", json).await, Some(Some(7)));
-        assert_eq!(taken("7", None).await, None, "it does not say what it is");
-        assert_eq!(taken("x", json).await, None);
+        let said = Some(BTreeMap::from([("a".to_owned(), 7)]));
+        assert_eq!(taken(r#" {"a":7}"#, json).await, said);
+        assert_eq!(taken(r#"{"a":7}"#, None).await, None, "it does not say what it is");
+        for other in ["x", "[]", "7", "null"] {
+            assert_eq!(taken(other, json).await, None, "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_array_is_no_object_whatever_its_places_would_say() {
+        let taken = async |body: &'static str| {
+            let request = Request::builder().header("content-type", "application/json").body(Body::from(body));
+            let said = Object::<crate::json::SetTags>::from_request(request.expect("a request"), &()).await;
+            said.map(|body| body.0.tags.len()).map_err(|refusal| {
+                let status = axum::response::IntoResponse::into_response(refusal).status();
+                status.as_u16()
+            })
+        };
+        assert_eq!(taken(r#"{"tags":{"a":"b"}}"#).await, Ok(1));
+        for array in [r#"[{"a":"b"}]"#, "[]", " [[]]", "7", "null"] {
+            assert_eq!(taken(array).await, Err(400), "{array}");
+        }
+        assert_eq!(taken(r#"{"tags":7}"#).await, Err(422), "an object that says something else");
+        assert_eq!(taken("{").await, Err(400));
+        assert_eq!(taken("").await, Err(400));
     }
 
     #[tokio::test]

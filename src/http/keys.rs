@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use tokio::sync::Mutex;
 
 use super::App;
-use super::input::{Body, Text};
+use super::input::{Body, Object, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::{HeldKeys, KeyHolder, KeysError};
@@ -63,7 +63,7 @@ pub(super) async fn add(
     _: NoQuery,
     body: Body<json::AddKey>,
 ) -> Result<Json<json::Keys>, Refusal> {
-    let Json(json::AddKey { key }) = body?;
+    let Object(json::AddKey { key }) = body?;
     let key = zeroize::Zeroizing::new(key);
     let holders = match key.parse::<KeyId>() {
         Ok(id) => app.agent.add_key_again(id).await?,

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 
 use super::App;
-use super::input::{Body, BodyOrNone, Named, NoBody, Text};
+use super::input::{Body, BodyOrNone, Named, NoBody, Object, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::table::{ConnectionState, Kind};
@@ -172,7 +172,7 @@ pub(super) async fn add(
     _: NoQuery,
     body: Body<json::AddVoter>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let Json(json::AddVoter { id, replaces }) = body?;
+    let Object(json::AddVoter { id, replaces }) = body?;
     let id = named(&id)?;
     let electorate = match replaces {
         Some(old) => app.agent.replace_voter(named(&old)?, id).await,
@@ -196,7 +196,7 @@ pub(super) async fn recover(
     _: NoQuery,
     body: Body<json::Recover>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let Json(json::Recover { voters, anew }) = body?;
+    let Object(json::Recover { voters, anew }) = body?;
     if voters.is_empty() || voters.len() > MAX_VOTERS {
         let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());
         return Err(Refusal::value(detail));

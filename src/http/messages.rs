@@ -13,7 +13,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
-use super::input::Body;
+use super::input::{Body, Object};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::MessageError;
@@ -86,7 +86,7 @@ pub(super) async fn deliver(
     _: NoQuery,
     body: Body<json::Deliver>,
 ) -> Result<(StatusCode, Json<json::Delivered>), Refusal> {
-    let Json(deliver) = body?;
+    let Object(deliver) = body?;
     let me = app.agent.config();
     for (what, said, mine) in [("cluster", &deliver.cluster, &me.cluster), ("node", &deliver.to, &me.name)] {
         if said.as_deref().is_some_and(|said| said != mine.as_str()) {

@@ -159,7 +159,10 @@ impl Refusal {
             StatusCode::TOO_MANY_REQUESTS,
             "too-many-streams",
             "Too many event streams",
-            format!("{limit} event streams are open, and no more are served"),
+            format!(
+                "{} open, and no more are served",
+                if limit == 1 { "1 event stream is".to_owned() } else { format!("{limit} event streams are") }
+            ),
         )
         .hint("close streams that nobody reads, or watch another member")
     }

@@ -117,6 +117,7 @@ impl Pairs {
                     .hint(format!("known values: {}", known.join(", ")))
             })
         };
+        self.no_empty(key)?;
         self.items(key).map(word).collect()
     }
 
@@ -125,6 +126,7 @@ impl Pairs {
         let node = |item: &str| {
             NodeId::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
         };
+        self.no_empty(key)?;
         self.items(key).map(node).collect()
     }
 
@@ -133,6 +135,7 @@ impl Pairs {
         let lease = |item: &str| {
             LeaseName::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
         };
+        self.no_empty(key)?;
         self.items(key).map(lease).collect()
     }
 
@@ -144,6 +147,7 @@ impl Pairs {
             Some((name, value)) => Ok(TagFilter { name: name.to_owned(), value: Some(value.to_owned()) }),
             None => Ok(TagFilter { name: item.to_owned(), value: None }),
         };
+        self.no_empty(key)?;
         self.items(key).map(tag).collect()
     }
 }
@@ -182,7 +186,7 @@ mod tests {
     fn lists_take_commas_and_repetition() {
         let query = pairs(&[("status", "up, suspect,"), ("status", "left")]);
         assert_eq!(query.words("status", &Status::NAMES).ok(), Some(vec!["up", "suspect", "left"]));
-        assert_eq!(pairs(&[("status", "")]).words("status", &Status::NAMES).ok(), Some(vec![]));
+        assert_eq!(pairs(&[]).words("status", &Status::NAMES).ok(), Some(vec![]));
     }
 
     #[tokio::test]
@@ -220,6 +224,17 @@ mod tests {
         }
         assert!(pairs(&[("topic", "a"), ("topic", "b,")]).no_empty("topic").is_ok());
         assert!(pairs(&[]).no_empty("topic").is_ok());
+    }
+
+    #[test]
+    fn a_filter_that_names_nothing_is_refused_wherever_it_stands() {
+        for empty in ["", ",", " , "] {
+            let one = |key: &str| pairs(&[(key, empty)]);
+            assert!(one("status").words("status", &Status::NAMES).is_err(), "{empty:?}");
+            assert!(one("node").nodes("node").is_err(), "{empty:?}");
+            assert!(one("lease").leases("lease").is_err(), "{empty:?}");
+            assert!(one("tag").tags("tag").is_err(), "{empty:?}");
+        }
     }
 
     #[test]
