@@ -40,12 +40,14 @@ fn show_leader(client: &Client, leader: &Leader, format: Format, out: &mut impl 
     match format {
         Format::Json => json_line(out, leader)?,
         Format::Table => {
-            let drained = if leader.leader.is_none() && leader.mode == "quorum" {
+            let is_vacant = leader.leader.is_none() && leader.mode == "quorum";
+            let is_joining = is_vacant && client.info()?.status == "joining";
+            let drained = if is_vacant && !is_joining {
                 draining_voters(&client.voters()?, &client.members()?)
             } else {
                 Vec::new()
             };
-            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, &drained))?;
+            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, &drained, is_joining))?;
         }
     }
     Ok(Exit::DONE)
@@ -90,12 +92,13 @@ fn leader_of(seen: &Leader) -> String {
     seen.leader.as_deref().map_or_else(|| "the leader".to_owned(), plain)
 }
 
-fn leader_rows(leader: &Leader, drained: &[String]) -> Vec<[String; 2]> {
+fn leader_rows(leader: &Leader, drained: &[String], is_joining: bool) -> Vec<[String; 2]> {
     let all_drain = format!(
         " (no election is due: all voters that are up drain, {}; `headcount undrain` ends that)",
         drained.join(", ")
     );
     let meaning = match leader.state.as_str() {
+        "vacant" | "unavailable" if is_joining => " (this node joins: it learns who leads once it is let in)",
         "vacant" if !drained.is_empty() => all_drain.as_str(),
         "vacant" if leader.contends == Some(false) => {
             " (this node does not contend for this lease: see `headcount info`)"
@@ -280,9 +283,11 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"quorum","state":"{state}","lease_remaining_ms":null}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[]);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], false);
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], state != "disabled");
+            assert_eq!(rows[2][1].contains("this node joins"), state != "disabled", "{rows:?}");
         }
         for (state, contends, why) in [
             ("vacant", "false", "does not contend for this lease"),
@@ -292,7 +297,7 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[]);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], false);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
     }

@@ -347,6 +347,29 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_does_not_lead_knows_of_its_own_vote_alone() {
+        let voter = |name: &str, identity| crate::core::election::Voter {
+            id: NodeId::new(name).expect("a name"),
+            identity: Identity(identity),
+        };
+        let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+        let standing = |(name, identity): (&str, u64)| VoterStanding {
+            voter: voter(name, identity),
+            is_learner: false,
+            is_leader: false,
+            acknowledged: None,
+            lag: None,
+            // A stranger to the voters, or one that stands aside.
+            votes: (identity == 3).then_some(false),
+        };
+        let voters = [("a", 1), ("b", 2), ("c", 3)].map(standing).into();
+        let standings = VoterStandings { are_heard: false, lease: Duration::from_secs(2), voters };
+        let voters = Voters::new(Some(&electorate), None, 3, |_| None).standing(&standings, Time::ORIGIN, |_| None);
+        let said: Vec<_> = voters.voters.iter().map(|voter| voter.votes).collect();
+        assert_eq!((said, voters.failure_tolerance), (vec![None, None, Some(false)], None));
+    }
+
+    #[test]
     fn a_view_that_nobody_agreed_on_is_null() {
         assert_eq!(json(&View::from(None)), r#"{"term":null,"number":null,"members":null}"#);
     }

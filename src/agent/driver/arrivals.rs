@@ -162,6 +162,7 @@ impl Driver {
             return;
         }
         self.told_not_stored = Some(now);
+        self.unstored_since.get_or_insert(now);
         let text = format!(
             "state not stored, which is tried again and told at most once a minute; what is stored already counts on: {why}"
         );
@@ -172,6 +173,10 @@ impl Driver {
         if let Ok(Written { stored, error }) = written {
             if let Some(Stored { incarnation_bound, ballot_version }) = stored {
                 self.feed(Input::Persisted { incarnation_bound, ballot_version });
+                // Told as seldom as the failures before it.
+                if error.is_none() && self.unstored_since.take().is_some() {
+                    self.parts.shared.journal.say(Level::INFO, "state stored again");
+                }
             }
             if let Some(error) = error {
                 self.tell_not_stored(&error);

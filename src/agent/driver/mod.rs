@@ -108,6 +108,8 @@ pub(super) struct Driver {
     up_since: Option<Time>,
     /// The time at which the operator was told last that the state is not stored.
     told_not_stored: Option<Instant>,
+    /// Time at which the log first said that state is not stored; `None` if something was stored since.
+    unstored_since: Option<Instant>,
     /// The time at which the operator was told last of a leader by a lease.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     told_of_lease: Option<Instant>,
@@ -127,6 +129,7 @@ impl Driver {
             leaders_elected: 0,
             up_since: None,
             told_not_stored: None,
+            unstored_since: None,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             told_of_lease: None,
             electorate: None,

@@ -11,7 +11,7 @@ use crate::journal::Journal;
 use crate::journal::tests::Kept;
 use crate::seal::tests::key;
 use crate::seal::{KeyRing, MAX_OVERHEAD, SealMode};
-use crate::store::StateWriter;
+use crate::store::{StateWriter, Stored, Written};
 use crate::transport::links;
 use crate::transport::sealing::SealPolicy;
 
@@ -213,14 +213,21 @@ async fn a_state_that_is_not_stored_is_told_once_a_minute() {
     let kept = Kept::default();
     let (mut driver, _requests, _silent) =
         tracing::dispatcher::with_default(&tracing::Dispatch::new(kept.clone()), driver);
-    let told = async |driver: &Driver| {
+    let lines = async |driver: &Driver, words: &str| {
         driver.parts.shared.journal.flush(Duration::from_secs(30)).await;
-        kept.all().iter().filter(|line| line.contains("state not stored")).count()
+        kept.all().iter().filter(|line| line.contains(words)).count()
     };
+    let told = async |driver: &Driver| lines(driver, "state not stored").await;
     for _ in 0..10 {
         driver.tell_not_stored("the disk is full");
     }
     assert_eq!(told(&driver).await, 1);
+    assert_eq!(lines(&driver, "state stored again").await, 0);
+    for _ in 0..2 {
+        let stored = Some(Stored { incarnation_bound: 1, ballot_version: 0 });
+        driver.written(Ok(Written { stored, error: None }));
+        assert_eq!(lines(&driver, "state stored again").await, 1, "a success is told after a failure alone");
+    }
     driver.told_not_stored = driver.told_not_stored.map(|at| at - NOT_STORED_TOLD_AGAIN_AFTER);
     driver.tell_not_stored("the disk is full");
     assert_eq!(told(&driver).await, 2);

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, Wrap};
 
 use super::look::{Look, cut};
 use super::pages;
@@ -32,13 +32,18 @@ const HEIGHT_WITH_HEAD: u16 = 20;
 /// Draws the whole screen.
 pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     let area = frame.area();
-    let is_lost = screen.silence().is_some() || screen.unstreamed().is_some();
+    let trouble = trouble(screen, look);
+    // A reason that is too long for a line gets a second one, where there is room.
+    let banner = trouble.as_ref().map_or(0, |(text, _)| {
+        let is_long = text.chars().count() > usize::from(area.width) && area.height >= HEIGHT_WITH_EVENTS;
+        if is_long { 2 } else { 1 }
+    });
     let events = if area.height >= HEIGHT_WITH_EVENTS { area.height / 3 } else { 0 };
     let [head, verdict, facts, banner, body, timeline, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
-        Constraint::Length(u16::from(is_lost)),
+        Constraint::Length(banner),
         Constraint::Min(0),
         Constraint::Length(if screen.mode == Mode::Events { 0 } else { events }),
         Constraint::Length(1),
@@ -52,19 +57,9 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     draw_head(frame, head, screen, look);
     frame.render_widget(Paragraph::new(verdict_line(screen, look, verdict.width)), verdict);
     frame.render_widget(Paragraph::new(facts_line(screen, look)), facts);
-    if let Some(Silence { at, reason }) = &screen.silence() {
-        let text =
-            format!(" THE AGENT IS SILENT for {}, what you see is old: {}", human::ago(*at, look.now), plain(reason));
-        let text = cut(&text, usize::from(banner.width));
-        frame.render_widget(Paragraph::new(text).style(look.loud(Tone::Bad)), banner);
-    }
-    if let Some(reason) = screen.unstreamed() {
-        let text = format!(
-            " THE AGENT ANSWERS, and serves no events: members are asked for anew all the time ({})",
-            plain(reason)
-        );
-        let text = cut(&text, usize::from(banner.width));
-        frame.render_widget(Paragraph::new(text).style(look.loud(Tone::Doubtful)), banner);
+    if let Some((text, tone)) = trouble {
+        let text = cut(&text, usize::from(banner.width) * usize::from(banner.height));
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }).style(look.loud(tone)), banner);
     }
     match screen.mode {
         Mode::Events => draw_events(frame, body, screen, look),
@@ -75,6 +70,16 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
         }
     }
     draw_keys(frame, keys, screen, look);
+}
+
+/// Returns the text and the tone of the banner that says why the screen is not live; `None` if it is.
+fn trouble(screen: &Screen, look: &Look) -> Option<(String, Tone)> {
+    if let Some(Silence { at, reason }) = &screen.silence() {
+        let text = format!(" SILENT for {}, all is old: {}", human::ago(*at, look.now), plain(reason));
+        return Some((text, Tone::Bad));
+    }
+    let reason = screen.unstreamed()?;
+    Some((format!(" NO EVENTS, members are asked for: {}", plain(reason)), Tone::Doubtful))
 }
 
 fn draw_page(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
@@ -127,6 +132,9 @@ pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<Strin
         Some("unavailable") => reasons.push("nobody can lead".to_owned()),
         _ => {}
     }
+    if tolerates_nothing(screen) {
+        reasons.push("no voter may fail".to_owned());
+    }
     if screen.info.agreement.as_ref().is_some_and(|agreement| agreement.fingerprints.len() > 1) {
         reasons.push("views differ".to_owned());
     }
@@ -142,6 +150,18 @@ pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<Strin
         true => (Tone::Good, "HEALTHY"),
     };
     (tone, word, of_all, reasons)
+}
+
+/// Returns true if somebody leads, and the loss of one more voter would end that. Fewer than three voters never can
+/// lose one. Who leads knows; elsewhere voters that are Up may vote or not, and others do not.
+fn tolerates_nothing(screen: &Screen) -> bool {
+    let (Some(leader), Some(voters)) = (&screen.leader, &screen.voters) else { return false };
+    let (Some(majority), true) = (voters.majority, leader.leader.is_some() && voters.voters.len() > 2) else {
+        return false;
+    };
+    let may_vote = |voter: &&crate::json::Voter| voter.votes != Some(false) && voter.status.as_deref() == Some("up");
+    let left = voters.voters.iter().filter(may_vote).count();
+    voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority)) == 0
 }
 
 fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {

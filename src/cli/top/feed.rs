@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::failure::Failure;
 use crate::client::{Client, ClientError, EventQuery, EventUpdate};
-use crate::json::{Info, Leader, Member};
+use crate::json::{Info, Leader, Member, Voters};
 
 /// The largest number of items that wait to be drawn.
 pub(super) const QUEUED_NEWS: usize = 1_024;
@@ -45,6 +45,8 @@ pub(super) enum News {
 pub(super) struct Figures {
     pub(super) info: Info,
     pub(super) leader: Leader,
+    /// The voters; `None` where none are elected by.
+    pub(super) voters: Option<Voters>,
     /// All members, those that left included.
     pub(super) members: Vec<Member>,
 }
@@ -88,7 +90,10 @@ fn follow_events(client: &Client, query: &EventQuery, told: &SyncSender<News>) {
 /// Tells an agent that answers, and has no stream to spare, from one that is away.
 pub(super) fn not_streamed(error: &ClientError) -> News {
     match error {
-        ClientError::Refused(problem) if problem.status == TOO_MANY => News::Unstreamed(error.to_string()),
+        ClientError::Refused(problem) if problem.status == TOO_MANY => {
+            let hint = problem.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            News::Unstreamed(format!("{error}{hint}"))
+        }
         _ => News::Update(EventUpdate::Lost { reason: error.to_string() }),
     }
 }
@@ -110,5 +115,7 @@ fn poll_figures(client: &Client, told: &SyncSender<News>) {
 
 fn figures(client: &Client) -> Result<Figures, ClientError> {
     let all = crate::client::MemberQuery::all().statuses(crate::Status::NAMES);
-    Ok(Figures { info: client.info()?, leader: client.leader(None)?, members: client.members_where(&all)? })
+    let leader = client.leader(None)?;
+    let voters = if leader.mode == "quorum" { Some(client.voters()?) } else { None };
+    Ok(Figures { info: client.info()?, leader, voters, members: client.members_where(&all)? })
 }

@@ -76,7 +76,7 @@ fn event(sequence: u64, kind: &str, at: &str, member: &Member, more: &str) -> Ne
 }
 
 fn figures(info: Info, leader: Leader, members: Vec<Member>) -> News {
-    News::Figures(Box::new(Figures { info, leader, members }))
+    News::Figures(Box::new(Figures { info, leader, voters: None, members }))
 }
 
 const AGREED: &str =
@@ -210,13 +210,41 @@ fn an_agent_that_has_no_stream_to_spare_is_not_silent() {
     screen.learn(super::feed::not_streamed(&crate::client::ClientError::Refused(Box::new(refused))), now());
     screen.learn(figures(info(AGREED), leader(Some("n1")), vec![member("n1", "up", "null", "00:00", "")]), now());
     let seen = text(&drawn(&screen, 120, 30, false));
-    assert!(seen.contains("THE AGENT ANSWERS, and serves no events") && seen.contains("1000 event streams"), "{seen}");
+    assert!(seen.contains("NO EVENTS, members are asked for") && seen.contains("1000 event streams"), "{seen}");
     assert!(!seen.contains("SILENT") && !seen.contains("UNKNOWN"), "{seen}");
     screen.learn(News::Update(EventUpdate::Resumed), now());
     assert_eq!(screen.unstreamed(), None);
     screen.learn(News::Unstreamed("full".to_owned()), now());
     screen.learn(News::Silent("refused".to_owned()), now());
     assert!(screen.silence().is_some() && screen.unstreamed().is_none(), "silence says more");
+}
+
+#[test]
+fn a_cluster_that_can_lose_no_voter_is_not_healthy() {
+    let verdict = |statuses: [&str; 3], tolerance: Option<usize>| {
+        let voter = |(id, status): (&str, &str)| {
+            serde_json::json!({"id": id, "identity": "00000000000000ab", "status": status, "role": null,
+                "last_ack_ms": null, "lag": null, "votes": null})
+        };
+        let voters: Vec<_> = ["n1", "n2", "n3"].into_iter().zip(statuses).map(voter).collect();
+        let mut screen = healthy();
+        screen.voters = serde_json::from_value(serde_json::json!({"voters": voters, "lineage": "00000000000000cd",
+            "majority": 2, "term": 7, "failure_tolerance": tolerance, "acknowledging": null}))
+        .ok();
+        assert!(screen.voters.is_some());
+        draw::verdict(&screen).1
+    };
+    assert_eq!(verdict(["up"; 3], Some(1)), "HEALTHY");
+    assert_eq!(verdict(["up"; 3], None), "HEALTHY", "nothing else is known here");
+    assert_eq!(verdict(["up"; 3], Some(0)), "UNSETTLED", "one of them does not vote");
+    assert_eq!(verdict(["up", "up", "down"], None), "UNSETTLED");
+}
+
+#[test]
+fn a_banner_has_room_for_its_reason_at_80_columns() {
+    let seen = text(&drawn(&lost(), 80, 24, true));
+    let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(seen.contains("(Connection refused)"), "{seen}");
 }
 
 #[test]
