@@ -33,6 +33,7 @@ const stream = new Stream({
   live() {
     const wasLost = link.state === "lost";
     Object.assign(link, { state: "live", lostAt: 0, reason: "" });
+    store.facts.isPolled = false;
     heard();
     if (wasLost) {
       say(`${store.me() || "The agent"} answers again.`);
@@ -46,6 +47,7 @@ const stream = new Stream({
     if (isFull) {
       const isNews = link.state !== "polled";
       Object.assign(link, { state: "polled", lostAt: 0, retryAt: Date.now() + wait, reason });
+      store.facts.isPolled = true;
       verdict.setLink({ isLive: true, isDenied: false, lostAt: 0 });
       drawLink();
       if (isNews) pollSoon();
@@ -65,6 +67,7 @@ const stream = new Stream({
 function lose(reason, wait) {
   if (link.state !== "lost") link.lostAt = Date.now();
   Object.assign(link, { state: "lost", retryAt: Date.now() + wait, reason });
+  store.facts.isPolled = false;
   actions.allow(false);
   drawLink();
   verdict.setLink({ isLive: false, lostAt: link.lostAt });
@@ -179,8 +182,12 @@ async function poll() {
   if (now - askedMembers >= pause - 100) {
     askedMembers = now;
     const list = await api.ask("v1/members");
-    if (link.state === "polled") store.takeSnapshot(list);
-    else store.refresh(list);
+    if (link.state === "polled") {
+      store.takeSnapshot(list);
+      store.takeUnreachable(health.unreachable());
+    } else {
+      store.refresh(list);
+    }
   }
   drawAll();
 }
@@ -224,6 +231,9 @@ const drawLink = onFrame(() => {
     const since = link.heardAt ? `Heard last at ${time(new Date(link.heardAt))}, ${age(Date.now() - link.heardAt)} ago` : `Tried for ${age(Date.now() - link.lostAt)}`;
     write($("banner-text"), `${since} (${link.reason}). ${known ? "What you see is old. " : ""}Trying again.`);
   }
+  // The agent answers: that is a notice, and no alarm.
+  $("banner").classList.toggle("notice", isPolled);
+  mark($("banner-shape"), "href", isPolled ? "#shape-suspect" : "#shape-down");
   show($("banner"), isLost || isPolled);
 });
 

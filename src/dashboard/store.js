@@ -18,7 +18,7 @@ export const members = new Map();
 /** The events, newest first. */
 export const events = [];
 /** The rest: what single calls answered. `null` is what is not known. */
-export const facts = { info: null, leader: null, voters: null, view: null, metrics: null, partition: null, clockOffset: 0, most: 0, left: 0 };
+export const facts = { info: null, leader: null, voters: null, view: null, metrics: null, partition: null, isPolled: false, clockOffset: 0, most: 0, left: 0 };
 
 // What was derived from the members, until they change.
 let sortedByName = null;
@@ -116,6 +116,15 @@ export function refresh(list) {
     member.at = now;
   }
   touch();
+}
+
+/** Takes what a poll tells of a suspected cut while no events come: the number of members behind it. Deaths that their
+ * connections told of are none of it. */
+export function takeUnreachable(number) {
+  const isBehind = (member) => member.status !== "up" && (member.method === "network_partition" || member.method === "heartbeat_timeout");
+  const unreachable = number > 0 ? [...members.values()].filter(isBehind).map((member) => member.id) : [];
+  if (!unreachable.length) facts.partition = null;
+  else facts.partition = { at: facts.partition?.at ?? null, unreachable };
 }
 
 /** Returns the number of members in each status; `draining` counts among `up`, and once more by itself. */

@@ -80,8 +80,11 @@ function render() {
   if (isFilled && made.length <= 3) for (const item of made) item.classList.add("fresh");
   isFilled = true;
   show($("events-empty"), wanted.length === 0);
-  write($("events-empty"), store.events.length ? "No event fits this filter." : "Nothing has happened yet.");
-  write($("events-shown"), wanted.length ? `last ${count(wanted.length)}` : "");
+  const isTold = !store.facts.isPolled;
+  const none = isTold ? "Nothing has happened yet." : "Events are not told: the agent has no event stream to spare.";
+  write($("events-empty"), store.events.length ? "No event fits this filter." : none);
+  const shown = wanted.length ? `last ${count(wanted.length)}` : "";
+  write($("events-shown"), isTold || !shown ? shown : `${shown}; later ones are not told`);
 }
 
 /** Makes the item of one event. */

@@ -136,7 +136,9 @@ function renderPartition() {
   const missing = unreachable.filter((id) => !["up", "left"].includes(store.members.get(id)?.status ?? "left"));
   show($("partition"), missing.length > 0 && link.isLive);
   if (missing.length) {
-    write($("partition-text"), `${store.me()} cannot reach ${names(missing, 6)} since ${time(new Date(store.facts.partition.at))}. They may be alive on the other side, with a view of their own.`);
+    // A poll tells who is missing, and not since when.
+    const since = store.facts.partition.at === null ? "" : ` since ${time(new Date(store.facts.partition.at))}`;
+    write($("partition-text"), `${store.me()} cannot reach ${names(missing, 6)}${since}. They may be alive on the other side, with a view of their own.`);
   }
 }
 
@@ -146,8 +148,19 @@ function leaderFact() {
   if (leader.state === "disabled") return { value: "none", note: "leadership is off in this cluster" };
   const term = `term ${count(leader.term)}`;
   if (leader.state === "led") return { value: leader.leader ?? "unknown", note: `${term}, ${leader.mode === "lease" ? "by a lease in the database" : "elected by the voters"}` };
-  if (leader.state === "vacant") return { level: "suspect", value: "nobody yet", note: `${term}; an election is under way` };
+  if (leader.state === "vacant") return vacantFact(leader, term);
   return { level: "down", value: "nobody", note: leader.mode === "lease" ? `${term}; the database cannot be reached` : `${term}; too few voters can be reached from here` };
+}
+
+function vacantFact(leader, term) {
+  if (store.facts.info?.status === "joining") return { level: "suspect", value: "unknown", note: "this node joins, and learns who leads once it is let in" };
+  if (leader.mode === "lease") return { level: "suspect", value: "nobody yet", note: `${term}; nobody holds the lease` };
+  const voters = new Set((store.facts.voters?.voters ?? []).map((voter) => voter.id));
+  const up = [...store.members.values()].filter((member) => member.status === "up" && voters.has(member.id));
+  if (up.length && up.every((member) => member.draining)) {
+    return { level: "down", value: "nobody", note: `${term}; no election is due: all voters that are up drain (${names(up.map((member) => member.id).sort())})` };
+  }
+  return { level: "suspect", value: "nobody yet", note: `${term}; an election is under way` };
 }
 
 function toleranceFact() {
@@ -160,8 +173,10 @@ function toleranceFact() {
   const left = known ?? here - voters.majority;
   const of = `${here} of ${some(voters.voters.length, "voter")} up, ${voters.majority} needed`;
   if (left < 0) return { level: "down", value: "exceeded", note: of };
+  const isKnown = known !== null && known !== undefined;
+  if (!isKnown && left > 0) return { value: `${here} of ${some(voters.voters.length, "voter")} up`, note: "the leader knows who of them votes: see its dashboard" };
   const value = left === 0 ? "none" : some(left, "voter");
-  const note = known === null || known === undefined ? `${of}; judged from here` : `${of}; as the leader knows it`;
+  const note = isKnown ? `${of}; as the leader knows it` : `${of}; judged from here`;
   return { level: left === 0 ? (voters.voters.length > 1 ? "suspect" : "plain") : "up", value, note };
 }
 
@@ -207,7 +222,7 @@ function viewFact() {
   const mine = store.members.get(info.node);
   const status = mine ? store.shownStatus(mine) : info.status;
   const quiet = link.heardAt ? Date.now() - link.heardAt : 0;
-  const fresh = link.isLive ? (quiet < 5_000 ? "live" : `${age(quiet)} old`) : `${age(quiet)} old`;
+  const fresh = link.isLive && store.facts.isPolled ? "asked every 2 s" : link.isLive ? (quiet < 5_000 ? "live" : `${age(quiet)} old`) : `${age(quiet)} old`;
   const tasks = info.tasks === "ok" ? "" : `; ill: ${info.tasks}`;
   const level = !link.isLive ? "unknown" : status !== "up" || tasks ? "suspect" : "plain";
   return { level, value: info.node, note: `${fresh}; ${status}, running for ${age(info.uptime_ms + (Date.now() - (store.facts.infoAt ?? Date.now())))}${tasks}` };

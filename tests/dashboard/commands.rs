@@ -120,6 +120,19 @@ fn a_drain_is_done_once_confirmed_is_marked_and_is_taken_back() {
 }
 
 #[test]
+fn where_all_voters_drain_no_election_is_said_to_be_under_way() {
+    let Some(browser) = Browser::start() else { return };
+    let cluster = Cluster::start();
+    let page = Page::open(browser, &cluster.agents[0].http, "expected=3");
+    for agent in &cluster.agents {
+        let (status, said) = agent.client(&["drain"]);
+        assert!(status.success(), "{said}");
+    }
+    page.until_text("#leader-note", "no election is due: all voters that are up drain (a, b and c)");
+    page.assert_quiet();
+}
+
+#[test]
 fn leadership_is_given_up_once_confirmed() {
     let Some(browser) = Browser::start() else { return };
     let cluster = Cluster::start();

@@ -20,7 +20,8 @@ fn the_page_loads_under_its_policy_and_tells_verdict_members_leader_and_term() {
     page.until_members(&["a up", "b up", "c up"]);
     page.until_text("#leader-value", &leader);
     page.until_text("#leader-note", &format!("term {term}"));
-    page.until_text("#tolerance-value", "1 voter");
+    // Who leads knows which voters vote; elsewhere that is not claimed.
+    page.until_text("#tolerance-value", if leader == THREE[0] { "1 voter" } else { "3 of 3 voters up" });
     page.until_text("#agreement-value", "all share it");
     assert_eq!(page.text("#verdict-why"), "Every expected member is up.");
     assert_eq!(page.value("document.title"), "3 of 3 up · headcount");
@@ -154,6 +155,11 @@ fn an_agent_that_has_no_stream_to_spare_is_asked_for_its_members_instead() {
     page.until_text("#link-word", "polled");
     page.until_text("#verdict-text", "1 of 1 up");
     page.until_shown("#open-actions", true);
+    page.until_text("#view-note", "asked every 2 s");
+    page.until_text("#events-empty", "Events are not told");
+    page.until("the banner is a notice", "document.querySelector('#banner').classList.contains('notice')");
+    assert_eq!(page.value("document.querySelector('#banner-shape').getAttribute('href')"), "#shape-suspect");
+    page.until_text("#banner-text", "1 event stream is open");
     let other = Agent::start("b", &[&agent.gossip], &[]);
     page.until_members(&["a up", "b up"]);
     drop(other);
@@ -161,6 +167,7 @@ fn an_agent_that_has_no_stream_to_spare_is_asked_for_its_members_instead() {
     drop(watching);
     page.until("the page is live", "document.documentElement.dataset.link === 'live'");
     page.until_shown("#banner", false);
+    page.until_text("#view-note", "live");
     page.until_members(&["b down", "a up"]);
 }
 
