@@ -6,7 +6,7 @@
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
-//! | moving a whole view, page by page | `transfer` |
+//! | moving a whole view, page by page | `transfer/` |
 //!
 //! Owns: joiners beside the view, name probes, places for joiners that are served the view.
 //!

@@ -1,0 +1,168 @@
+//! Moving a view: one node pulls the records of another, page by page, in the order of names.
+//!
+//! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT) packets; each
+//! `Page{after, more}` tells the range of names that it covers. That is how a joiner gets the whole view before it is Up.
+//!
+//! | idea | file |
+//! |---|---|
+//! | what has arrived, what is asked for next, the end: the joiner's machine | `machine` |
+//! | how many pages, and whose turn it is: the sponsor's machine | `places` |
+//! | the machines' inputs from the core; pages as packets | here |
+//!
+//! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce of
+//! ours.
+//!
+//! Must not know: how a sponsor is found, and what follows when it fails (see `join`).
+
+mod machine;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+use crate::core::counters::DropReason;
+use crate::core::doors::Receiver;
+use crate::core::limits::MAX_GHOSTS;
+use crate::core::member::{NodeId, Run};
+use crate::core::packet::{Sender, SenderKind};
+use crate::core::timers::Timer;
+use crate::core::wire::Message;
+use crate::core::{Core, Phase};
+
+use machine::{Ask, Step};
+
+pub(in crate::core) use machine::Transfer;
+pub(in crate::core) use places::ViewServer;
+
+/// The size of a `Page` message with the longest name, in bytes: length, kind, name, and the flag for more.
+const PAGE_MESSAGE_BYTES: usize = 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
+/// More records than fit into any page. (Only a node that is Up or leaving serves, so none of them is Joining.)
+const PAGE_RECORDS: usize = 64;
+
+impl Core {
+    /// Begins to pull the view of the node at `address`.
+    pub(super) fn pull_from(&mut self, address: SocketAddr, run: Run) {
+        let (transfer, ask) = Transfer::begin(address, run, self.now);
+        self.transfer = Some(transfer);
+        self.pull(ask);
+    }
+
+    /// Returns true if updates of this sender belong to the pull under way.
+    pub(in crate::core) fn is_pulling_from(&self, sender: Sender) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.sponsor() == (sender.from, sender.run))
+    }
+
+    /// Returns true if this sender brings this node in: it is Joining, and pulls that node's view.
+    pub(in crate::core) fn is_joining_by(&self, sender: Sender) -> bool {
+        matches!(self.phase, Phase::Joining(_)) && self.is_pulling_from(sender)
+    }
+
+    /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
+    /// if more follow.
+    pub(in crate::core) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
+        let Some(transfer) = &mut self.transfer else { return };
+        let step = transfer.page(self.now, after, next);
+        self.go_on_pulling(step);
+    }
+
+    /// Handles pages that did not come in time.
+    pub(in crate::core) fn pull_again(&mut self) {
+        let Some(transfer) = &mut self.transfer else { return };
+        let step = transfer.overdue(self.now);
+        let is_stalled = transfer.is_stalled() && matches!(step, Step::Ask(_));
+        self.go_on_pulling(step);
+        if is_stalled && matches!(self.phase, Phase::Joining(_)) {
+            self.timers.set_by(Timer::JoinTry, self.now);
+        }
+    }
+
+    fn go_on_pulling(&mut self, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Ask(ask) => self.pull(ask),
+            Step::Malformed => self.counters.drop(DropReason::Malformed),
+            Step::Complete => {
+                let Some(transfer) = self.transfer.take() else { return };
+                let (address, run) = transfer.sponsor();
+                self.timers.cancel(Timer::Transfer);
+                self.pulled_everything(address, run);
+            }
+            Step::GiveUp => {
+                let Some(transfer) = self.transfer.take() else { return };
+                let (_, run) = transfer.sponsor();
+                if matches!(self.phase, Phase::Joining(_)) {
+                    self.sponsor_failed(run);
+                }
+            }
+        }
+    }
+
+    /// Sends a question to the sponsor of the transfer under way.
+    fn pull(&mut self, Ask { after, pages }: Ask) {
+        let Some(transfer) = &self.transfer else { return };
+        let ((to, run), due) = (transfer.sponsor(), transfer.deadline());
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Pull { after, pages });
+        self.transmit(to, Receiver::of(run), packet);
+        self.timers.set(Timer::Transfer, due);
+    }
+
+    /// Serves a pull to a member or to a joiner of ours.
+    pub(in crate::core) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
+        let to = match sender.kind {
+            SenderKind::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
+            SenderKind::Member(slot) => {
+                // This packet carries a probe: the next attempt will find the address proven.
+                let packet = self.packet_to(slot);
+                return self.send_to(slot, packet);
+            }
+            SenderKind::ClaimsMember(_) | SenderKind::Stranger => match self.joiners.home_of(sender.run, sender.from) {
+                Some(home) => {
+                    self.heard_joiner(sender.run);
+                    home
+                }
+                None => return self.counters.drop(DropReason::UnknownRun),
+            },
+        };
+        if matches!(self.phase, Phase::Joining(_)) {
+            return self.counters.drop(DropReason::WrongState);
+        }
+        // An admitted joiner is served: a place lost to a slow network is not held against it.
+        self.serving.begin(sender.run, to, self.now);
+        self.serving.pulled(sender.run, after, self.now);
+        if after.is_none() {
+            self.teach_lease_terms(to, sender.run);
+        }
+        let mut after = after.cloned();
+        for _ in 0..pages {
+            if !self.serving.allow(self.now) {
+                return self.counters.drop(DropReason::RateLimited);
+            }
+            let next = self.send_page(to, sender.run, after);
+            if next.is_none() {
+                self.serving.end(sender.run);
+                break;
+            }
+            after = next;
+        }
+    }
+
+    /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
+    fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>) -> Option<NodeId> {
+        // A joiner must not wait for thousands of names that may be invented: it learns those like any member.
+        let is_known_only = self.view.unsettled_names() > MAX_GHOSTS && self.view.slot_of_run(run).is_none();
+        let records = self.view.after(after.as_ref()).filter(|(_, entry)| !(is_known_only && entry.is_hearsay()));
+        let slots: Vec<_> = records.map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
+        let mut packet = self.packet(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
+        let fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
+        debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
+        let last = fitted.checked_sub(1).map(|last| self.view.record(slots[last]).id.clone());
+        let more = fitted < slots.len() || slots.len() == PAGE_RECORDS;
+        packet.raise_limit(self.datagram_bytes());
+        let is_pushed = packet.push(&Message::Page { after, more });
+        debug_assert!(is_pushed, "room was left for it");
+        self.transmit(to, Receiver::of(run), packet);
+        last.filter(|_| more)
+    }
+}
