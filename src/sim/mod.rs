@@ -17,11 +17,13 @@
 pub mod adversary;
 pub mod campaign;
 pub mod faults;
+mod happening;
 pub mod invariants;
 pub mod lease;
 pub mod network;
 mod node;
 pub mod page;
+mod plan;
 mod pool;
 mod queue;
 mod random;
@@ -31,6 +33,7 @@ mod streams;
 pub mod tamper;
 mod trace;
 pub mod tune;
+mod upheaval;
 mod world;
 
 pub use node::{address_of, node_at};

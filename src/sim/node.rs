@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use super::happening::Happening;
 use super::network::Nanos;
 use super::streams::ConnectOutcome;
+use super::upheaval::UpheavalContext;
 use crate::core::election::Term;
 use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
 
@@ -178,7 +180,7 @@ pub(crate) enum Waiting {
         link: LinkId,
     },
     /// Something happens to the contender for leases.
-    Lease(Box<crate::sim::world::Happening>),
+    Lease(Box<Happening>),
 }
 
 /// A running core, and all state that dies with it.
@@ -250,7 +252,7 @@ pub(crate) struct PlannedDeath {
     pub(crate) after: Duration,
     /// The state of the world when the process was started: how long it had been at peace, and how many upheavals there
     /// had been.
-    pub(crate) began: crate::sim::world::UpheavalContext,
+    pub(crate) began: UpheavalContext,
 }
 
 /// A place in the simulated world: a node's name, address, disk and, if it runs, process.

@@ -8,8 +8,7 @@ mod chart;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::report::{Distribution, Report, Short, Succession};
-use super::scenario::Sample;
+use super::report::{Distribution, Report, Sample, Short, Succession};
 use chart::{Chart, Series, escaped};
 
 /// The largest number of bars in the traffic chart.

@@ -5,8 +5,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::scenario::{Sample, Scenario, ScenarioOptions};
+use super::plan::{Scenario, ScenarioOptions};
 use crate::core::Profile;
+
+/// The state of the world at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Time since the start.
+    pub at: Duration,
+    /// Number of bytes that all nodes have sent until then, headers included.
+    pub bytes: u64,
+    /// Number of nodes that run.
+    pub running: usize,
+    /// Number of running nodes that are Up and hold the most frequent view.
+    pub agreeing: usize,
+}
 
 /// The distribution of a duration over those who reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,8 +51,6 @@ mod voting;
 pub use cuts::PartitionSighting;
 use expect::Expectations;
 pub use expect::Judged;
-pub(crate) use expect::UpheavalContext;
-pub(crate) use leases::Happening;
 pub use leases::{LeaseOptions, WayFault};
 pub use misdirecting::Misdirection;
 pub use options::WorldOptions;

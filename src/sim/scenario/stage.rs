@@ -7,19 +7,7 @@ use std::time::Duration;
 
 use crate::sim::World;
 use crate::sim::network::Traffic;
-
-/// The state of the world at one moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    /// Time since the start.
-    pub at: Duration,
-    /// Number of bytes that all nodes have sent until then, headers included.
-    pub bytes: u64,
-    /// Number of nodes that run.
-    pub running: usize,
-    /// Number of running nodes that are Up and hold the most frequent view.
-    pub agreeing: usize,
-}
+use crate::sim::report::Sample;
 
 /// The phases of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

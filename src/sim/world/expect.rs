@@ -16,6 +16,7 @@ use crate::sim::adversary::Attack;
 use crate::sim::invariants::Invariant;
 use crate::sim::node::PlannedDeath;
 use crate::sim::random::nanos;
+use crate::sim::upheaval::UpheavalContext;
 
 /// Time without an upheaval after which all nodes have learnt all there is to learn.
 const PEACE: Duration = Duration::from_secs(10);
@@ -59,18 +60,6 @@ impl std::ops::AddAssign for Judged {
         self.reports += other.reports;
         self.suspicions += other.suspicions;
     }
-}
-
-/// The state of the world at the time of an operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UpheavalContext {
-    /// Number of upheavals, this one included.
-    upheavals: u64,
-    /// Time without any upheaval before this one.
-    peace: Nanos,
-    /// Time without any upheaval that may break links.
-    links_peace: Nanos,
-    is_calm: bool,
 }
 
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@
 //! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a
 //! contender is under way at a time. Must not know: what a contender decides, and why.
 
-#[cfg(test)]
-mod apart;
 mod doing;
+#[cfg(test)]
+mod tests;
 mod way;
 
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ use std::time::Duration;
 use super::{Event, Nanos, Waiting, World};
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, Core, Time};
-use crate::lease::{Answer, Contender, ContenderInit, ContenderTiming, LeaseName, Round};
+use crate::lease::{Contender, ContenderInit, ContenderTiming, LeaseName, Round};
+use crate::sim::happening::Happening;
 use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
 use crate::sim::lease::Database;
 use crate::sim::random::{Purpose, Random, nanos};
@@ -97,38 +98,6 @@ struct Agent {
     in_flight: Option<(u64, Vec<LeaseName>)>,
     sweep_at: Nanos,
     is_leaving: bool,
-}
-
-/// An input of the contender of a process.
-#[derive(Debug)]
-pub(crate) enum Happening {
-    Wake {
-        epoch: u64,
-    },
-    Answer {
-        number: u64,
-        answer: Answer,
-    },
-    Fail {
-        number: u64,
-        is_known: bool,
-    },
-    Heard {
-        word: LeaseUpdate,
-        is_of_elder: bool,
-    },
-    Stored {
-        lease: LeaseName,
-        term: u64,
-    },
-    WorkEnded {
-        lease: LeaseName,
-        term: u64,
-    },
-    Resign,
-    Stop,
-    /// Time is up for whoever leaves.
-    Farewell,
 }
 
 /// An event of leases in the world's queue.

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::super::{Event, World};
-use super::{Happening, LeaseEvent};
+use super::LeaseEvent;
 use crate::lease::{Outcome, Round, StepRequest};
+use crate::sim::happening::Happening;
 use crate::sim::network::Nanos;
 use crate::sim::random::{Random, nanos};
 

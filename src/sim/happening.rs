@@ -1,0 +1,39 @@
+//! Inputs of the contender that lives in a node's process: what waits for it while the process is paused, and what the
+//! world's queue brings it.
+//!
+//! Must not know: what a contender makes of them.
+
+use crate::core::wire::LeaseUpdate;
+use crate::lease::{Answer, LeaseName};
+
+/// An input of the contender of a process.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Wake {
+        epoch: u64,
+    },
+    Answer {
+        number: u64,
+        answer: Answer,
+    },
+    Fail {
+        number: u64,
+        is_known: bool,
+    },
+    Heard {
+        word: LeaseUpdate,
+        is_of_elder: bool,
+    },
+    Stored {
+        lease: LeaseName,
+        term: u64,
+    },
+    WorkEnded {
+        lease: LeaseName,
+        term: u64,
+    },
+    Resign,
+    Stop,
+    /// Time is up for whoever leaves.
+    Farewell,
+}
