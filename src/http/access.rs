@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
 
-use super::Token;
 use super::reference::Access;
+use crate::config::Token;
 
 /// The tokens that requests must bear, shared with whoever may replace them. Cheap to clone.
 #[derive(Debug, Clone, Default)]

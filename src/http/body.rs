@@ -16,8 +16,8 @@ use axum::http::StatusCode;
 use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::limits::{MAX_LARGE_BODIES, SMALL_BODY_BYTES};
 use super::problem::Refusal;
-use super::{MAX_LARGE_BODIES, SMALL_BODY_BYTES};
 
 /// The time for which a larger body waits for its permit: less than its request may take.
 const PERMIT_PATIENCE: Duration = Duration::from_secs(5);

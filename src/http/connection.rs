@@ -29,8 +29,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::limits::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 use super::table::{ConnectionState, Kind, Phase, Seat};
-use super::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.
 pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdown: CancellationToken) {

@@ -8,11 +8,10 @@
 //! Must not know: what the page asks.
 
 use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::problem::Refusal;
-use super::reference;
 
 /// The path of the page; those of its parts are below it.
 pub(super) const PATH: &str = "/dashboard";
@@ -86,14 +85,6 @@ pub(super) async fn part(Path(name): Path<String>) -> Result<Response, Refusal> 
     let part = PARTS.into_iter().find(|(own, _, _)| *own == name);
     part.map(answer)
         .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "not-found", "Not found", "the dashboard has no such part"))
-}
-
-/// Shows browsers the page, and tells others the list of calls.
-pub(super) async fn index(headers: HeaderMap) -> Response {
-    let accepts = headers.get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
-    let mut answer = if accepts.contains("text/html") { answer(PAGE) } else { reference::list().into_response() };
-    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
-    answer
 }
 
 #[cfg(test)]

@@ -20,14 +20,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
+use super::App;
 use super::frames::{COMMENT, frame, head};
 use super::guard::JudgedBy;
+use super::limits::{COMMENT_INTERVAL, PROBE_INTERVAL};
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
 use super::reference::Access;
 use super::table::{ConnectionState, Hold, Kind};
-use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
 use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;

@@ -29,13 +29,13 @@ use tokio::sync::watch;
 
 use super::body::{self, Whole};
 use super::host::Names;
+use super::limits::{
+    MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
+};
 use super::problem::Refusal;
 use super::reference::{self, Access};
 use super::table::{ConnectionState, Kind};
-use super::{
-    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
-    REQUEST_TIMEOUT, Shared,
-};
+use super::{App, MAX_ANSWER_WAIT, Shared};
 
 /// The header by which answers say whose pages may embed them.
 const EMBEDDING: HeaderName = HeaderName::from_static("cross-origin-resource-policy");

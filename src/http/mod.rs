@@ -44,6 +44,7 @@ mod host;
 mod input;
 mod keys;
 mod leadership;
+mod limits;
 mod listing;
 mod messages;
 mod metrics;
@@ -56,7 +57,6 @@ mod table;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -69,6 +69,11 @@ pub use self::access::Tokens;
 pub use crate::config::{BadToken, Token};
 pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
+pub use limits::{
+    COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_BODY_BYTES,
+    MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_LARGE_BODIES, MAX_UNCOUNTED_ANSWER_BYTES,
+    REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
+};
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
 pub use query::MAX_QUERY_ITEMS;
@@ -81,43 +86,6 @@ use self::listing::Listings;
 use self::table::{Limits, Table};
 use crate::agent::{Agent, LedWork};
 use crate::handlers::Board;
-
-/// The largest body of a request, in bytes: a full set of addresses or tags is well below.
-pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// The largest body of `POST /v1/deliver`, in bytes: the largest payload in base64, and the other keys.
-pub const MAX_DELIVERY_BYTES: usize = 88 * 1024;
-const _: () = assert!(MAX_DELIVERY_BYTES >= crate::core::limits::MAX_PAYLOAD_BYTES.div_ceil(3) * 4 + 1_024);
-/// The largest body that is read without a permit, in bytes: most commands are smaller.
-pub const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// The number of larger bodies read at one time, less than 6 MiB together; others wait within [`REQUEST_TIMEOUT`].
-pub const MAX_LARGE_BODIES: usize = 64;
-/// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
-/// bytes.
-pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// The largest answer that is not counted, in bytes.
-pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 64 * 1024;
-/// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
-pub const MAX_COUNTED_ANSWER_BYTES: usize = 32 * 1024 * 1024;
-/// The number of connections that may wait to be accepted; the system may allow fewer.
-pub const LISTEN_BACKLOG: u32 = 1_024;
-/// The default number of connections open at one time, event streams included.
-pub const DEFAULT_MAX_CONNECTIONS: usize = 1_024;
-/// The default number of event streams open at one time, as far as the connections allow.
-pub const DEFAULT_MAX_STREAMS: usize = 1_024;
-/// The time for the head of a request to arrive after the connection was opened, or after the last answer was sent.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time for a request to be answered, its body read. More than the slowest call takes: a change of voters that is
-/// forwarded to another node waits for 9 s ([`FORWARD_TIMEOUT`](crate::core::limits::FORWARD_TIMEOUT)).
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time after which a connection on which not one byte of an answer was sent is closed: above all that of readers
-/// that do not read. Event streams stay open because of their comments.
-pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The interval between comments on an event stream without events.
-pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
-/// The interval between comments once the reader will send nothing more, to find out whether it hung up.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The time that open connections have to end when the server stops.
-pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The settings of the server beside the agent.
 #[derive(Debug, Clone)]
@@ -264,7 +232,7 @@ fn router(
     let app: App = Arc::new(Shared::new(agent, address, settings, table, shutdown));
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
     Router::new()
-        .route("/", get(dashboard::index))
+        .route("/", get(reference::index))
         .route(dashboard::PATH, get(dashboard::page))
         .route("/dashboard/", get(dashboard::redirect))
         .route("/dashboard/{part}", get(dashboard::part))

@@ -23,8 +23,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection;
+use super::limits::STOP_TIMEOUT;
 use super::table::Table;
-use super::{STOP_TIMEOUT, connection};
 use crate::trouble::Trouble;
 
 /// The pause of the loop after an error of our own system that it can do nothing about.

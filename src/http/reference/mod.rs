@@ -11,7 +11,7 @@
 //!   all calls, and judge the answers by this.
 //! - It is the same for everybody: nothing of the node or the cluster is in it.
 //!
-//! Must not know: handlers.
+//! Must not know: handlers, but for the dashboard, which browsers get in place of the list.
 
 mod calls;
 mod openapi;
@@ -22,7 +22,7 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use axum::http::header;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 pub(super) use self::calls::CALLS;
@@ -202,6 +202,14 @@ pub(super) fn list() -> String {
         let _ = writeln!(list, "{name:method$} {shown:what$}    {brief}");
     }
     list
+}
+
+/// Shows browsers the dashboard, and tells others the list of calls.
+pub(super) async fn index(headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
+    let mut answer = if accepts.contains("text/html") { dashboard::page().await } else { list().into_response() };
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    answer
 }
 
 /// Answers with the description in the form of OpenAPI 3.1.

@@ -1,0 +1,43 @@
+//! Limits of the server that more than one room keeps: sizes of what is read and sent, and times. (Limits that are one
+//! room's own stand there.)
+//!
+//! Must not know: anything of the server.
+
+use std::time::Duration;
+
+/// The largest body of a request, in bytes: a full set of addresses or tags is well below.
+pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// The largest body of `POST /v1/deliver`, in bytes: the largest payload in base64, and the other keys.
+pub const MAX_DELIVERY_BYTES: usize = 88 * 1024;
+const _: () = assert!(MAX_DELIVERY_BYTES >= crate::core::limits::MAX_PAYLOAD_BYTES.div_ceil(3) * 4 + 1_024);
+/// The largest body that is read without a permit, in bytes: most commands are smaller.
+pub const SMALL_BODY_BYTES: usize = 4 * 1024;
+/// The number of larger bodies read at one time, less than 6 MiB together; others wait within [`REQUEST_TIMEOUT`].
+pub const MAX_LARGE_BODIES: usize = 64;
+/// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
+/// bytes.
+pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
+/// The largest answer that is not counted, in bytes.
+pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 64 * 1024;
+/// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
+pub const MAX_COUNTED_ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// The number of connections that may wait to be accepted; the system may allow fewer.
+pub const LISTEN_BACKLOG: u32 = 1_024;
+/// The default number of connections open at one time, event streams included.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 1_024;
+/// The default number of event streams open at one time, as far as the connections allow.
+pub const DEFAULT_MAX_STREAMS: usize = 1_024;
+/// The time for the head of a request to arrive after the connection was opened, or after the last answer was sent.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time for a request to be answered, its body read. More than the slowest call takes: a change of voters that is
+/// forwarded to another node waits for 9 s ([`FORWARD_TIMEOUT`](crate::core::limits::FORWARD_TIMEOUT)).
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time after which a connection on which not one byte of an answer was sent is closed: above all that of readers
+/// that do not read. Event streams stay open because of their comments.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The interval between comments on an event stream without events.
+pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
+/// The interval between comments once the reader will send nothing more, to find out whether it hung up.
+pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// The time that open connections have to end when the server stops.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
