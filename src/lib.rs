@@ -121,6 +121,8 @@ mod quiet;
 pub mod seal;
 pub mod sim;
 mod store;
+#[cfg(test)]
+mod structure;
 mod text;
 mod transport;
 mod trouble;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Level;
 
-use super::driver::Request;
+use super::request::Request;
 use crate::core::Reply;
 use crate::journal::Journal;
 use crate::transport::resolve::{self, Advertised, Resolver};

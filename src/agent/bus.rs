@@ -19,7 +19,6 @@ use std::task::Waker;
 use std::time::SystemTime;
 
 use super::directory::Directory;
-use super::subscription::{Lagged, Subscription};
 use crate::core::Change;
 use crate::event::{Event, EventKind};
 use crate::member::Member;
@@ -96,6 +95,15 @@ impl Reader {
     }
 }
 
+/// A subscription as the bus knows it, read by [`Reader::Program`] until it is handed over.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Its name among those that wait.
+    pub(super) id: u64,
+    /// The number of the first event that it reads.
+    pub(super) next: u64,
+}
+
 /// The thing at a position of the stream of events.
 pub(super) enum Position {
     /// An event.
@@ -123,6 +131,12 @@ impl Ring {
             None if self.closed => Position::Closed,
             None => Position::Future,
         }
+    }
+
+    fn enter(&mut self, next: u64) -> Entry {
+        self.subscriptions += 1;
+        self.readers[Reader::Program as usize].open += 1;
+        Entry { id: self.subscriptions, next }
     }
 
     /// All events after `sequence`, if they are still there.
@@ -220,37 +234,30 @@ impl Bus {
         self.ring().readers[reader as usize].missed += events;
     }
 
-    /// A subscription to everything after now.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
+    /// Enters a subscription to everything after now.
+    pub(super) fn enter(&self) -> Entry {
         let mut ring = self.ring();
         let next = ring.last + 1;
-        self.subscription(&mut ring, next)
+        ring.enter(next)
     }
 
-    /// A subscription to everything after `sequence`, kept events included.
-    pub(crate) fn subscribe_after(self: &Arc<Self>, sequence: u64) -> Result<Subscription, Lagged> {
+    /// Enters a subscription to everything after `sequence`, kept events included; the error is the number of events that are
+    /// not kept, 0 if it is unknown.
+    pub(super) fn enter_after(&self, sequence: u64) -> Result<Entry, u64> {
         let mut ring = self.ring();
         if sequence > ring.last {
             // A number that was never given out is another run's: what lies between is unknown.
-            return Err(Lagged { missed: 0 });
+            return Err(0);
         }
         match ring.at(sequence + 1) {
-            Position::Gone { missed, .. } => Err(Lagged { missed }),
-            _ => Ok(self.subscription(&mut ring, sequence + 1)),
+            Position::Gone { missed, .. } => Err(missed),
+            _ => Ok(ring.enter(sequence + 1)),
         }
     }
 
-    /// The members, and a subscription to everything that is not contained in them.
-    pub(crate) fn subscribe_from_snapshot(self: &Arc<Self>) -> (Snapshot, Subscription) {
-        let snapshot = self.snapshot();
-        let subscription = self.subscription(&mut self.ring(), snapshot.sequence + 1);
-        (snapshot, subscription)
-    }
-
-    fn subscription(self: &Arc<Self>, ring: &mut Ring, next: u64) -> Subscription {
-        ring.subscriptions += 1;
-        ring.readers[Reader::Program as usize].open += 1;
-        Subscription::new(Arc::clone(self), ring.subscriptions, next)
+    /// Enters a subscription that goes on after a snapshot that was taken here, whatever is still kept.
+    pub(super) fn enter_from(&self, snapshot: &Snapshot) -> Entry {
+        self.ring().enter(snapshot.sequence + 1)
     }
 
     /// The members at one position.

@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
-use super::driver::Request;
-use super::{Agent, AgentError};
+use super::Agent;
+use super::error::AgentError;
+use super::request::Request;
 use crate::core::Reply;
 
 /// The outcome of [`Agent::drain`] and [`Agent::undrain`].

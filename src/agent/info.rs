@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use super::{Agent, Agreement, Inner, Reader, Readers};
+use super::agreement::Agreement;
+use super::bus::{Reader, Readers};
+use super::{Agent, Inner};
 use crate::core::{Counters, NodeId, Profile, Settings};
 use crate::event::EventKind;
 use crate::member::Member;

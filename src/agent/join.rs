@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::driver::Request;
 use super::error::AgentError;
+use super::request::Request;
 use super::{Agent, ask};
 use crate::config::check_host_port;
 use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};

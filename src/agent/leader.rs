@@ -8,9 +8,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tracing::Level;
 
-use super::driver::Request;
+use super::Agent;
+use super::error::{AgentError, ConfirmError, LeadError, LeaderAddress};
 use super::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
-use super::{Agent, AgentError, ConfirmError, LeadError, LeaderAddress};
+use super::request::Request;
 use crate::config::LeadershipMode;
 use crate::core::election::{ChangeError, Electorate, Unconfirmed, VoterStandings};
 use crate::core::{CommandError, NodeId, Reply, Time};

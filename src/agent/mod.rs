@@ -35,7 +35,10 @@ mod leader;
 mod leadership;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod lease;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod lease_desk;
 mod messages;
+mod request;
 mod shared;
 mod start;
 mod subscription;
@@ -56,8 +59,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use self::driver::Request;
 use self::keys::Keeper;
+use self::request::Request;
 use self::shared::Shared;
 use crate::config::Config;
 use crate::core::{NodeId, Reply, Run, Status, Tags};
@@ -76,7 +79,9 @@ pub use self::keys::{HeldKeys, KeyHolder, KeysError};
 pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use self::lease::{Lease, LeaseError, LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
+pub use self::lease::{Lease, LeaseError};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::lease_desk::{LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
 #[cfg(feature = "agent")]
 pub use self::messages::DirectFigures;
 #[cfg(all(test, feature = "agent"))]

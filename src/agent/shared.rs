@@ -21,7 +21,7 @@ use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use super::lease::Leases;
+use super::lease_desk::Leases;
 use super::messages::Mailroom;
 #[cfg(feature = "agent")]
 use super::messages::Outbox;

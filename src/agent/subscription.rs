@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use super::bus::{Bus, Position, Reader, Snapshot};
+use super::bus::{Bus, Entry, Position, Reader, Snapshot};
 use crate::core::NodeId;
 use crate::event::{Event, EventKind};
 use crate::lease::LeaseName;
@@ -41,6 +41,26 @@ pub enum RecvError {
     Closed,
 }
 
+impl Bus {
+    /// A subscription to everything after now.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
+        Subscription::new(self, self.enter())
+    }
+
+    /// A subscription to everything after `sequence`, kept events included.
+    pub(crate) fn subscribe_after(self: &Arc<Self>, sequence: u64) -> Result<Subscription, Lagged> {
+        let entry = self.enter_after(sequence).map_err(|missed| Lagged { missed })?;
+        Ok(Subscription::new(self, entry))
+    }
+
+    /// The members, and a subscription to everything that is not contained in them.
+    pub(crate) fn subscribe_from_snapshot(self: &Arc<Self>) -> (Snapshot, Subscription) {
+        let snapshot = self.snapshot();
+        let subscription = Subscription::new(self, self.enter_from(&snapshot));
+        (snapshot, subscription)
+    }
+}
+
 /// A stream of events. Also a [`Stream`] of `Result<Event, Lagged>`.
 #[derive(Debug)]
 pub struct Subscription {
@@ -54,7 +74,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(bus: Arc<Bus>, id: u64, next: u64) -> Self {
+    fn new(bus: &Arc<Bus>, Entry { id, next }: Entry) -> Self {
+        let bus = Arc::clone(bus);
         Self { bus, id, next, filter: Filter::default(), reader: Reader::Program }
     }
 

@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 
+use super::Agent;
+use super::error::ConfirmError;
 use super::leadership::{LeaseInstant, MAX_NAP, Piece};
 use super::lease::Lease;
-use super::{Agent, ConfirmError};
 
 /// Pieces of led work outside of this process at one time.
 pub(crate) const MAX_LED_WORK: usize = 64;

@@ -36,11 +36,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-pub(super) use self::request::{Request, Say};
 use self::workload::Workload;
 use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::keys::Desk;
+use super::request::Request;
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
 use crate::core::{Core, Input, Reply, Ticket, Time};

@@ -13,7 +13,7 @@ use tracing::Level;
 use super::KeysError;
 use super::keeper::Keeper;
 use super::word::{KeyAnswer, KeyRequest};
-use crate::agent::driver::{Request, Say};
+use crate::agent::request::{Request, Say};
 use crate::core::{Delivery, DeliveryKind, Payload};
 use crate::journal::Journal;
 

@@ -40,8 +40,9 @@ pub(super) use desk::Desk;
 pub(super) use keeper::Keeper;
 use word::{KeyAnswer, KeyRequest};
 
-use super::driver::Say;
-use super::{Agent, MessageError};
+use super::Agent;
+use super::messages::MessageError;
+use super::request::Say;
 use crate::config::{ConfigError, SealConfig};
 use crate::core::{LeaveReason, NodeId, Payload, Reply, Status, Topic};
 use crate::member::Member;

@@ -9,11 +9,11 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::{broadcast, oneshot};
 
-use super::desk::{Ask, Hold, Leases, Unproven};
-use super::nodes::{LeaseNodes, LeaseNodesError};
-use crate::agent::driver::Request;
+use crate::agent::Agent;
+use crate::agent::error::{AgentError, ConfirmError, LeadError};
 use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
-use crate::agent::{Agent, AgentError, ConfirmError, LeadError};
+use crate::agent::lease_desk::{Ask, Hold, LeaseNodes, LeaseNodesError, Leases, Unproven};
+use crate::agent::request::Request;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{InvalidName, NodeId};
 use crate::lease::{LeaseName, TooManyLeases};

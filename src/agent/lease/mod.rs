@@ -19,19 +19,16 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | what handles share with the task: offices, asks, words | `desk` |
 //! | the task | `task` |
 //! | who waits for an answer of the task | `waiting` |
 //! | one request after the other to the store | `courier` |
 //! | the highest terms, on disk | `terms` |
-//! | what is counted; nodes as the table lists them | `figures`, `nodes` |
 //! | the public handle of one lease | `handle` |
+//!
+//! Handles and the task meet at the desk ([`lease_desk`](super::lease_desk)), which knows neither.
 
 mod courier;
-mod desk;
-mod figures;
 mod handle;
-mod nodes;
 mod task;
 mod terms;
 mod waiting;
@@ -40,29 +37,20 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::Level;
 
 use super::clock::Clock;
-use super::driver::Request;
 use super::error::{Failure, StartError};
+use super::lease_desk::Leases;
+use super::request::Request;
 use super::shared::Shared;
 use crate::config::Config;
 use crate::lease::store::{Store, StoreUrl};
 use crate::lease::{Contender, ContenderInit, LeaseName};
 
-pub(super) use desk::{Leases, VotersHeard};
-pub use figures::LeaseFigures;
 pub use handle::{Lease, LeaseError};
-pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
-
-/// The advice to an operator of a cluster whose nodes lead in different ways.
-pub(super) const ONE_MODE: &str =
-    "set the same mode on all nodes: stop all agents, then start them with it, with their data directories";
-/// Such nodes are told of at most so often.
-pub(super) const OTHER_MODE_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Returns the highest term that was led by the cluster's lease, as the data directory knows it; 0 if it knows none.
 pub(super) async fn highest_term(directory: &Path, cluster: &str) -> Result<u64, StartError> {

@@ -22,13 +22,12 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use super::courier::{Brought, Courier, Errand};
-use super::desk::{Ask, Doors, Leases};
-use super::nodes::{LeaseNodes, LeaseNodesError};
 use super::terms::Terms;
 use super::waiting::Waiting;
 use crate::agent::clock::Clock;
-use crate::agent::driver::Request;
 use crate::agent::leadership::{Leadership, LeaseInstant};
+use crate::agent::lease_desk::{Ask, Doors, LeaseNodes, LeaseNodesError, Leases};
+use crate::agent::request::Request;
 use crate::agent::shared::Shared;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
@@ -398,7 +397,7 @@ impl Task {
         shared.journal.event(&shared.announce(kind, SystemTime::now()), false);
     }
 
-    fn counted(&self) -> std::sync::MutexGuard<'_, super::figures::Counted> {
+    fn counted(&self) -> std::sync::MutexGuard<'_, crate::agent::lease_desk::Counted> {
         self.parts.leases.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

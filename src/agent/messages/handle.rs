@@ -13,7 +13,7 @@ use super::inbox::{Inbox, Messages};
 #[cfg(feature = "agent")]
 use super::{Outbox, Said};
 use crate::agent::Agent;
-use crate::agent::driver::{Request, Say};
+use crate::agent::request::{Request, Say};
 use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply, TooLarge, Topic};
 #[cfg(feature = "agent")]
 use crate::core::{Direct, Time};

@@ -55,7 +55,6 @@ mod reunion;
 mod sleeping;
 mod storms;
 mod strangers;
-mod structure;
 mod succession;
 mod traffic;
 mod twins;

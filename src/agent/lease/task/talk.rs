@@ -15,9 +15,8 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use super::{Parts, Task};
-use crate::agent::driver::Request;
-use crate::agent::lease::desk::{Heard, VotersHeard};
-use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER};
+use crate::agent::lease_desk::{Heard, ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
+use crate::agent::request::Request;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::lease::store::StoreError;

@@ -6,14 +6,13 @@ use tokio::runtime::Handle;
 use tracing::dispatcher::{self, Dispatch};
 
 use super::super::courier::{self, Ends};
-use super::super::desk::Hold;
 use super::super::terms;
 use super::talk::{MOST_LOOK_SPREAD, TOLD_AGAIN_AFTER};
 use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::{name, record};
-use crate::agent::lease::desk::Heard;
+use crate::agent::lease_desk::{Heard, Hold};
 use crate::core::{Change, LeadershipState};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;

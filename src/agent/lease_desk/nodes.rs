@@ -60,7 +60,12 @@ pub enum LeaseNodesError {
 }
 
 impl LeaseNodes {
-    pub(super) fn new(lease: LeaseName, rows: Vec<NodeRow>, holder: Option<&Holder>, window: Duration) -> Self {
+    pub(in crate::agent) fn new(
+        lease: LeaseName,
+        rows: Vec<NodeRow>,
+        holder: Option<&Holder>,
+        window: Duration,
+    ) -> Self {
         let listed = |row: NodeRow| {
             let held = holder.filter(|holder| holder.node == row.node);
             LeaseNode {

@@ -30,17 +30,17 @@ pub struct LeaseFigures {
 
 /// The counts of all leases.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
-    pub(super) leases: BTreeMap<LeaseName, LeaseFigures>,
+pub(in crate::agent) struct Counted {
+    pub(in crate::agent) leases: BTreeMap<LeaseName, LeaseFigures>,
     /// Rounds that the database carried out, and those it did not.
-    pub(super) rounds: u64,
-    pub(super) failed_rounds: u64,
-    pub(super) swept: u64,
+    pub(in crate::agent) rounds: u64,
+    pub(in crate::agent) failed_rounds: u64,
+    pub(in crate::agent) swept: u64,
 }
 
 impl Counted {
     /// A round came to its end after so long.
-    pub(super) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
+    pub(in crate::agent) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
         match answer {
             Ok(_) => self.rounds += 1,
             Err(_) => self.failed_rounds += 1,
@@ -62,7 +62,7 @@ impl Counted {
         }
     }
 
-    pub(super) fn elected(&mut self, lease: &LeaseName) {
+    pub(in crate::agent) fn elected(&mut self, lease: &LeaseName) {
         self.leases.entry(lease.clone()).or_default().leaders_elected += 1;
     }
 }

@@ -5,7 +5,16 @@
 //! or something of it is still to be released; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
 //! its own; words beyond [`MAX_WORDS`] are lost, as they may be on the way.
 //!
-//! Must not know: the contender, the store.
+//! | idea | file |
+//! |---|---|
+//! | offices, asks, words | here |
+//! | what is counted | `figures` |
+//! | nodes as the table lists them | `nodes` |
+//!
+//! Must not know: the contender, the store, the task.
+
+mod figures;
+mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +23,26 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::figures::{Counted, LeaseFigures};
-use super::nodes::{LeaseNodes, LeaseNodesError};
-use crate::agent::clock::Clock;
-use crate::agent::leadership::{Leadership, Office};
+use super::clock::Clock;
+use super::leadership::{Leadership, Office};
 use crate::core::wire::LeaseUpdate;
 use crate::core::{LeadershipState, NodeId};
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 
+pub(in crate::agent) use figures::Counted;
+pub use figures::LeaseFigures;
+pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
+
+/// The advice to an operator of a cluster whose nodes lead in different ways.
+pub(in crate::agent) const ONE_MODE: &str =
+    "set the same mode on all nodes: stop all agents, then start them with it, with their data directories";
+/// Such nodes are told of at most so often.
+pub(in crate::agent) const OTHER_MODE_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// Asks that wait for the task; further askers wait for room.
-pub(super) const MAX_ASKS: usize = 64;
+pub(in crate::agent) const MAX_ASKS: usize = 64;
 /// Words of other agents that wait for the task.
-pub(super) const MAX_WORDS: usize = 256;
+pub(in crate::agent) const MAX_WORDS: usize = 256;
 
 /// Requests that leaders declined, and whose askers have not looked yet; older ones are lost.
 const MAX_DECLINED: usize = 16;
@@ -60,7 +77,7 @@ pub(in crate::agent) enum Unproven {
 
 /// Something that other agents say.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(in crate::agent) enum Heard {
     /// A word about a lease, and whether it is of one whose word counts.
     Word { word: LeaseUpdate, is_of_elder: bool },
     /// Somebody leads by voters, who are none of this node's.
@@ -79,9 +96,9 @@ pub(in crate::agent) struct VotersHeard {
 }
 
 /// The task's ends of the channels.
-pub(super) struct Doors {
-    pub(super) asks: mpsc::Receiver<Ask>,
-    pub(super) words: mpsc::Receiver<Heard>,
+pub(in crate::agent) struct Doors {
+    pub(in crate::agent) asks: mpsc::Receiver<Ask>,
+    pub(in crate::agent) words: mpsc::Receiver<Heard>,
 }
 
 /// A lease's office, and how many hold it.
@@ -93,7 +110,7 @@ struct Seat {
 
 /// Keeps a lease contended for; counts as one handle until it is dropped.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(in crate::agent) struct Hold {
     leases: Arc<Leases>,
     runtime: Handle,
     lease: LeaseName,
@@ -120,13 +137,13 @@ pub(in crate::agent) struct Leases {
     words: mpsc::Sender<Heard>,
     /// Numbers of requests to resign that a leader declined.
     declined: broadcast::Sender<u64>,
-    pub(super) counted: Mutex<Counted>,
+    pub(in crate::agent) counted: Mutex<Counted>,
 }
 
 impl Leases {
     /// The leases of the configuration, and the terms that are known; `office` is that of the lease by which the cluster
     /// is led.
-    pub(super) fn open(
+    pub(in crate::agent) fn open(
         office: Arc<Office>,
         clock: Clock,
         leases: &[LeaseName],
@@ -157,7 +174,7 @@ impl Leases {
     }
 
     /// A hold on a lease, and where its leadership is published. The task hears of it if it may have to do something.
-    pub(super) fn hold(
+    pub(in crate::agent) fn hold(
         self: &Arc<Self>,
         runtime: &Handle,
         lease: &LeaseName,
@@ -193,24 +210,24 @@ impl Leases {
     }
 
     /// Returns the leases that are contended for, sorted.
-    pub(super) fn wanted(&self) -> BTreeSet<LeaseName> {
+    pub(in crate::agent) fn wanted(&self) -> BTreeSet<LeaseName> {
         let offices = self.lock();
         let held = offices.iter().filter(|(_, seat)| seat.holds > 0).map(|(lease, _)| lease);
         held.chain(&self.configured).cloned().collect()
     }
 
     /// Returns true if a lease is to be contended for.
-    pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
+    pub(in crate::agent) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
     }
 
     /// Returns the term to show at least where nobody leads.
-    pub(super) fn least_term(&self, lease: &LeaseName) -> u64 {
+    pub(in crate::agent) fn least_term(&self, lease: &LeaseName) -> u64 {
         self.terms.get(lease).copied().unwrap_or(0)
     }
 
     /// Nothing of a lease is held any more: its office is closed, unless somebody wants it again. That of the cluster stays.
-    pub(super) fn forget(&self, lease: &LeaseName) -> bool {
+    pub(in crate::agent) fn forget(&self, lease: &LeaseName) -> bool {
         if self.is_wanted(lease) {
             return false;
         }
@@ -246,7 +263,7 @@ impl Leases {
     }
 
     /// The sender of asks, for what tells the task of an end.
-    pub(super) fn asker(&self) -> mpsc::Sender<Ask> {
+    pub(in crate::agent) fn asker(&self) -> mpsc::Sender<Ask> {
         self.asks.clone()
     }
 
@@ -278,13 +295,13 @@ impl Leases {
     }
 
     /// A leader does not take this request to resign of this node.
-    pub(super) fn decline(&self, nonce: u64) {
+    pub(in crate::agent) fn decline(&self, nonce: u64) {
         // Nobody may wait any more.
         let _ = self.declined.send(nonce);
     }
 
     /// The numbers of requests that are declined from now on.
-    pub(super) fn declined(&self) -> broadcast::Receiver<u64> {
+    pub(in crate::agent) fn declined(&self) -> broadcast::Receiver<u64> {
         self.declined.subscribe()
     }
 
