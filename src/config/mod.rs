@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod addresses;
 #[cfg(feature = "agent")]
 mod agent;
 mod error;
@@ -51,10 +52,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::core::limits::MAX_SEEDS;
-use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Record, Settings, Tags, is_reachable};
+use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Settings, Tags};
 use crate::seal::{Key as SealKey, SealMode};
 
+use addresses::{check_advertise, check_api_address, check_bind, check_bind_reaches, check_seed, check_seed_count};
+pub(crate) use addresses::{SRV, check_host_port};
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
 pub use error::{ConfigError, SeedFault};
@@ -77,8 +79,6 @@ pub(crate) use seal::{ReadKeys, read_key_file};
 #[cfg(feature = "client")]
 pub use token::{BadToken, Token, TokenFileError};
 
-/// The prefix of a seed that names SRV records.
-pub(crate) const SRV: &str = "srv:";
 /// The gossip port used if none is configured.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
 /// The HTTP port used if none is configured.
@@ -259,103 +259,6 @@ impl Config {
     }
 }
 
-/// Accepts any address of this machine (binding it shows whether it exists) but no multicast group.
-fn check_bind(address: SocketAddr) -> Result<(), ConfigError> {
-    if address.ip().is_multicast() { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
-}
-
-/// Refuses a loopback address for `bind` if all seeds are on other machines: the node would never join, since its
-/// packets do not leave the machine. With a host name among the seeds this cannot be decided, and nothing is refused.
-fn check_bind_reaches(bind: Option<SocketAddr>, seeds: &[String]) -> Result<(), ConfigError> {
-    let Some(bind) = bind.filter(is_loopback) else { return Ok(()) };
-    let elsewhere: Vec<_> = seeds.iter().filter(|seed| literal(seed).is_some_and(|seed| !is_loopback(&seed))).collect();
-    match elsewhere.first() {
-        Some(seed) if elsewhere.len() == seeds.len() => {
-            Err(ConfigError::BindUnreachable { address: bind, seed: (*seed).clone() })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns true if an address is loopback, so that only this machine can send to it.
-fn is_loopback(address: &SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
-}
-
-/// Parses a seed that is an IP address with a port; `None` for a host name.
-fn literal(seed: &str) -> Option<SocketAddr> {
-    seed.parse().ok()
-}
-
-fn check_advertise(address: SocketAddr) -> Result<(), ConfigError> {
-    if is_reachable(address) { Ok(()) } else { Err(ConfigError::AdvertiseUnreachable { address }) }
-}
-
-/// Checks the bounds that a record from the wire must meet, and that the text is not empty.
-fn check_api_address(text: &str) -> Result<(), ConfigError> {
-    if text.is_empty() || text.len() > Record::MAX_API_ADDRESS_BYTES || text.contains(char::is_control) {
-        return Err(ConfigError::ApiAddress { found: text.to_owned() });
-    }
-    Ok(())
-}
-
-fn check_seed_count(count: usize) -> Result<(), ConfigError> {
-    if count > MAX_SEEDS { Err(ConfigError::TooManySeeds { count }) } else { Ok(()) }
-}
-
-fn check_seed(seed: &str) -> Result<(), ConfigError> {
-    let checked = match seed.strip_prefix(SRV) {
-        Some(_) if !cfg!(feature = "srv") => Err(SeedFault::NoSrv),
-        Some(name) if is_service_name(name) => Ok(()),
-        Some(_) => Err(SeedFault::Srv),
-        None => check_host_port(seed),
-    };
-    checked.map_err(|fault| ConfigError::Seed { seed: seed.to_owned(), fault })
-}
-
-/// Checks the forms `host:port`, `1.2.3.4:port` and `[v6]:port`. Names are not resolved here: a name may become
-/// resolvable later, and is tried again for ever.
-pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return if is_reachable(address) { Ok(()) } else { Err(SeedFault::Unreachable) };
-    }
-    if text.parse::<std::net::Ipv6Addr>().is_ok() || text.matches(':').count() > 1 && !text.starts_with('[') {
-        return Err(SeedFault::Brackets);
-    }
-    let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
-        return Err(SeedFault::NoPort);
-    };
-    // `parse` alone would accept "+7117".
-    let port_is_good =
-        port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port != 0);
-    if !port_is_good {
-        return Err(SeedFault::Port);
-    }
-    if is_host_name(host) { Ok(()) } else { Err(SeedFault::Host) }
-}
-
-/// Returns true if a text could be the name of SRV records: `_service._protocol.domain`.
-fn is_service_name(name: &str) -> bool {
-    let mut labels = name.splitn(3, '.');
-    let is_underscored = |label: Option<&str>| label.is_some_and(|label| label.len() > 1 && label.starts_with('_'));
-    is_underscored(labels.next())
-        && is_underscored(labels.next())
-        && labels.next().is_some_and(|domain| !domain.is_empty())
-        && is_host_name(name)
-}
-
-/// Returns true if a text could be a host name. Underscores occur in the wild; a last label of digits alone is a
-/// mistyped IPv4 address and never a name.
-fn is_host_name(host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
-    let last_is_number = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
-    host.len() <= 253 && host.split('.').all(label) && !last_is_number
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,54 +272,6 @@ mod tests {
         assert_eq!(config().check(), Ok(()));
         for profile in Profile::ALL {
             assert_eq!(config().with_profile(profile).check(), Ok(()), "{profile}");
-        }
-    }
-
-    #[test]
-    fn seeds_are_host_and_port() {
-        let long_name = format!("{}.example:1", "a".repeat(63));
-        for good in [
-            "srv:_headcount._udp.example.internal",
-            "10.0.0.1:7117",
-            "[::1]:7117",
-            "[fe80::1%2]:7117",
-            "a:1",
-            "n_1.example.:65535",
-            &long_name,
-        ] {
-            assert_eq!(check_seed(good), Ok(()), "{good}");
-        }
-        let too_long = format!("{}:1", "a".repeat(64));
-        let cases = [
-            ("", SeedFault::NoPort),
-            ("host", SeedFault::NoPort),
-            ("10.0.0.1", SeedFault::NoPort),
-            ("[::1]", SeedFault::NoPort),
-            ("host:", SeedFault::Port),
-            ("host:0", SeedFault::Port),
-            ("host:+1", SeedFault::Port),
-            ("host:65536", SeedFault::Port),
-            ("host:http", SeedFault::Port),
-            ("::1", SeedFault::Brackets),
-            ("fe80::1:7117", SeedFault::Brackets),
-            (":7117", SeedFault::Host),
-            ("a b:7117", SeedFault::Host),
-            ("a..b:7117", SeedFault::Host),
-            ("10.0.0.256:7117", SeedFault::Host),
-            ("http://host:7117", SeedFault::Brackets),
-            ("[nonsense]:7117", SeedFault::Host),
-            (&too_long, SeedFault::Host),
-            ("srv:", SeedFault::Srv),
-            ("srv:example.internal", SeedFault::Srv),
-            ("srv:_headcount._udp", SeedFault::Srv),
-            ("srv:_headcount._udp.a b", SeedFault::Srv),
-            ("srv:_headcount._udp.example:7117", SeedFault::Srv),
-            ("0.0.0.0:7117", SeedFault::Unreachable),
-            ("10.0.0.1:0", SeedFault::Unreachable),
-            ("[ff02::1]:7117", SeedFault::Unreachable),
-        ];
-        for (bad, fault) in cases {
-            assert_eq!(check_seed(bad), Err(ConfigError::Seed { seed: bad.to_owned(), fault }), "{bad}");
         }
     }
 

@@ -4,7 +4,8 @@
 
 use super::merge::Merge;
 use crate::config::problem::{Problem, printable};
-use crate::config::{HandlerAction, LeadershipMode, is_loopback, literal};
+use crate::config::addresses::{is_loopback, literal};
+use crate::config::{HandlerAction, LeadershipMode};
 use crate::lease::LeaseName;
 
 impl Merge {

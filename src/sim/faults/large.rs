@@ -7,7 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{AssumedState, DiskFate, Operation, Schedule, disk_fate, weather};
+use super::drawing::{AssumedState, disk_fate, weather};
+use super::{DiskFate, Operation, Schedule};
 use crate::core::{Profile, Settings};
 use crate::sim::adversary::Attack;
 use crate::sim::network::{Conditions, CutTraffic, Late, NodeLoss};

@@ -5,7 +5,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{AssumedState, DiskFate, Operation, Schedule, Variation, restart};
+use super::applying::restart;
+use super::drawing::AssumedState;
+use super::{DiskFate, Operation, Schedule, Variation};
 use crate::core::Command;
 use crate::sim::network::NodeSet;
 use crate::sim::random::{Purpose, Random};

@@ -1,0 +1,121 @@
+//! Datagrams of sealed worlds: sealed on their way out, opened on their way in, and what must hold of both.
+
+use std::net::SocketAddr;
+
+use super::recorder::elsewhere;
+use super::{SealFlaw, cluster};
+use crate::core::{Receiver, Run};
+use crate::seal::{DatagramSealer, Opened, SealError};
+use crate::sim::invariants::Invariant;
+use crate::sim::world::World;
+
+impl World {
+    /// Returns the sealed datagrams of a packet; the packet itself in a clear world, and none for what has no place in a
+    /// seal.
+    pub(in crate::sim::world) fn seal_datagrams(
+        &mut self,
+        node: usize,
+        to: Option<usize>,
+        receiver: Receiver,
+        packet: Vec<u8>,
+    ) -> Vec<Vec<u8>> {
+        if self.seals.is_none() {
+            return vec![packet];
+        }
+        let sealed: Vec<_> = receiver.seals().filter_map(|run| self.seal_datagram(node, to, run, &packet)).collect();
+        if let Some(to) = to {
+            for datagram in &sealed {
+                self.let_it_misdirect(node, to, datagram);
+            }
+        }
+        sealed
+    }
+
+    fn seal_datagram(
+        &mut self,
+        node: usize,
+        to: Option<usize>,
+        receiver: Option<Run>,
+        packet: &[u8],
+    ) -> Option<Vec<u8>> {
+        let seals = self.seals.as_mut()?;
+        let flaw = seals.flaw;
+        let receiver = receiver.filter(|_| flaw != Some(SealFlaw::Unbound));
+        let place = seals.nodes.get_mut(node)?;
+        let (edge, key) = (place.edge.as_mut()?, place.ring.sealing());
+        if flaw == Some(SealFlaw::ReusedNonce) {
+            edge.sealer = DatagramSealer::new(edge.run, cluster());
+        }
+        let sealed = edge.sealer.seal(key, receiver, packet)?;
+        let nonce = (key.id(), edge.run, number_in(&sealed));
+        let is_fresh = seals.nonces.insert(nonce);
+        seals.counts.sealed += 1;
+        if let (Some(recorder), Some(to)) = (&mut seals.recorder, to) {
+            recorder.overhear(node, to, &sealed, packet);
+        }
+        let mtu = self.nodes[node].settings.mtu;
+        if !is_fresh {
+            self.report(Some(node), Invariant::SealsHold, format!("nonce {nonce:?} was used before"));
+        } else if sealed.len() > mtu {
+            let detail = format!("{} bytes sealed, mtu is {mtu}", sealed.len());
+            self.report(Some(node), Invariant::DatagramsWithinBounds, detail);
+        }
+        Some(sealed)
+    }
+
+    /// Returns the packet in a datagram, and true unless it is bound to no receiver; `None` if it is refused.
+    pub(in crate::sim::world) fn open_datagram(
+        &mut self,
+        node: usize,
+        from: SocketAddr,
+        datagram: Vec<u8>,
+    ) -> Option<(Vec<u8>, bool)> {
+        let Some(seals) = &mut self.seals else { return Some((datagram, true)) };
+        let flaw = seals.flaw;
+        let place = seals.nodes.get_mut(node)?;
+        let edge = place.edge.as_mut()?;
+        let run = edge.run;
+        let sealer = match flaw {
+            Some(SealFlaw::WindowPerAddress) => {
+                edge.by_address.entry(from).or_insert_with(|| DatagramSealer::new(run, cluster()))
+            }
+            _ => &mut edge.sealer,
+        };
+        let mut packet = Vec::new();
+        let refused = match sealer.open(&place.ring, &datagram, &mut packet) {
+            Ok(Opened::Sealed { is_bound, is_first: is_certain }) => {
+                if from == elsewhere() {
+                    seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
+                }
+                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram)) || !is_certain;
+                let by_removed = crate::seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
+                if !is_first {
+                    let detail = format!("a datagram from {from} was opened before");
+                    self.report(Some(node), Invariant::SealsHold, detail);
+                } else if by_removed {
+                    let detail = format!("a datagram from {from} is sealed with a key that was removed");
+                    self.report(Some(node), Invariant::SealsHold, detail);
+                }
+                return Some((packet, is_bound || flaw == Some(SealFlaw::Unbound)));
+            }
+            Ok(Opened::Clear) if flaw == Some(SealFlaw::AnswersUnsealed) => return Some((datagram, true)),
+            Ok(Opened::Clear) => SealError::Unsealed,
+            Err(error) => error,
+        };
+        seals.counts.refused[refused.index()] += 1;
+        None
+    }
+
+    /// Checks that nobody is sent a datagram who never sealed one.
+    pub(in crate::sim::world) fn look_at_answer(&mut self, node: usize, to: SocketAddr) {
+        if self.seals.is_some() && self.adversary_state.owns(to) {
+            let detail = format!("{to} is answered, and has sealed nothing");
+            self.report(Some(node), Invariant::SealsHold, detail);
+        }
+    }
+}
+
+/// Returns the number in a sealed datagram.
+fn number_in(datagram: &[u8]) -> u64 {
+    datagram.get(16..).and_then(|rest| postcard::take_from_bytes(rest).ok()).map_or(0, |(number, _)| number)
+}

@@ -1,0 +1,232 @@
+//! Sealed worlds: every node seals what it sends and opens what it receives, with the code and the rules of the agent; and a
+//! recorder plays again what it overhears.
+//!
+//! A node's key file outlives its processes, like its disk; operators change it node by node. The recorder hears all
+//! datagrams and frames, and plays them again at any time, to the node that they were meant for or to another one, from an
+//! address of its own or with the sender's. It may hold a key, with which it seals forgeries.
+//!
+//! Invariant: worlds that are not sealed are what they always were.
+//!
+//! | idea | file |
+//! |---|---|
+//! | keys and seals of each node; planted flaws; what is counted | here |
+//! | datagrams, sealed and opened | `datagrams` |
+//! | connections: greetings and frames | `links` |
+//! | the recorder | `recorder` |
+//!
+//! Must not know: the meaning of packets.
+
+mod datagrams;
+mod links;
+mod recorder;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use super::World;
+use super::misdirecting::Misdirecting;
+use crate::core::wire::Header;
+use crate::core::{LinkId, Run};
+use crate::seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
+use links::Link;
+use recorder::Recorder;
+
+/// A rule that is left out, so that tests show that it is needed and noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SealFlaw {
+    /// The numbers of datagrams begin anew with each packet, so that they follow from the core's.
+    ReusedNonce,
+    /// Numbers that were opened are remembered by the address that they came from.
+    WindowPerAddress,
+    /// Clear packets are taken.
+    AnswersUnsealed,
+    /// A restarted node has the keys of its first start.
+    ForgetsKeys,
+    /// A removed key is still accepted.
+    KeepsRemovedKeys,
+    /// Nothing is bound to its receiver, and what is not bound is believed all the same.
+    Unbound,
+}
+
+impl SealFlaw {
+    /// All flaws.
+    pub const ALL: [SealFlaw; 6] = [
+        SealFlaw::ReusedNonce,
+        SealFlaw::WindowPerAddress,
+        SealFlaw::AnswersUnsealed,
+        SealFlaw::ForgetsKeys,
+        SealFlaw::KeepsRemovedKeys,
+        SealFlaw::Unbound,
+    ];
+}
+
+/// The numbers of packets that were sealed, played and refused in a world.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SealCounts {
+    /// Datagrams sealed.
+    pub sealed: u64,
+    /// Frames sealed.
+    pub frames: u64,
+    /// Datagrams and frames that the recorder played.
+    pub played: u64,
+    /// Datagrams and frames refused, by reason.
+    pub refused: [u64; SealError::COUNT],
+}
+
+/// All seals of a world.
+#[derive(Debug)]
+pub(super) struct Seals {
+    nodes: Vec<Place>,
+    /// Nonces of datagrams: key, run, number.
+    nonces: BTreeSet<(KeyId, Run, u64)>,
+    flaw: Option<SealFlaw>,
+    pub(super) counts: SealCounts,
+    recorder: Option<Recorder>,
+    pub(super) misdirecting: Option<Misdirecting>,
+    visit: u64,
+    /// Bytes of recordings from elsewhere that were opened, and of what was sent there.
+    opened_from_elsewhere: u64,
+    sent_elsewhere: u64,
+}
+
+/// A node's keys, and the seals of its process.
+#[derive(Debug)]
+struct Place {
+    /// The key file.
+    ring: KeyRing,
+    first: KeyRing,
+    removed: BTreeSet<KeyId>,
+    edge: Option<Edge>,
+}
+
+/// The seals of one process.
+#[derive(Debug)]
+struct Edge {
+    process: u64,
+    run: Run,
+    sealer: DatagramSealer,
+    /// One for each address, as a planted bug has it.
+    by_address: BTreeMap<SocketAddr, DatagramSealer>,
+    /// Hashes of datagrams that were opened.
+    opened: BTreeSet<u64>,
+    links: BTreeMap<LinkId, Link>,
+    connections: u64,
+}
+
+/// Returns the key of this number, the same in every world.
+///
+/// # Panics
+/// Never: its bytes differ.
+pub fn key_of(number: u8) -> Key {
+    let bytes = std::array::from_fn(|place| number ^ (place as u8).wrapping_mul(7));
+    Key::from_bytes(&bytes).expect("its bytes differ")
+}
+
+impl Seals {
+    /// Returns the keys of a node.
+    pub(super) fn ring(&self, node: usize) -> Option<&KeyRing> {
+        self.nodes.get(node).map(|place| &place.ring)
+    }
+
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            nonces: BTreeSet::new(),
+            flaw: None,
+            counts: SealCounts::default(),
+            recorder: None,
+            misdirecting: None,
+            visit: 0,
+            opened_from_elsewhere: 0,
+            sent_elsewhere: 0,
+        }
+    }
+
+    fn edge(&mut self, node: usize, process: u64) -> Option<&mut Edge> {
+        self.nodes.get_mut(node)?.edge.as_mut().filter(|edge| edge.process == process)
+    }
+}
+
+impl World {
+    /// Leaves a rule out.
+    pub fn plant_in_seals(&mut self, flaw: SealFlaw) {
+        if let Some(seals) = &mut self.seals {
+            seals.flaw = Some(flaw);
+        }
+    }
+
+    /// Returns what was sealed, played and refused so far.
+    pub fn seal_counts(&self) -> SealCounts {
+        self.seals.as_ref().map(|seals| seals.counts).unwrap_or_default()
+    }
+
+    /// Returns the ids of a node's keys; the first one seals.
+    pub fn keys(&self, node: usize) -> Vec<KeyId> {
+        self.seals.as_ref().and_then(|seals| seals.nodes.get(node)).map(|place| place.ring.ids()).unwrap_or_default()
+    }
+
+    /// Has a node accept the key of this number, as its operator or another member says.
+    pub fn add_key(&mut self, node: usize, number: u8) {
+        self.change_ring(node, |place| {
+            place.removed.remove(&key_of(number).id());
+            place.ring.add(key_of(number)).is_ok()
+        });
+    }
+
+    /// Has a node seal with a key that it holds.
+    pub fn use_key(&mut self, node: usize, number: u8) {
+        self.change_ring(node, |place| place.ring.use_key(key_of(number).id()).is_ok());
+    }
+
+    /// Has a node accept a key no more.
+    pub fn remove_key(&mut self, node: usize, number: u8) {
+        let keeps = self.seals.as_ref().is_some_and(|seals| seals.flaw == Some(SealFlaw::KeepsRemovedKeys));
+        self.change_ring(node, |place| {
+            place.removed.insert(key_of(number).id());
+            keeps || place.ring.remove(key_of(number).id()).is_ok()
+        });
+    }
+
+    fn change_ring(&mut self, node: usize, change: impl FnOnce(&mut Place) -> bool) {
+        if let Some(place) = self.seals.as_mut().and_then(|seals| seals.nodes.get_mut(node)) {
+            let is_done = change(place);
+            debug_assert!(is_done, "a step that an operator would be refused");
+        }
+    }
+
+    /// Begins the seals of a node's process.
+    pub(super) fn seal_process(&mut self, node: usize) {
+        let Some((process, run)) = self.nodes[node].process.as_ref().map(|process| (process.number, process.run))
+        else {
+            return;
+        };
+        let Some(seals) = &mut self.seals else { return };
+        while seals.nodes.len() <= node {
+            let ring = KeyRing::new([key_of(1)]).expect("a key");
+            // A newcomer's operator copies the key file of a member.
+            let ring = seals.nodes.last().map_or(ring, |member| member.ring.clone());
+            seals.nodes.push(Place { first: ring.clone(), ring, removed: BTreeSet::new(), edge: None });
+        }
+        let place = &mut seals.nodes[node];
+        if seals.flaw == Some(SealFlaw::ForgetsKeys) {
+            place.ring = place.first.clone();
+        }
+        place.edge = Some(Edge {
+            process,
+            run,
+            sealer: DatagramSealer::new(run, cluster()),
+            by_address: BTreeMap::new(),
+            opened: BTreeSet::new(),
+            links: BTreeMap::new(),
+            connections: 0,
+        });
+        if let Some(process) = &mut self.nodes[node].process {
+            process.core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
+        }
+    }
+}
+
+/// Returns the cluster of every world.
+pub(super) fn cluster() -> u32 {
+    Header::cluster_hash(super::life::CLUSTER)
+}

@@ -1,0 +1,138 @@
+//! The recorder: it hears everything, and plays it again, to anybody, from anywhere.
+//!
+//! Invariant: it is sent no more bytes than were opened of what it played from its own address.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use super::{cluster, key_of};
+use crate::core::Run;
+use crate::seal::{DatagramSealer, Key};
+use crate::sim::invariants::Invariant;
+use crate::sim::random::{Purpose, Random};
+use crate::sim::world::{Event, Waiting, World};
+
+/// Time between two turns of the recorder.
+const PACE: Duration = Duration::from_millis(20);
+/// Datagrams that it plays in one turn.
+const PLAYED: usize = 4;
+/// Datagrams, and frames, that it keeps.
+const KEPT: usize = 2_000;
+/// Latency of what it plays.
+const UNDER_WAY: Duration = Duration::from_micros(300);
+
+/// Somebody who hears everything, and plays it again.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    random: Random,
+    key: Option<Key>,
+    datagrams: Vec<(usize, usize, Vec<u8>)>,
+    frames: Vec<(usize, usize, Vec<u8>)>,
+    /// Clear packets, which it knows by other means, to be forged with its key.
+    contents: Vec<(usize, Vec<u8>)>,
+}
+
+impl Recorder {
+    /// Keeps a datagram, and the packet in it.
+    pub(super) fn overhear(&mut self, node: usize, to: usize, sealed: &[u8], packet: &[u8]) {
+        keep(&mut self.datagrams, &mut self.random, (node, to, sealed.to_vec()));
+        keep(&mut self.contents, &mut self.random, (node, packet.to_vec()));
+    }
+}
+
+fn keep<T>(kept: &mut Vec<T>, random: &mut Random, one: T) {
+    if kept.len() < KEPT {
+        kept.push(one);
+    } else {
+        let place = random.index(KEPT);
+        kept[place] = one;
+    }
+}
+
+/// The recorder's own address.
+pub(super) fn elsewhere() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 66))
+}
+
+impl World {
+    /// Lets a recorder in, perhaps with the key of this number.
+    pub fn start_recorder(&mut self, key: Option<u8>) {
+        let Some(seals) = &mut self.seals else { return };
+        let random = Random::new(self.options.seed, Purpose::Adversary);
+        let (datagrams, frames, contents) = match seals.recorder.take() {
+            Some(before) => (before.datagrams, before.frames, before.contents),
+            None => Default::default(),
+        };
+        seals.recorder = Some(Recorder { random, key: key.map(key_of), datagrams, frames, contents });
+        seals.visit += 1;
+        let visit = seals.visit;
+        self.push_after(PACE, Event::Recorder { visit });
+    }
+
+    /// Sends the recorder away.
+    pub fn stop_recorder(&mut self) {
+        if let Some(seals) = &mut self.seals {
+            seals.visit += 1;
+        }
+    }
+
+    /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it;
+    /// returns false if they go anywhere else. They are its own account: an adversary beside it did not cause them.
+    pub(in crate::sim::world) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: u64) -> bool {
+        let Some(seals) = self.seals.as_mut().filter(|_| to == elsewhere()) else { return false };
+        seals.sent_elsewhere += bytes;
+        let (opened, sent) = (seals.opened_from_elsewhere, seals.sent_elsewhere);
+        if sent > opened {
+            let detail = format!("{sent} bytes went to where recordings of {opened} came from");
+            self.report(None, Invariant::NobodyIsFlooded, detail);
+        }
+        true
+    }
+
+    /// Shows the recorder a frame.
+    pub(in crate::sim::world) fn let_it_record(&mut self, node: usize, to: usize, frame: &[u8]) {
+        if let Some(recorder) = self.seals.as_mut().and_then(|seals| seals.recorder.as_mut()) {
+            keep(&mut recorder.frames, &mut recorder.random, (node, to, frame.to_vec()));
+        }
+    }
+
+    /// Gives the recorder its turn.
+    pub(in crate::sim::world) fn let_it_play(&mut self, visit: u64) {
+        let nodes = self.nodes.len();
+        let Some(seals) = self.seals.as_mut().filter(|seals| seals.visit == visit) else { return };
+        let Some(recorder) = &mut seals.recorder else { return };
+        let Recorder { random, key, datagrams, frames, contents } = recorder;
+        let mut played = Vec::new();
+        for _ in 0..PLAYED.min(datagrams.len()) {
+            let (sender, meant, bytes) = datagrams[random.index(datagrams.len())].clone();
+            let to = if random.chance(0.5) { meant } else { random.index(nodes) };
+            played.push((random.chance(0.5).then_some(sender), to, bytes));
+        }
+        if let (Some(key), false) = (key, contents.is_empty()) {
+            let (sender, packet) = &contents[random.index(contents.len())];
+            // Under the run that the packet bears: whoever has a key can say any.
+            let run = packet
+                .get(8..16)
+                .and_then(|run| run.try_into().ok())
+                .map_or(Run(0), |run| Run(u64::from_le_bytes(run)));
+            if let Some(forged) = DatagramSealer::new(run, cluster()).seal(key, None, packet) {
+                played.push((random.chance(0.5).then_some(*sender), random.index(nodes), forged));
+            }
+        }
+        let frame = (!frames.is_empty()).then(|| {
+            let (sender, meant, bytes) = frames[random.index(frames.len())].clone();
+            (random.chance(0.5).then_some(sender), if random.chance(0.5) { meant } else { random.index(nodes) }, bytes)
+        });
+        seals.counts.played += played.len() as u64 + u64::from(frame.is_some());
+        for (sender, to, bytes) in played {
+            let from = sender.map_or_else(elsewhere, |sender| self.nodes[sender].address);
+            self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
+        }
+        if let Some((sender, to, bytes)) = frame {
+            let from = sender.map_or_else(elsewhere, |sender| self.nodes[sender].address);
+            let link = self.streams.name_of_accepted();
+            self.offer(to, Waiting::Frame { link, from, bytes });
+        }
+        self.push_after(PACE, Event::Recorder { visit });
+    }
+}
