@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::addresses::{check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
 use super::agent::AgentConfig;
+use super::error::ConfigError;
 use super::given::{Item, Value};
 use super::keys::{Key, Slot};
 use super::leadership::check_voters;
 use super::lease::check_leases;
 use super::problem::Problem;
-use super::addresses::{check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
-use super::error::ConfigError;
 use crate::core::{NodeId, Tags};
 use crate::lease::LeaseName;
 use crate::seal::{Key as SealKey, MAX_KEYS};

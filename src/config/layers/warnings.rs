@@ -3,8 +3,8 @@
 //! A warning is a [`Problem`] like those that refuse, beside the result; it changes nothing.
 
 use super::merge::Merge;
-use crate::config::problem::{Problem, printable};
 use crate::config::addresses::{is_loopback, literal};
+use crate::config::problem::{Problem, printable};
 use crate::config::{HandlerAction, LeadershipMode};
 use crate::lease::LeaseName;
 

@@ -226,10 +226,8 @@ impl Refusal {
     }
 
     pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail).hint(format!(
-            "a body has at most {} bytes, that of POST /v1/deliver {}",
-            MAX_BODY_BYTES, MAX_DELIVERY_BYTES
-        ))
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
+            .hint(format!("a body has at most {MAX_BODY_BYTES} bytes, that of POST /v1/deliver {MAX_DELIVERY_BYTES}"))
     }
 
     pub(super) fn timeout(seconds: u64) -> Self {
