@@ -51,8 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         Status::Left(LeaveReason::Forced),
     ]);
     let id = prop::sample::select(vec!["a", "b", "me"]);
-    let merge =
-        (id.clone(), 1..3u64, 1..6u64, status).prop_map(|(id, run, n, s)| Step::Merge(record(id, run, n, s)));
+    let merge = (id.clone(), 1..3u64, 1..6u64, status).prop_map(|(id, run, n, s)| Step::Merge(record(id, run, n, s)));
     let others = prop_oneof![Just(Step::Snapshot), Just(Step::Partition)];
     prop_oneof![8 => merge, 1 => id.prop_map(|id| Step::Remove(name(id))), 2 => others]
 }
