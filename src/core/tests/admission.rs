@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, birth, ms};
 use crate::core::doors::{CoreInit, Input};
 use crate::core::limits::{INCARNATION_STEP, MAX_ADMISSIONS_PER_HOST, MIN_QUESTION_BYTES};
 use crate::core::member::tests::record;
-use crate::core::member::{Run, Status, Tags};
+use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
@@ -140,20 +140,11 @@ fn a_crowd_of_one_host_joins_within_seconds() {
     let host = |port: u16| SocketAddr::from(([10, 0, 0, 1], 7_000 + port));
     for port in 0..300_u16 {
         let init = CoreInit {
-            leadership: None,
-            id: id(&format!("n{port}")),
             run: Run(0xff_0000 + u64::from(port)),
-            cluster: id("test"),
             incarnation: 2_000_000,
             stored_bound: 2_000_000 + INCARNATION_STEP,
-            address: host(port),
-            api_address: None,
-            tags: Tags::default(),
-            version: "0.1.0".into(),
-            settings: net.settings.clone(),
             seeds: 1,
-            remembered: Vec::new(),
-            random_seed: u64::from(port),
+            ..birth(&format!("n{port}"), u64::from(port), host(port), &net.settings)
         };
         net.add_birth(init, vec![host(0)]);
     }

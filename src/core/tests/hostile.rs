@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, birth, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
 use crate::core::limits::{INCARNATION_STEP, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
@@ -268,22 +268,7 @@ fn the_join_command_helps_a_node_whose_seeds_are_dead() {
 #[test]
 fn a_seed_whose_rival_died_starts_although_a_foreign_seed_refuses() {
     let mut net = Net::new(Profile::Local);
-    let init = CoreInit {
-        leadership: None,
-        id: id("foreign"),
-        run: Run(99),
-        cluster: id("other"),
-        incarnation: 5,
-        stored_bound: 5 + INCARNATION_STEP,
-        address: address(2),
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: net.settings.clone(),
-        seeds: 0,
-        remembered: Vec::new(),
-        random_seed: 9,
-    };
+    let init = CoreInit { cluster: id("other"), run: Run(99), ..birth("foreign", 9, address(2), &net.settings) };
     net.add_birth(init, Vec::new());
     let smallest = net.add("n0", 0, &[0, 1, 2]);
     let other = net.add("n1", 1, &[0, 1, 2]);
@@ -315,22 +300,7 @@ fn what_one_has_reaped_and_another_has_not_provokes_no_sync() {
 #[test]
 fn a_node_born_at_its_stored_bound_asks_for_more() {
     let mut net = Net::new(Profile::Local);
-    let init = CoreInit {
-        leadership: None,
-        id: id("a"),
-        run: Run(1),
-        cluster: id("test"),
-        incarnation: 5,
-        stored_bound: 5,
-        address: address(0),
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: net.settings.clone(),
-        seeds: 0,
-        remembered: Vec::new(),
-        random_seed: 9,
-    };
+    let init = CoreInit { stored_bound: 5, run: Run(1), ..birth("a", 9, address(0), &net.settings) };
     let node = net.add_birth(init, Vec::new());
     let tags = Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
     for _ in 0..3 {
@@ -491,20 +461,12 @@ fn a_removal_is_not_undone_by_one_lost_reminder() {
 pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
     let tags = Tags::new([("k".to_owned(), "v".repeat(bytes))].into()).expect("good");
     let init = CoreInit {
-        leadership: None,
-        id: id(name),
         run: Run(0xff_0000 + host as u64),
-        cluster: id("test"),
         incarnation: 2_000_000,
         stored_bound: 2_000_000 + INCARNATION_STEP,
-        address: address(host),
-        api_address: None,
         tags,
-        version: "0.1.0".into(),
-        settings: net.settings.clone(),
         seeds: 1,
-        remembered: Vec::new(),
-        random_seed: host as u64,
+        ..birth(name, host as u64, address(host), &net.settings)
     };
     net.add_birth(init, vec![address(0)])
 }

@@ -1,12 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, birth, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{CoreInit, Input, Notice, StopReason};
-use crate::core::limits::{
-    INCARNATION_STEP, MAX_HOPS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
-};
+use crate::core::limits::{MAX_HOPS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE};
 use crate::core::member::tests::record;
 use crate::core::member::{ChangeKind, Run, Status, Tags};
 use crate::core::packet::News;
@@ -123,22 +121,8 @@ fn a_node_behind_its_own_past_raises_its_incarnation() {
 #[test]
 fn another_cluster_refuses_and_both_sides_hear_of_it() {
     let mut net = Net::cluster(Profile::Local, 2);
-    let init = CoreInit {
-        leadership: None,
-        id: id("stranger"),
-        run: Run(99),
-        cluster: id("other"),
-        incarnation: 5,
-        stored_bound: 5 + INCARNATION_STEP,
-        address: address(9),
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: net.settings.clone(),
-        seeds: 1,
-        remembered: Vec::new(),
-        random_seed: 9,
-    };
+    let init =
+        CoreInit { cluster: id("other"), run: Run(99), seeds: 1, ..birth("stranger", 9, address(9), &net.settings) };
     let stranger = net.add_birth(init, vec![address(0)]);
     net.run(Duration::from_secs(6));
     let (by, refusal) = (address(0), Refusal::OtherCluster);
@@ -153,20 +137,12 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
     let tags = Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(480))])).expect("within bounds");
     for i in 0..200 {
         let init = CoreInit {
-            leadership: None,
-            id: id(&format!("{}-{i:04}", "long".repeat(14))),
             run: Run(0xff_0000 + i),
-            cluster: id("test"),
-            incarnation: 5,
             stored_bound: u64::MAX >> 1,
-            address: address(300 + i as usize),
             api_address: Some("api".repeat(30).into()),
             tags: tags.clone(),
-            version: "0.1.0".into(),
-            settings: net.settings.clone(),
             seeds: 1,
-            remembered: Vec::new(),
-            random_seed: i,
+            ..birth(&format!("{}-{i:04}", "long".repeat(14)), i, address(300 + i as usize), &net.settings)
         };
         net.add_birth(init, vec![address(0)]);
     }
@@ -181,20 +157,9 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
 fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
     let mut net = Net::cluster(Profile::Local, 2);
     let init = |random_seed, remembered| CoreInit {
-        leadership: None,
-        id: id("back"),
         run: Run(500 + random_seed),
-        cluster: id("test"),
-        incarnation: 5,
-        stored_bound: 5 + INCARNATION_STEP,
-        address: address(50),
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: Profile::Local.settings(),
-        seeds: 0,
         remembered,
-        random_seed,
+        ..birth("back", random_seed, address(50), &Profile::Local.settings())
     };
     let back = net.add_birth(init(1, vec![address(77), address(1)]), Vec::new());
     net.run_until(ms(500), "found its cluster again", Net::all_agree);

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::liars::mail;
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, birth, id, ms};
 use crate::core::doors::{CoreInit, Input, StopReason};
-use crate::core::limits::INCARNATION_STEP;
-use crate::core::member::{Run, Tags};
+use crate::core::member::Run;
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, PacketBuilder, Refusal};
 
@@ -32,20 +31,9 @@ fn questions_that_are_lost_give_nobodys_name_away() {
 /// Adds a node that comes back, and remembers these addresses.
 fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
     let init = CoreInit {
-        leadership: None,
-        id: id("back"),
         run: Run(500),
-        cluster: id("test"),
-        incarnation: 5,
-        stored_bound: 5 + INCARNATION_STEP,
-        address: address(50),
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: Profile::Local.settings(),
-        seeds: 0,
         remembered: remembered.into_iter().map(address).collect(),
-        random_seed: 1,
+        ..birth("back", 1, address(50), &Profile::Local.settings())
     };
     net.add_birth(init, Vec::new())
 }

@@ -102,6 +102,27 @@ pub(super) fn id(name: &str) -> NodeId {
     NodeId::new(name).expect("a good name")
 }
 
+/// Returns the birth of a node that votes for nobody, knows no seeds and remembers nothing. Its number is its run, and the
+/// seed of its random choices.
+pub(super) fn birth(name: &str, number: u64, address: SocketAddr, settings: &Settings) -> CoreInit {
+    CoreInit {
+        leadership: None,
+        id: id(name),
+        run: Run(number),
+        cluster: id("test"),
+        incarnation: 5,
+        stored_bound: 5 + INCARNATION_STEP,
+        address,
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: settings.clone(),
+        seeds: 0,
+        remembered: Vec::new(),
+        random_seed: number,
+    }
+}
+
 pub(super) fn address(host: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, (host / 250) as u8, (host % 250) as u8 + 1], 7117))
 }
@@ -202,19 +223,11 @@ impl Net {
         self.counter += 1;
         CoreInit {
             leadership: (!self.voters.is_empty()).then(|| self.quorum(name)),
-            id: id(name),
             run: Run(0x1000 + self.counter),
-            cluster: id("test"),
             incarnation,
             stored_bound: incarnation + INCARNATION_STEP,
-            address: address(host),
-            api_address: None,
-            tags: Tags::default(),
-            version: "0.1.0".into(),
-            settings: self.settings.clone(),
             seeds: seeds.len(),
-            remembered: Vec::new(),
-            random_seed: self.counter,
+            ..birth(name, self.counter, address(host), &self.settings)
         }
     }
 

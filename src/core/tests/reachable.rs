@@ -4,30 +4,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, birth, id, ms};
 use crate::core::doors::{Command, CoreInit, Input, Notice};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::member::{ChangeKind, Run, Status, Tags};
+use crate::core::member::{ChangeKind, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Refusal};
 
 /// Adds a node that advertises one address and speaks from another one.
 pub(super) fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
     let init = CoreInit {
-        leadership: None,
-        id: id(name),
         run: Run(0xff_0000 + net.nodes.len() as u64),
-        cluster: id("test"),
         incarnation: 2_000_000,
         stored_bound: 2_000_000 + INCARNATION_STEP,
-        address: advertised,
-        api_address: None,
-        tags: Tags::default(),
-        version: "0.1.0".into(),
-        settings: net.settings.clone(),
         seeds: 1,
-        remembered: Vec::new(),
-        random_seed: net.nodes.len() as u64,
+        ..birth(name, net.nodes.len() as u64, advertised, &net.settings)
     };
     net.lookups_hang = true;
     let node = net.add_birth(init, vec![seed]);
