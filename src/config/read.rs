@@ -160,7 +160,7 @@ mod tests {
         assert!(!is_read_by_group(me + 1, 3_999_999_999));
     }
 
-    /// As root, which may give files away: who else reads a file that another owner hands over is told by its mode.
+    /// A file that another owner hands over warns of readers by its mode alone. Needs root, which may give files away.
     #[cfg(unix)]
     #[test]
     fn what_is_handed_over_by_its_group_may_be_read_and_not_changed_and_by_nobody_else() {

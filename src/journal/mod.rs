@@ -213,13 +213,16 @@ pub(crate) mod tests {
         fn exit(&self, _: &Id) {}
     }
 
+    /// Returns the journal of a node, whose lines are kept.
+    fn started(kept: &Kept) -> Journal {
+        let start = || Journal::start(&NodeId::new("me").expect("a name"));
+        dispatcher::with_default(&Dispatch::new(kept.clone()), start).expect("a thread")
+    }
+
     #[tokio::test]
     async fn each_line_says_which_agent_speaks() {
         let kept = Kept::default();
-        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
-            Journal::start(&NodeId::new("me").expect("a name"))
-        });
-        let journal = journal.expect("a thread");
+        let journal = started(&kept);
         journal.say(Level::INFO, "hello");
         journal.flush(LONG).await;
         assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
@@ -228,10 +231,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn lines_that_are_left_out_are_summed_up_and_counted() {
         let kept = Kept::default();
-        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
-            Journal::start(&NodeId::new("me").expect("a name"))
-        });
-        let journal = journal.expect("a thread");
+        let journal = started(&kept);
         let event =
             Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), kind: EventKind::QuorumLost { term: 7 } });
         (0..MAX_EVENT_LINES + 5).for_each(|_| journal.event(&event, true));
@@ -249,10 +249,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_subscriber_that_panics_costs_lines_which_are_counted_and_told() {
         let kept = Kept::default();
-        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
-            Journal::start(&NodeId::new("me").expect("a name"))
-        });
-        let journal = journal.expect("a thread");
+        let journal = started(&kept);
         kept.panics.store(true, Ordering::SeqCst);
         journal.say(Level::WARN, "one");
         journal.say(Level::ERROR, "two");

@@ -70,9 +70,9 @@ fn a_crash_is_known_within_a_second_also_after_a_move() {
     }
 }
 
-/// Returns nodes that have settled, at addresses that leave smaller ones free.
-fn settled_above_address_zero(n: usize) -> Net {
-    let mut net = Net::new(Profile::Default);
+/// Returns a cluster with links that has settled, whose nodes are at hosts from 10 on: smaller addresses are free.
+fn settled_above_address_zero(profile: Profile, n: usize) -> Net {
+    let mut net = Net::new(profile);
     net.lay_wires();
     for i in 0..n {
         net.add(&format!("n{i}"), i + 10, &[10]);
@@ -84,7 +84,7 @@ fn settled_above_address_zero(n: usize) -> Net {
 #[test]
 fn a_crash_is_known_within_a_second_after_a_move_to_the_smallest_address() {
     for n in [2, 5] {
-        let mut net = settled_above_address_zero(n);
+        let mut net = settled_above_address_zero(Profile::Default, n);
         moves(&mut net, n - 1, 0);
         net.run(ms(800));
         assert_known_dead_within_a_second(&mut net, n - 1, &format!("{n}"));
@@ -95,7 +95,7 @@ fn a_crash_is_known_within_a_second_after_a_move_to_the_smallest_address() {
 fn a_mover_with_the_smallest_address_keeps_none_of_its_old_links() {
     // It opened all of its links, and would keep each of them rather than one that the other end opens.
     for n in [2, 5] {
-        let mut net = settled_above_address_zero(n);
+        let mut net = settled_above_address_zero(Profile::Default, n);
         moves(&mut net, 0, 5);
         net.run(SECOND * 2);
         send(&mut net, 0, 1);
@@ -226,22 +226,11 @@ fn a_link_to_a_member_that_has_no_room_for_a_message_stays() {
     assert_eq!(net.attempts_of(0) + net.attempts_of(1), before);
 }
 
-/// Returns a cluster with links that has settled, whose nodes are at hosts from 10 on.
-fn linked_with(profile: Profile, n: usize) -> Net {
-    let mut net = Net::new(profile);
-    net.lay_wires();
-    for i in 0..n {
-        net.add(&format!("n{i}"), i + 10, &[10]);
-    }
-    net.run(SECOND * 70);
-    net
-}
-
 #[test]
 fn either_end_opens_a_link_within_half_a_second_of_a_move() {
     // Of two, the one with the smaller address is the first; it may be the one that cannot.
     for host in [5, 70] {
-        let mut net = linked_with(Profile::Default, 2);
+        let mut net = settled_above_address_zero(Profile::Default, 2);
         moves(&mut net, 1, host);
         net.set_tcp(Tcp::Dropped);
         let before = [net.attempts_of(0), net.attempts_of(1)];
@@ -273,7 +262,7 @@ fn attempts_that_failed_where_a_member_was_put_off_none_where_it_is() {
 /// Its kernel closes the connection before the process has answered by it.
 #[test]
 fn a_mover_that_ends_while_its_first_link_is_greeted_is_known_dead_within_a_second() {
-    let mut net = linked_with(Profile::Default, 2);
+    let mut net = settled_above_address_zero(Profile::Default, 2);
     moves(&mut net, 1, 70);
     net.run_until(SECOND, "greeted", |net| net.connections(0, 1) == 1 && net.nodes[0].core.open_links() == 0);
     assert_known_dead_within_a_second(&mut net, 1, "greeted");
@@ -311,7 +300,7 @@ fn a_connection_that_proved_nothing_ends_as_its_acceptor_moves() {
 #[test]
 fn a_message_waits_for_no_pause_after_a_move() {
     for (mover, sender, host) in [(1, 4, 5), (4, 1, 70)] {
-        let mut net = linked_with(Profile::Local, 5);
+        let mut net = settled_above_address_zero(Profile::Local, 5);
         net.strand_links(sender, mover);
         send(&mut net, sender, mover);
         net.run(ms(10));
