@@ -109,8 +109,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
 }
 
 /// Returns the tone of the cluster as a whole, a word for it, the number of members that are up of those there are, and
-/// the reasons why it is not as it should be.
-pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<String>) {
+/// the reasons why it is not as it should be. `is_brief`: of several members the number is told, and no name.
+pub(super) fn verdict(screen: &Screen, is_brief: bool) -> (Tone, &'static str, String, Vec<String>) {
     let count = |status| screen.count(status);
     let up = count("up");
     let all = screen.members.len() - count("left");
@@ -121,6 +121,7 @@ pub(super) fn verdict(screen: &Screen) -> (Tone, &'static str, String, Vec<Strin
         let names: Vec<String> = those.map(|member| plain(&member.id)).collect();
         match names.as_slice() {
             [] => {}
+            [_, _, ..] if is_brief => reasons.push(format!("{} {status}", names.len())),
             [a] => reasons.push(format!("{a} {status}")),
             [a, b] => reasons.push(format!("{a} and {b} {status}")),
             [a, b, more @ ..] => reasons.push(format!("{a}, {b} and {} more {status}", more.len())),
@@ -165,12 +166,18 @@ fn tolerates_nothing(screen: &Screen) -> bool {
 }
 
 fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
-    let (tone, word, of_all, reasons) = verdict(screen);
+    let (tone, word, of_all, reasons) = verdict(screen, false);
     let is_lost = screen.silence().is_some();
     let of_all = if is_lost { format!(" {of_all}, when last heard") } else { format!(" {of_all}") };
-    let why = if reasons.is_empty() { String::new() } else { format!("  {}", reasons.join("; ")) };
-    let used = word.len() + 3 + of_all.len();
-    let why = cut(&why, usize::from(width).saturating_sub(used + 1));
+    let told =
+        |reasons: &[String]| if reasons.is_empty() { String::new() } else { format!("  {}", reasons.join("; ")) };
+    let room = usize::from(width).saturating_sub(word.len() + 3 + of_all.len() + 1);
+    let mut why = told(&reasons);
+    if why.chars().count() > room {
+        // Names take the place of how many there are, and of the reasons after them.
+        why = told(&verdict(screen, true).3);
+    }
+    let why = cut(&why, room);
     Line::from(vec![
         Span::raw(" "),
         Span::styled(format!(" {word} "), look.loud(tone)),

@@ -232,7 +232,7 @@ fn a_cluster_that_can_lose_no_voter_is_not_healthy() {
             "majority": 2, "term": 7, "failure_tolerance": tolerance, "acknowledging": null}))
         .ok();
         assert!(screen.voters.is_some());
-        draw::verdict(&screen).1
+        draw::verdict(&screen, false).1
     };
     assert_eq!(verdict(["up"; 3], Some(1)), "HEALTHY");
     assert_eq!(verdict(["up"; 3], None), "HEALTHY", "nothing else is known here");
@@ -245,6 +245,23 @@ fn a_banner_has_room_for_its_reason_at_80_columns() {
     let seen = text(&drawn(&lost(), 80, 24, true));
     let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(seen.contains("(Connection refused)"), "{seen}");
+}
+
+#[test]
+fn long_names_take_no_place_of_numbers_and_of_other_reasons() {
+    let mut screen = healthy();
+    for node in 0..16 {
+        let name = format!("web-{node:03}.eu-central-1.example.com");
+        screen.members.insert(name.clone(), member(&name, "down", "null", "00:00", ""));
+    }
+    screen.members.insert("x".to_owned(), member("x", "suspect", "null", "00:00", ""));
+    let narrow = text(&drawn(&screen, 80, 24, true));
+    assert!(narrow.contains("16 down; x suspect"), "{narrow}");
+    let wide = text(&drawn(&screen, 200, 24, true));
+    assert!(
+        wide.contains("web-000.eu-central-1.example.com, web-001.eu-central-1.example.com and 14 more down"),
+        "{wide}"
+    );
 }
 
 #[test]
