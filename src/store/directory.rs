@@ -109,12 +109,7 @@ impl Directory {
     /// such file.
     pub(super) fn read(&self, most: usize, warnings: &mut Vec<StoreWarning>) -> Result<Option<Contents>, StoreError> {
         let path = self.path_of(STATE_FILE);
-        let file = match self.handle.open_regular(STATE_FILE, Access::Read, &path) {
-            Ok(file) => file,
-            Err(Unopened::Error(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(Unopened::Error(source)) => return Err(StoreError::Read { path, source }),
-            Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
-        };
+        let Some(file) = open_state(&self.handle, &path)? else { return Ok(None) };
         if lock_or_is_taken(&file) {
             return Err(StoreError::StateInUse { path });
         }
@@ -156,6 +151,34 @@ impl Directory {
                 let _ = self.handle.remove(name);
             }
         }
+    }
+}
+
+/// Returns up to `most` bytes of the state file in a directory, which another process may hold; `None` if there is no such
+/// file, or no such directory.
+#[cfg(feature = "agent")]
+pub(super) fn glance_at(directory: &Path, most: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    let path = directory.join(STATE_FILE);
+    let handle = match Handle::open(directory) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(StoreError::Read { path, source }),
+    };
+    let Some(file) = open_state(&handle, &path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    match file.take(most as u64).read_to_end(&mut bytes) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(source) => Err(StoreError::Read { path, source }),
+    }
+}
+
+fn open_state(handle: &Handle, path: &Path) -> Result<Option<File>, StoreError> {
+    let path = path.to_owned();
+    match handle.open_regular(STATE_FILE, Access::Read, &path) {
+        Ok(file) => Ok(Some(file)),
+        Err(Unopened::Error(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(Unopened::Error(source)) => Err(StoreError::Read { path, source }),
+        Err(Unopened::NotAFile { found }) => Err(StoreError::NotAFile { path, found }),
     }
 }
 

@@ -107,32 +107,69 @@ impl Store {
             return Ok(Remembered::default());
         };
         let path = self.path();
-        let saved = match state::decode(&bytes) {
-            Ok(saved) => saved,
-            Err(reason) => return Err(StoreError::Refused { path, reason }),
-        };
-        if saved.cluster != self.cluster {
-            return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
-        }
-        let Saved { incarnation_bound, addresses, ballot, origin, node: found, .. } = saved;
+        let saved = decode(&bytes, &path)?;
+        let other_name = check_owner(&saved, &path, &self.cluster, &self.node)?;
+        let Saved { incarnation_bound, addresses, ballot, origin, .. } = saved;
         self.directory.note_sequence(origin.sequence);
-        let has_voted = ballot.as_ref().is_some_and(|ballot| !ballot.is_blank());
         let is_superseded = state::is_superseded(&bytes);
         let was_moved = || self.directory.word_of_operator().is_some_and(|word| word == facts.word(&bytes));
         let is_copy = is_superseded || !(origin.fits(&facts) || was_moved());
-        let (is_named_otherwise, configured) = (found != self.node, self.node.clone());
-        match (has_voted, is_named_otherwise, is_copy) {
-            (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
+        match has_voted(ballot.as_ref()) && is_copy {
             // Here no operator's word is accepted: the mark is certain.
-            (true, false, true) if is_superseded => return Err(StoreError::Superseded { path }),
-            (true, false, true) => return Err(StoreError::Copied { path, word: facts.word(&bytes) }),
-            (false, true, _) => warnings.push(StoreWarning::OtherName { path, found, configured }),
-            (_, false, _) => {}
+            true if is_superseded => return Err(StoreError::Superseded { path }),
+            true => return Err(StoreError::Copied { path, word: facts.word(&bytes) }),
+            false => {}
         }
         // Of a state of another name, or of a copy, not even the identity is kept: its owner may be using it.
-        let ballot = ballot.filter(|_| !is_copy && !is_named_otherwise);
+        let ballot = ballot.filter(|_| !is_copy && other_name.is_none());
+        warnings.extend(other_name);
         Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
+}
+
+/// Reads the state in a data directory that another process may hold, and checks that it is that of this node. Nothing is
+/// locked or changed; returns the warning that its next start would give. Blocks on the disk.
+///
+/// Copies of a state are not recognised here.
+#[cfg(feature = "agent")]
+pub(crate) fn look_at(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<Option<StoreWarning>, StoreError> {
+    let Some(bytes) = directory::glance_at(directory, state::MAX_BYTES + 1)? else { return Ok(None) };
+    let path = directory.join(STATE_FILE);
+    let saved = decode(&bytes, &path)?;
+    let warning = check_owner(&saved, &path, cluster, node)?;
+    if has_voted(saved.ballot.as_ref()) && state::is_superseded(&bytes) {
+        return Err(StoreError::Superseded { path });
+    }
+    Ok(warning)
+}
+
+fn decode(bytes: &[u8], path: &Path) -> Result<Saved, StoreError> {
+    state::decode(bytes).map_err(|reason| StoreError::Refused { path: path.to_owned(), reason })
+}
+
+fn has_voted(ballot: Option<&Ballot>) -> bool {
+    ballot.is_some_and(|ballot| !ballot.is_blank())
+}
+
+/// Checks whose state this is. That of a member of another name is no use here, and no danger unless it voted.
+fn check_owner(
+    saved: &Saved,
+    path: &Path,
+    cluster: &NodeId,
+    node: &NodeId,
+) -> Result<Option<StoreWarning>, StoreError> {
+    let path = path.to_owned();
+    if saved.cluster != *cluster {
+        return Err(StoreError::OtherCluster { path, found: saved.cluster.clone(), configured: cluster.clone() });
+    }
+    if saved.node == *node {
+        return Ok(None);
+    }
+    let (found, configured) = (saved.node.clone(), node.clone());
+    if has_voted(saved.ballot.as_ref()) {
+        return Err(StoreError::OtherVoter { path, found, configured });
+    }
+    Ok(Some(StoreWarning::OtherName { path, found, configured }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! This machine: the data directory, its disk, and limits.
 //!
-//! Invariant: nothing stays behind in a data directory, and no file in it is opened.
+//! Invariant: nothing stays behind in a data directory, and no file in it is changed or locked.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,13 +23,14 @@ pub(super) const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 /// The least number of descriptors with which an agent does not have to save any.
 const ENOUGH_DESCRIPTORS: usize = 1_536;
 
-/// Looks at the machine as this configuration uses it.
-pub(super) fn look_at(config: &Config, report: &mut Report) {
+/// Looks at the machine as this configuration uses it. `is_named`: the file names the node.
+pub(super) fn look_at(config: &Config, is_named: bool, report: &mut Report) {
     report.add(advertised(config));
     match &config.data_dir {
         Some(directory) => {
             let is_voter = config.leadership.mode == LeadershipMode::Quorum;
             report.extend(data_directory(directory, is_voter));
+            report.extend(owner(directory, config, is_named));
         }
         None => report.add(Finding::ok("data_dir", "there is none: nothing is kept across restarts")),
     }
@@ -101,6 +102,28 @@ pub(super) fn data_directory(directory: &Path, is_voter: bool) -> Vec<Finding> {
     findings.extend(room(directory, &shown));
     findings.push(pace(directory, &shown, is_voter));
     findings
+}
+
+/// Judges the state in a data directory: that of another node, or of another cluster, is none for this one. `is_named`: the
+/// file names the node; if not, something else may.
+pub(super) fn owner(directory: &Path, config: &Config, is_named: bool) -> Option<Finding> {
+    use crate::store::StoreError;
+
+    let or_named = "right if --name or HEADCOUNT_NAME names this node: the file does not";
+    match crate::store::look_at(directory, &config.cluster, &config.name) {
+        Ok(None) => None,
+        Ok(Some(warning)) => {
+            let renamed = "right if the node was renamed; else give each node a data_dir of its own";
+            Some(Finding::warn("data_dir", warning.to_string(), Some(if is_named { renamed } else { or_named })))
+        }
+        Err(error @ StoreError::OtherVoter { .. }) if !is_named => {
+            Some(Finding::warn("data_dir", error.to_string(), Some(or_named)))
+        }
+        Err(error) => {
+            let advice = "name the data_dir of this node: an agent does not start with this one";
+            Some(Finding::fail("data_dir", error.to_string(), advice))
+        }
+    }
 }
 
 #[cfg(unix)]

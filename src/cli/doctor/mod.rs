@@ -3,7 +3,8 @@
 //! ```text
 //!   running agent ── HTTP ──▶ figures, members ─┐
 //!   members, seeds ── UDP, TCP ──▶ probe ───────┼─▶ findings: ok, warn, fail, each with an advice
-//!   this machine ── files, limits ──▶ local ────┘
+//!   this machine ── files, limits ──▶ local ────┤
+//!                ── ports, name ────▶ ports ────┘
 //! ```
 //!
 //! Invariants:
@@ -16,11 +17,14 @@
 mod figures;
 mod judge;
 mod local;
+mod ports;
 mod probe;
 mod reach;
 mod report;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_config;
 #[cfg(test)]
 mod tests_night;
 #[cfg(test)]
@@ -29,8 +33,11 @@ mod tests_probe;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+
+use socket2::Type;
 
 use self::probe::{Probe, Voice, probe};
 use self::report::{Finding, Report};
@@ -41,7 +48,9 @@ use super::failure::{Exit, Failure};
 use super::human::plain;
 use super::paint::Paint;
 use crate::client::{Client, ClientError};
-use crate::config::{DEFAULT_CLUSTER, SealConfig, check_file, read_key_file};
+use crate::config::{
+    DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT, LoadError, Loaded, Loader, SealConfig, Source, check_file, read_key_file,
+};
 use crate::json::{Info, KeyHolder, Member};
 use crate::seal::{Key, KeyId, SealMode};
 use crate::transport::sources::{SeedSources, Seeds};
@@ -91,17 +100,14 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
     let mut cluster = args.cluster.clone();
     let mut key = None;
     if let Some(path) = &args.config {
-        match check_file(path) {
+        match load(path) {
             Ok(loaded) => {
                 report.add(Finding::ok("config", format!("{} is a good configuration", path.display())));
                 report.extend(loaded.warnings.iter().map(|warning| Finding::warn("config", warning.to_string(), None)));
                 let config = &loaded.agent.config;
                 cluster = cluster.or_else(|| Some(config.cluster.to_string()));
-                local::look_at(config, &mut report);
-                let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
-                let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
                 key = sealing_key(&config.seal);
-                seeds_answer(&sources, cluster.as_deref(), key.as_ref(), &mut report);
+                node_may_start(&loaded, args, key.as_ref(), cluster.as_deref(), &mut report);
             }
             Err(error) => {
                 report.add(Finding::fail(
@@ -112,7 +118,8 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
             }
         }
     } else if !args.seeds.is_empty() {
-        seeds_answer(&SeedSources::new(&args.seeds, None, &[]), cluster.as_deref(), None, &mut report);
+        let sources = SeedSources::new(&args.seeds, None, &[]);
+        seeds_answer(&sources, cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), None, &mut report);
     }
     if let Some(address) = args.agent() {
         let client = connect(&address)?.with_timeout(CALL_TIMEOUT);
@@ -131,6 +138,27 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
     Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
 }
 
+/// Loads the configuration as an agent does that is given this file alone; without a name for this machine, too.
+fn load(path: &Path) -> Result<Loaded, LoadError> {
+    Loader::new().file(path).load().or_else(|_| check_file(path))
+}
+
+/// Looks at all that a node of this configuration needs: this machine, its ports, its seeds.
+fn node_may_start(loaded: &Loaded, args: &DoctorArgs, key: Option<&Key>, cluster: Option<&str>, report: &mut Report) {
+    let config = &loaded.agent.config;
+    let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
+    let is_named = matches!(loaded.source("name"), Some(Source::File { .. }));
+    local::look_at(config, is_named, report);
+    let holder = ports::holder(config, cluster, key);
+    let http = loaded.agent.http.bind.filter(|http| http.port() != 0 && ports::is_taken(*http, Type::STREAM));
+    let port = config.bind.map_or(DEFAULT_GOSSIP_PORT, |bind| bind.port());
+    report.extend(ports::judge(&config.name, &holder, port, http));
+    let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
+    let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
+    let probed = seeds_answer(&sources, cluster, key, report);
+    report.extend(ports::name_in_use(&config.name, &holder, &probed).filter(|_| is_named));
+}
+
 /// Returns the key that a node of this configuration seals with; `None` if it sends clear packets. A file that cannot be
 /// read was told of with the configuration.
 fn sealing_key(seal: &SealConfig) -> Option<Key> {
@@ -144,14 +172,15 @@ fn sealing_key(seal: &SealConfig) -> Option<Key> {
 }
 
 /// Asks the seeds as a node asks that joins: what any stranger is answered, or any holder of this key. All sources of them
-/// are asked, as an agent asks them.
-fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, key: Option<&Key>, report: &mut Report) {
+/// are asked, as an agent asks them. Returns the answers.
+fn seeds_answer(sources: &SeedSources, cluster: &str, key: Option<&Key>, report: &mut Report) -> Vec<Probed> {
     if sources.len() == 0 {
-        return report.add(Finding::warn(
+        report.add(Finding::warn(
             "seeds",
             "there are none: this node founds a cluster of its own",
             Some("right for the very first node alone; name two or three seeds, the same everywhere"),
         ));
+        return Vec::new();
     }
     let mut seeds = BTreeSet::new();
     for (source, named) in said_by(sources) {
@@ -181,11 +210,11 @@ fn seeds_answer(sources: &SeedSources, cluster: Option<&str>, key: Option<&Key>,
         }
     }
     let all = targets.len();
-    let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
     let mut probed = probe_all(targets, cluster, key);
     reach::forgive(&mut probed);
     report.extend(reach::reach("seeds", cluster, &probed, all));
     report.extend(reach::records(&probed));
+    probed
 }
 
 /// Returns what each source of seeds says now.
