@@ -110,9 +110,8 @@ pub(super) struct Driver {
     told_not_stored: Option<Instant>,
     /// Time at which the log first said that state is not stored; `None` if something was stored since.
     unstored_since: Option<Instant>,
-    /// The time at which the operator was told last of a leader by a lease.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    told_of_lease: Option<Instant>,
+    /// The time at which the operator was told last of a leader in another mode of leadership than that of this node.
+    told_other_mode: Option<Instant>,
     /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
@@ -130,8 +129,7 @@ impl Driver {
             up_since: None,
             told_not_stored: None,
             unstored_since: None,
-            #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            told_of_lease: None,
+            told_other_mode: None,
             electorate: None,
             seed_addresses: BTreeMap::new(),
             seeds_found: BTreeSet::new(),

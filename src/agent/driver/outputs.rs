@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use tokio::time::Instant;
 use tracing::Level;
 
@@ -109,10 +108,18 @@ impl Driver {
                         is_led,
                         leader: leader.map(|(leader, term)| (leader, term.0)),
                     });
+                } else if is_led {
+                    self.tell_led_unseen("quorum");
                 }
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
-            Output::LeaseUpdate { .. } | Output::VotersHeard { .. } => {}
+            Output::LeaseUpdate { .. } => {}
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Output::VotersHeard { is_led, .. } => {
+                if is_led {
+                    self.tell_led_unseen("quorum");
+                }
+            }
             Output::Message(message) if message.topic.is_reserved() => self.parts.desk.take(*message),
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
@@ -132,16 +139,32 @@ impl Driver {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn tell_led_by_lease(&mut self, word: &LeaseUpdate) {
         let Parts { core, shared, .. } = &self.parts;
+        if core.election().is_none() {
+            return self.tell_led_unseen("lease");
+        }
         let now = Instant::now();
-        if core.election().is_none() || self.told_of_lease.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER)
-        {
+        if self.told_other_mode.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER) {
             return;
         }
-        self.told_of_lease = Some(now);
+        self.told_other_mode = Some(now);
         let LeaseUpdate { node, term, .. } = word;
         let text = format!(
             "{node} leads by a lease in a database (leadership.mode = \"lease\", term {term}), and {} is set to have voters elect \
              leaders (\"quorum\"): two nodes may lead at once; {ONE_MODE}",
+            shared.me
+        );
+        shared.journal.say(Level::WARN, text);
+    }
+
+    /// Warns once that the cluster has a leader that this node, whose mode is "none", does not show.
+    fn tell_led_unseen(&mut self, mode: &str) {
+        if self.told_other_mode.replace(Instant::now()).is_some() {
+            return;
+        }
+        let shared = &self.parts.shared;
+        let text = format!(
+            "other nodes of this cluster have a leader (leadership.mode = \"{mode}\"), and {} is set to know of none (\"none\"): \
+             nobody who asks this node learns who leads; set the same mode here, or ask other nodes",
             shared.me
         );
         shared.journal.say(Level::WARN, text);
