@@ -2,6 +2,7 @@
 
 use super::leadership::SECOND;
 use super::net::{Net, id, ms};
+use crate::core::limits::MAX_FETCH_TRIES;
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Packet, WantView};
 
@@ -64,4 +65,21 @@ fn a_view_arrives_although_whoever_told_of_it_died_and_voters_hear_no_question()
     let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
     net.kill(teller);
     net.run_until(SECOND * 15, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
+}
+
+#[test]
+fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
+    let mut net = long_named();
+    let late = NODES;
+    net.sent = Some(Vec::new());
+    net.add("late", late, &[5]);
+    while questions(&net, late).is_empty() {
+        net.run(ms(1));
+    }
+    for other in 0..NODES {
+        net.cut_one_way(late, other);
+        net.cut_one_way(other, late);
+    }
+    net.run(SECOND * 3);
+    assert_eq!(questions(&net, late).len(), usize::from(MAX_FETCH_TRIES));
 }
