@@ -20,6 +20,8 @@
 //! accepted as a whole or not at all. This module must not know the *meaning* of a message.
 
 mod families;
+mod fields;
+mod leading;
 mod message;
 mod packet;
 mod parcel;
@@ -27,10 +29,11 @@ mod raw;
 mod read;
 
 pub(in crate::core) use families::{Families, family};
-pub use message::{
-    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, LeaderClaim, LeaderRenewal, LeaseUpdate,
-    Message, Nonce, Note, Refusal, Seeking, Update, ViewPart, VoterRequest, VotersChanged, WantView,
+pub use fields::{Candidacy, Candidate, Confirmation, Echo, Heartbeat, Nonce, Note, Refusal, Seeking, Update};
+pub use leading::{
+    ChangeVoters, LeaderClaim, LeaderRenewal, LeaseUpdate, ViewPart, VoterRequest, VotersChanged, WantView,
 };
+pub use message::Message;
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub use parcel::{Broadcast, Letter, Purpose, Span};
 pub(super) use raw::RawRecord;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::message::{Message, Note, Update};
+use super::fields::{Note, Update};
+use super::message::Message;
 use super::read::{Read, read};
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
 use crate::core::member::{ProtocolRange, Record, Run};

@@ -6,7 +6,8 @@
 
 use serde::Serialize;
 
-use super::message::{DIGEST_BYTES, Echo, Heartbeat, Message, Note};
+use super::fields::{Echo, Heartbeat, Note};
+use super::message::{DIGEST_BYTES, Message};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};

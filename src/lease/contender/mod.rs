@@ -132,7 +132,6 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 pub use alarm::ContenderAlarm;
 pub use doors::{Claim, ContenderInit, Output, TooManyLeases};
@@ -452,11 +451,6 @@ impl Contender {
     /// Returns the claims as they were reported last.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.contests.values().map(|contest| &contest.published)
-    }
-
-    /// Returns the time for which the store has not answered, if it does not.
-    pub fn unreachable_for(&self, now: Time) -> Option<Duration> {
-        (self.failures > 0).then(|| now.since(self.answered_at))
     }
 
     fn alarm(&mut self, alarm: ContenderAlarm) {

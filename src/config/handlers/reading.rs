@@ -1,30 +1,16 @@
-//! `[[handlers]]`: commands and web addresses that are told of events.
-//!
-//! Values and their checks. A handler's own keys are no rows of the table of keys, which holds single values; the list
-//! of all handlers is one row. Must not know how a handler runs.
+//! Reads handlers from a file's tables, and tells everything that is wrong with them.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::http::Uri;
-use serde_json::{Value as Json, json};
-
-use super::given::{Item, Value};
-use super::keys::Key;
-use super::problem::{Problem, printable};
-use super::set;
+use super::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, MESSAGE, WebhookUrl};
+use crate::config::given::{Item, Value};
+use crate::config::keys::Key;
+use crate::config::problem::{Problem, printable};
+use crate::config::set;
 use crate::core::{NodeId, Tags, Topic};
 use crate::event::EventKind;
 use crate::text::{MAX_SHOWN, visible};
-
-/// The greatest number of handlers of one agent.
-pub const MAX_HANDLERS: usize = 64;
-/// The greatest number of runs of one handler at one time.
-pub const MAX_CONCURRENCY: usize = 64;
-/// The name of the kind that messages between programs have.
-pub(crate) const MESSAGE: &str = "message";
 
 /// The range of `timeout` and the largest `retry_for`.
 const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
@@ -38,133 +24,8 @@ const DEFAULT_RETRY_FOR: Duration = Duration::from_secs(60);
 const KEYS: [&str; 11] =
     ["name", "command", "url", "token_file", "retry_for", "kinds", "nodes", "tags", "topics", "timeout", "concurrency"];
 
-/// A handler: what is told of events, and of which.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HandlerConfig {
-    /// The name in the log and among the metrics; unique.
-    pub name: String,
-    /// The command or the web address.
-    pub action: HandlerAction,
-    /// The kinds of events, by their names in [`EventKind::NAMES`]; empty: all of these. Messages only if `message` is
-    /// named.
-    pub kinds: Vec<String>,
-    /// The nodes that events have to be about; empty: any.
-    pub nodes: Vec<NodeId>,
-    /// The tags that the member an event is about must bear, all of them.
-    pub tags: BTreeMap<String, String>,
-    /// The topics of messages; empty: all.
-    pub topics: Vec<String>,
-    /// The longest time for one run of the command, or for one try at the web address.
-    pub timeout: Duration,
-    /// The number of runs at one time.
-    pub concurrency: usize,
-}
-
-/// The action of a handler on an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HandlerAction {
-    /// Runs a command: a program and its arguments, without a shell.
-    Command(Vec<String>),
-    /// Posts a CloudEvent to a web address.
-    Webhook {
-        /// The address, `http` or `https`.
-        url: WebhookUrl,
-        /// A file with the token that is sent as `Authorization: Bearer …`.
-        token_file: Option<PathBuf>,
-        /// The time since the first try within which it is tried again.
-        retry_for: Duration,
-    },
-}
-
-/// The address of a webhook. Shown without path and query, which are secrets with many services.
-#[derive(Clone, PartialEq, Eq)]
-pub struct WebhookUrl(Uri);
-
-impl HandlerConfig {
-    /// Returns true if messages between programs are asked for.
-    pub(crate) fn wants_messages(&self) -> bool {
-        self.kinds.iter().any(|kind| kind == MESSAGE)
-    }
-
-    /// Returns true if anything but messages is asked for.
-    pub(crate) fn wants_events(&self) -> bool {
-        self.kinds.is_empty() || self.kinds.iter().any(|kind| kind != MESSAGE)
-    }
-
-    /// Returns the handler as `config show` shows it, without secrets.
-    pub(in crate::config) fn json(&self) -> Json {
-        let duration = |time: &Duration| humantime::format_duration(*time).to_string();
-        let (command, url, token_file, retry_for) = match &self.action {
-            HandlerAction::Command(words) => (Some(words), None, None, None),
-            HandlerAction::Webhook { url, token_file, retry_for } => {
-                (None, Some(url.to_string()), token_file.as_ref(), Some(duration(retry_for)))
-            }
-        };
-        json!({
-            "name": self.name,
-            "command": command,
-            "url": url,
-            "token_file": token_file.map(|path| path.display().to_string()),
-            "retry_for": retry_for,
-            "kinds": self.kinds,
-            "nodes": self.nodes.iter().map(NodeId::as_str).collect::<Vec<_>>(),
-            "tags": self.tags,
-            "topics": self.topics,
-            "timeout": duration(&self.timeout),
-            "concurrency": self.concurrency,
-        })
-    }
-}
-
-impl WebhookUrl {
-    /// Parses an address. The error says what is wrong with it, in words that follow the value.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let uri: Uri = text.parse().map_err(|error| format!("is no web address: {error}"))?;
-        if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err("does not begin with http:// or https://".to_owned());
-        }
-        match uri.authority() {
-            None => Err("names no host".to_owned()),
-            Some(authority) if authority.host().is_empty() => Err("names no host".to_owned()),
-            Some(authority) if authority.as_str().contains('@') => {
-                Err("has a name or password in it; put a token into a file, and name that as token_file".to_owned())
-            }
-            Some(authority) if authority.port_u16() == Some(0) => Err("has port 0".to_owned()),
-            Some(_) => Ok(Self(uri)),
-        }
-    }
-
-    /// Returns true if whoever is on the way can read what is sent there.
-    pub(in crate::config) fn is_in_the_clear(&self) -> bool {
-        let authority = self.0.authority().map_or("", |authority| authority.as_str());
-        let port = if self.0.port().is_some() { "" } else { ":80" };
-        self.0.scheme_str() == Some("http") && !super::layers::stays_on_this_machine(&format!("{authority}{port}"))
-    }
-
-    /// Returns the whole address.
-    pub(crate) const fn uri(&self) -> &Uri {
-        &self.0
-    }
-}
-
-impl fmt::Display for WebhookUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, authority) = (self.0.scheme_str().unwrap_or_default(), self.0.authority());
-        let rest = if self.0.path_and_query().is_some_and(|rest| rest.as_str() != "/") { "/…" } else { "/" };
-        write!(f, "{scheme}://{}{rest}", authority.map_or("", |authority| authority.as_str()))
-    }
-}
-
-impl fmt::Debug for WebhookUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
 /// Reads all handlers, or returns all problems.
-pub(super) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
+pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut handlers: Vec<HandlerConfig> = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -414,39 +275,5 @@ impl Draft<'_> {
         let found = if key == "url" { "…".to_owned() } else { visible(&item.found, MAX_SHOWN) };
         self.problems.push(problem.found(found).allowed(allowed));
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_of_a_webhook_is_shown_without_what_may_be_a_secret() {
-        let url = |text: &str| WebhookUrl::parse(text).map(|url| format!("{url} {url:?}"));
-        let shown = url("https://hooks.example:8443/services/T0/B0/s3cret?key=s3cret").expect("an address");
-        assert_eq!(shown, "https://hooks.example:8443/… https://hooks.example:8443/…");
-        assert_eq!(url("http://[::1]:80"), Ok("http://[::1]:80/ http://[::1]:80/".to_owned()));
-        for (text, is_in_the_clear) in [
-            ("http://hooks.example/x", true),
-            ("http://10.0.0.1:8080", true),
-            ("https://hooks.example/x", false),
-            ("http://127.0.0.1:8080/", false),
-            ("http://[::1]/", false),
-            ("http://localhost/", false),
-        ] {
-            assert_eq!(WebhookUrl::parse(text).expect(text).is_in_the_clear(), is_in_the_clear, "{text}");
-        }
-        for (bad, reason) in [
-            ("ftp://a/", "http://"),
-            ("/path", "http://"),
-            ("https://", ""),
-            ("https://user:pw@a/", "token_file"),
-            ("http://a:0/", "port 0"),
-            ("http://a b/", "web address"),
-        ] {
-            let error = url(bad).expect_err(bad);
-            assert!(error.contains(reason), "{bad}: {error}");
-        }
     }
 }
