@@ -73,7 +73,7 @@ fn changed(result: Result<Electorate, ChangeError>) -> Message {
 }
 
 /// Returns one message of every kind, in the order of their numbers.
-fn one_of_each() -> Vec<Message> {
+pub(super) fn one_of_each() -> Vec<Message> {
     let mut tagged = record("node-a", 1_700_000_000_000, Status::Suspect);
     tagged.tags = Tags::new([("zone".to_owned(), "eu".to_owned())].into()).expect("good");
     tagged.api_address = Some("10.0.0.1:80".into());

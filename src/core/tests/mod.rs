@@ -9,6 +9,7 @@
 
 mod admission;
 mod ages;
+mod answers;
 mod bounds;
 mod chains;
 mod codec;
