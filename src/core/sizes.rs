@@ -54,7 +54,8 @@ impl Core {
                 + self.hearsay_questions.size()
                 + self.refused_names.size()
                 + self.introductions.size()
-                + self.burials.size(),
+                + self.burials.size()
+                + self.joiners.answered.size(),
             removed_runs: self.removed_runs.len(),
             messages: self.messaging.size(),
         }

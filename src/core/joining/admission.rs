@@ -1,5 +1,5 @@
-//! Limits on admissions: a sponsor admits so many joiners of one host, and of one network, in a second, and tells one that
-//! it does not let in so a few times a second.
+//! Limits on admissions: a sponsor admits so many joiners of one host, and of one network, in a second, tells one that it
+//! does not let in so a few times a second, and answers none more often than an honest one asks.
 //!
 //! A crowd of honest agents comes through many sponsors, each of which admits more joiners of one host in a second than
 //! it serves its view to; an attacker that invents members by the thousand is slowed down.
@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::core::limits::{
-    ADMISSION_INTERVAL, DENIAL_INTERVAL, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES,
-    MAX_DENIALS,
+    ADMISSION_INTERVAL, DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, MAX_ADMISSIONS_PER_HOST,
+    MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES, MAX_DENIALS, MAX_JOIN_ASKERS,
 };
+use crate::core::member::Run;
 use crate::core::packet::PerKeyRate;
 use crate::core::time::Time;
 
@@ -59,6 +60,44 @@ impl Denials {
     /// Returns true if a joiner at this address may be told so now; counts it if so.
     pub(super) fn take(&mut self, now: Time, address: SocketAddr) -> bool {
         self.0.take(now, address)
+    }
+}
+
+/// The questions of joiners that were answered lately, by the run and the address that asked: [`JOIN_ANSWERS_AT_ONCE`] at
+/// once, and one more in each [`JOIN_ANSWER_INTERVAL`].
+///
+/// That ends what a joiner and its sponsor might otherwise do to each other for ever. It is no protection from strangers,
+/// and needs none: an answer to one that has proven nothing is not larger than its question. As the run counts, nobody
+/// who forges a joiner's address makes that joiner wait.
+///
+/// Invariant: at most [`MAX_JOIN_ASKERS`] are remembered, and as many before. If there are more, the first ones are
+/// forgotten; nobody waits because of others.
+#[derive(Debug, Default)]
+pub(in crate::core) struct AnsweredJoins {
+    began: Option<Time>,
+    lately: BTreeMap<(Run, SocketAddr), Time>,
+    before: BTreeMap<(Run, SocketAddr), Time>,
+}
+
+impl AnsweredJoins {
+    /// Returns the number of entries.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.lately.len() + self.before.len()
+    }
+
+    /// Returns true if a joiner is to be answered now; counts it if so (the generic cell rate algorithm: ITU-T I.371).
+    pub(super) fn take(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
+        let most = JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE;
+        if self.lately.len() >= MAX_JOIN_ASKERS || self.began.is_none_or(|began| now.since(began) >= most) {
+            self.before = std::mem::take(&mut self.lately);
+            self.began = Some(now);
+        }
+        let key = (run, address);
+        let spent_until = self.lately.get(&key).or_else(|| self.before.get(&key)).map_or(now, |until| now.max(*until));
+        let next = spent_until + JOIN_ANSWER_INTERVAL;
+        let is_allowed = next.since(now) <= most;
+        self.lately.insert(key, if is_allowed { next } else { spent_until });
+        is_allowed
     }
 }
 
@@ -111,6 +150,29 @@ mod tests {
             assert!((1..MAX_DENIALS).all(|port| denials.take(now, address(port))));
             assert!(!denials.take(now, address(MAX_DENIALS)));
             now = now + DENIAL_INTERVAL;
+        }
+    }
+
+    #[test]
+    fn a_joiner_is_answered_so_often_at_once_and_so_often_after_that() {
+        let (mut answered, address) = (AnsweredJoins::default(), SocketAddr::from(([10, 0, 0, 1], 7117)));
+        let mut count = 0;
+        for ms in 0..10_000 {
+            let now = Time::ORIGIN + std::time::Duration::from_millis(ms);
+            count += u32::from(answered.take(now, Run(1), address));
+            assert!(answered.take(now, Run(2 + ms), address), "another run: {ms}");
+        }
+        let most = JOIN_ANSWERS_AT_ONCE + 10_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
+        assert!((most - 2..=most).contains(&count), "{count} of {most}");
+    }
+
+    #[test]
+    fn a_crowd_of_joiners_fills_no_table_and_keeps_nobody_waiting() {
+        let mut answered = AnsweredJoins::default();
+        for run in 0..5 * MAX_JOIN_ASKERS as u64 {
+            let address = SocketAddr::from(([10, 0, 0, 1], run as u16));
+            assert!(answered.take(Time::ORIGIN, Run(run), address), "{run}");
+            assert!(answered.size() <= 2 * MAX_JOIN_ASKERS);
         }
     }
 

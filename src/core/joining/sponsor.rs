@@ -6,14 +6,15 @@
 //!   [`MAX_JOINERS`]; one that is silent for its down timeout is dropped, and one whose port also refuses connections
 //!   at once.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
-//! - A joiner that is not let in, and asks again at once, is told so a few times a second (see `admission`).
+//! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
+//!   not let in is told so a few times (see `admission`).
 //! - A name that a live member holds is only given away after that member was probed (see `names`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::admission::Denials;
+use super::admission::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
@@ -37,6 +38,8 @@ pub(in crate::core) struct Joiners {
     pub(in crate::core) unreached: Unreached,
     /// The addresses of joiners that were told lately that they are not let in.
     denied: Denials,
+    /// The questions that were answered lately.
+    pub(in crate::core) answered: AnsweredJoins,
 }
 
 #[derive(Debug)]
@@ -147,6 +150,9 @@ impl Core {
         cookie: Option<Nonce>,
         seeking: Option<Seeking>,
     ) {
+        if !self.joiners.answered.take(self.now, sender.run, sender.from) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
         if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);

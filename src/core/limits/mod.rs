@@ -306,6 +306,13 @@ pub const MAX_TRIES_AT_ONCE: u32 = 2;
 pub const DENIAL_INTERVAL: Duration = Duration::from_millis(250);
 /// The greatest number of joiners that are told so in that time.
 pub const MAX_DENIALS: usize = MAX_JOINERS;
+/// The number of questions of one joiner that a sponsor answers at once: a joiner tries twice, and asks again at once for
+/// each of its cookies.
+pub const JOIN_ANSWERS_AT_ONCE: u32 = 2 * (1 + MAX_ASKS_AT_ONCE);
+/// The time after which it answers one more: a joiner whose sponsors are busy asks that often.
+pub const JOIN_ANSWER_INTERVAL: Duration = Duration::from_millis(50);
+/// The greatest number of joiners whose questions are counted, twice.
+pub const MAX_JOIN_ASKERS: usize = 2_048;
 /// The longest pause of a joiner whose sponsor was busy.
 pub const REFERRED_RETRY: Duration = Duration::from_millis(100);
 /// The time that a member named by a busy sponsor has to answer before the next one is asked.

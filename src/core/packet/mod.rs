@@ -29,7 +29,7 @@
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`] |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
 //! | any, in a member's name from elsewhere; a sequence number out of range | a `Probe` at its home | once in [`CLAIM_INTERVAL`] for each run |
-//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`] |
+//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::admission`) |
 //! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page`, `Reminder` | – | they go with others |
 //! | `ReachMe`; `WhoHolds` | `Reached`; `Holds` | these are not answered |
 //! | `Pull` | `Page`s | each page that is asked for next is a later one, and [`MAX_PULL_RETRIES`] times the same |

@@ -10,6 +10,7 @@ use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
 use super::reachable::add_at;
 use crate::core::doors::{Durable, Input, Output};
+use crate::core::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE};
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
@@ -188,4 +189,41 @@ fn a_joiner_that_is_refused_and_asks_at_once_is_answered_four_times_a_second() {
         answers += ask(&mut sponsor, Some(cookie)).len();
     }
     assert!((14..=17).contains(&answers), "{answers} answers in 4 s");
+}
+
+/// A joiner of an earlier version asks again at once, by both of its ways, with whatever cookie it was given last: each
+/// question by the other way brings it another one.
+#[test]
+fn a_joiner_that_asks_at_once_with_every_cookie_is_answered_so_often_and_no_more() {
+    let mut sponsor = Alone::new(0);
+    let mut joiner = member(5, Status::Joining);
+    let ways = [joiner.address, address(6)];
+    joiner.address = address(77);
+    let (end, mut answers, mut questions) = (sponsor.now + Duration::from_secs(SECONDS), 0, 0);
+    let mut under_way: VecDeque<(Time, SocketAddr, Option<Nonce>)> = VecDeque::new();
+    let mut next_try = sponsor.now;
+    while sponsor.now < end && questions < 50_000 {
+        if next_try <= sponsor.now {
+            under_way.extend(ways.map(|way| (sponsor.now, way, None)));
+            next_try = next_try + ms(100);
+        }
+        while under_way.front().is_some_and(|(at, _, _)| *at <= sponsor.now) {
+            let (_, from, cookie) = under_way.pop_front().expect("just seen");
+            questions += 1;
+            let sent = sponsor.hand_in(from, joiner.run, |packet| {
+                packet.push(&Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie });
+                packet.pad_to(256);
+            });
+            for (_, message) in sent.into_iter().filter(|(to, _)| ways.contains(to)) {
+                answers += 1;
+                if let Message::Challenge { cookie, .. } = message {
+                    under_way.extend(ways.map(|way| (sponsor.now + ms(1), way, Some(cookie))));
+                }
+            }
+        }
+        sponsor.pass(ms(1));
+    }
+    let steps = SECONDS as u32 * 1_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
+    let most = ways.len() as u32 * (JOIN_ANSWERS_AT_ONCE + steps);
+    assert!(answers <= most && answers > most / 4, "{answers} answers to {questions} questions, {most} at most");
 }

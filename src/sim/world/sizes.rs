@@ -4,8 +4,8 @@
 
 use super::World;
 use crate::core::limits::{
-    MAX_ALIASES, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_LINKS,
-    MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
+    MAX_ALIASES, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS,
+    MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
 };
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
@@ -15,7 +15,7 @@ const OWN_TIMERS: usize = 64;
 /// Number of timers for each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
 const TIMERS_EACH: usize = 5;
 /// Number of strangers answered or asked in two seconds, of four kinds.
-const MAX_STRANGERS: usize = 4 * 2 * 1_024;
+const MAX_STRANGERS: usize = 4 * 2 * 1_024 + 2 * MAX_JOIN_ASKERS;
 /// Number of messages kept, under way, and wanted, of both sizes and kinds; and the windows of origins.
 const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + 2 * MAX_UNSPREAD
