@@ -40,8 +40,8 @@ use crate::core::wire::PacketBuilder;
 pub(in crate::core) struct Detours {
     /// Detours, by the member's run; at most one per link.
     of: BTreeMap<Run, Detour>,
-    /// Voters that are no neighbours, with the time of the first word to each that is not answered; at most
-    /// [`MAX_PARTNERS`].
+    /// Members that are no neighbours and are asked as voters, with the time of the first word to each that is not
+    /// answered; at most [`MAX_PARTNERS`]. Voters displace others.
     partners: BTreeMap<Run, Partner>,
 }
 
@@ -70,6 +70,8 @@ struct Told {
 #[derive(Debug)]
 struct Partner {
     asked: Time,
+    /// The time of the last word to it.
+    last: Time,
     /// The last word that a link was opened for: it goes over that link as soon as it stands.
     unsent: Option<Vec<u8>>,
     /// The time until which a link is wanted, if one is.
@@ -280,25 +282,48 @@ impl Core {
         let run = record.run;
         let heard = self.view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
         let now = self.now;
-        let view = &self.view;
-        self.detours.partners.retain(|run, _| view.slot_of_run(*run).is_some());
-        let is_full = self.detours.partners.len() >= MAX_PARTNERS;
-        let partner = match self.detours.partners.get_mut(&run) {
-            Some(partner) => partner,
-            None if is_full => return false,
-            None => {
-                let partner = Partner { asked: now, unsent: None, wanted_until: None };
-                self.detours.partners.entry(run).or_insert(partner)
-            }
-        };
+        if !self.make_room_for_partner(slot) {
+            return false;
+        }
+        let new = Partner { asked: now, last: now, unsent: None, wanted_until: None };
+        let partner = self.detours.partners.entry(run).or_insert(new);
+        partner.last = now;
         if heard.is_some_and(|heard| heard >= partner.asked) {
-            *partner = Partner { asked: now, unsent: None, wanted_until: None };
+            *partner = Partner { asked: now, last: now, unsent: None, wanted_until: None };
         } else if now.since(partner.asked) >= patience {
             partner.wanted_until = Some(now + LINK_LINGER);
             self.ensure_link(slot);
             return true;
         }
         false
+    }
+
+    /// Makes room for a member among the partners; returns false if there is none. Partners that nothing was said to for
+    /// long give way to anybody; among the others, those that do not vote give way to voters: a voter that is to form
+    /// the first electorate asks many members, and the leader's words must not go without a link for that.
+    fn make_room_for_partner(&mut self, slot: Slot) -> bool {
+        if self.detours.partners.contains_key(&self.view.record(slot).run) {
+            return true;
+        }
+        let view = &self.view;
+        self.detours.partners.retain(|run, _| view.slot_of_run(*run).is_some());
+        let partners = &self.detours.partners;
+        if partners.len() < MAX_PARTNERS {
+            return true;
+        }
+        let idle = LINK_LINGER.max(self.renewal_interval().saturating_mul(2));
+        let votes = |slot: Slot| {
+            let id = &self.view.record(slot).id;
+            self.election().is_some_and(|election| election.has_voter_named(id) || election.is_configured(id))
+        };
+        let is_voter = votes(slot);
+        let gives_way = |(run, partner): &(&Run, &Partner)| {
+            let other_votes = || self.view.slot_of_run(**run).is_some_and(votes);
+            self.now.since(partner.last) >= idle || is_voter && !other_votes()
+        };
+        let displaced = partners.iter().filter(gives_way).min_by_key(|(_, partner)| partner.last);
+        let displaced = displaced.map(|(run, _)| *run);
+        displaced.is_some_and(|run| self.detours.partners.remove(&run).is_some())
     }
 
     /// Plans the next look at a link to a member that is no neighbour.

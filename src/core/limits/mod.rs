@@ -399,7 +399,7 @@ pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
 /// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a detour
 /// that is not renewed lasts for one more.
 pub const DETOUR_HEARTBEATS: u32 = 2;
-/// The greatest number of voters that are not neighbours and are watched for answers.
+/// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 /// The greatest number of calls at one time, made and accepted.
 pub const MAX_CALLS: usize = 64;

@@ -1,20 +1,23 @@
 //! More tables at their bounds: what is asked, dialled, called, remembered of others' words and of commands.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
-use super::net::{Net, address, ms};
+use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
-    GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS,
-    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
+    GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
+    MAX_CLAIMS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
     MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
     OBJECTION_INTERVAL, REMOVAL_OBJECTION, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::settings::Profile;
+use crate::core::time::Time;
+use crate::core::view::Slot;
 use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
 
 const FORCED: Status = Status::Left(LeaveReason::Forced);
@@ -179,6 +182,42 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
         alone.core.now = alone.core.now + patience;
     }
     assert_eq!(opened.len(), MAX_PARTNERS, "and not one more");
+}
+
+#[test]
+fn voters_take_the_places_of_partners_that_do_not_vote_and_anybody_those_of_the_silent() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..60 {
+        net.settings.observers = 4;
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(10));
+    let now = net.now;
+    let core = &mut net.nodes[3].core;
+    core.now = now;
+    let mut others = (4..60).filter_map(|i| core.view.slot_of(&format!("n{i}"))).filter(|slot| !core.observes(*slot));
+    let others: Vec<_> = others.by_ref().take(MAX_PARTNERS + 1).collect();
+    let voter = (0..3).filter_map(|i| core.view.slot_of(&format!("n{i}"))).find(|slot| !core.observes(*slot));
+    let second = Duration::from_secs(1);
+    let mut opens = |slots: &[Slot], from: Time| {
+        let mut opened = 0;
+        for at in [from, from + ms(500)] {
+            core.now = at;
+            for slot in slots {
+                let packet = core.packet_to(*slot);
+                core.send_word_to(*slot, packet);
+            }
+            let outputs = std::iter::from_fn(|| core.poll());
+            opened += outputs.filter(|output| matches!(output, Output::OpenLink { .. })).count();
+        }
+        opened
+    };
+    let (full, next) = others.split_at(MAX_PARTNERS);
+    assert_eq!(opens(full, now), MAX_PARTNERS);
+    assert_eq!(opens(next, now + second), 0, "one more has no place");
+    assert_eq!(opens(&[voter.expect("no neighbour")], now + second * 2), 1, "but a voter has");
+    assert_eq!(opens(next, now + second + LINK_LINGER), 1, "and anybody, once the others are idle");
 }
 
 #[test]
