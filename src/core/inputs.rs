@@ -21,7 +21,9 @@ impl Core {
         if matches!(self.phase, Phase::Stopped) {
             return;
         }
-        self.now = now.max(self.now);
+        let before = self.now;
+        self.now = now.max(before);
+        self.notice_stall(before);
         if let Input::Worked(worked) = input {
             return self.note_work(worked);
         }

@@ -299,8 +299,8 @@ impl Core {
     }
 
     /// Makes room for a member among the partners; returns false if there is none. Partners that nothing was said to for
-    /// long give way to anybody; among the others, those that do not vote give way to voters: a voter that is to form
-    /// the first electorate asks many members, and the leader's words must not go without a link for that.
+    /// long give way to anybody; among the others, those that do not vote give way to voters: the words of leaders must not
+    /// go without a link for them.
     fn make_room_for_partner(&mut self, slot: Slot) -> bool {
         if self.detours.partners.contains_key(&self.view.record(slot).run) {
             return true;

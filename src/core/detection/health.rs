@@ -21,7 +21,8 @@
 //! since a deadline is taken off the delay (see [`Input::Worked`](crate::core::Input)).
 //!
 //! Packets that waited in the socket meanwhile are dated back to the deadline that was missed: a starved witness must
-//! not make the dead look alive.
+//! not make the dead look alive. They may be older still, from just after the last input before: news of a leader,
+//! whose time is short, counts from then.
 //!
 //! A pause does more: all pending verdicts are void and observation starts anew. That is one time, `awake_since`,
 //! before which no silence counts.
@@ -36,7 +37,7 @@
 use std::time::Duration;
 
 use crate::core::doors::{Notice, SelfDoubt, StopReason};
-use crate::core::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, UNHEALTHY_FROM};
+use crate::core::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
 use crate::core::time::Time;
 use crate::core::{Core, Phase};
 
@@ -57,6 +58,8 @@ pub(in crate::core) struct LocalHealth {
     unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
+    /// The time of the last input before the driver came late, while what waited meanwhile is handed in.
+    stalled_since: Option<Time>,
     /// The time for which the driver last worked although a deadline had passed: from when, and until when.
     worked: (Time, Time),
     /// The points of evidence against this node.
@@ -77,6 +80,7 @@ impl LocalHealth {
             heard_again: now,
             unheard_since: None,
             counted: None,
+            stalled_since: None,
             worked: (now, now),
             score: 0,
             changed: now,
@@ -187,6 +191,19 @@ impl Core {
     fn idle_since(&self, deadline: Time) -> Duration {
         let (from, until) = self.local_health.worked;
         self.now.since(deadline).saturating_sub(until.since(from.max(deadline)))
+    }
+
+    /// Takes note that the driver comes late, `before` being the time of the input before this one. What waited is handed
+    /// in before the tick that is due.
+    pub(in crate::core) fn notice_stall(&mut self, before: Time) {
+        let is_late = self.timers.next().is_some_and(|deadline| self.now.since(deadline) > STALL);
+        let since = self.local_health.stalled_since.filter(|_| is_late);
+        self.local_health.stalled_since = since.or(Some(before).filter(|_| is_late));
+    }
+
+    /// Returns the time for which the current input may have waited.
+    pub(in crate::core) fn may_have_waited(&self) -> Duration {
+        self.local_health.stalled_since.map_or(Duration::ZERO, |since| self.now.since(since))
     }
 
     /// Finds out if this process stood still, before anything is judged.

@@ -224,6 +224,7 @@ impl Core {
             }
             Action::Lost { term, reason } => self.lose_claim(term, reason),
             Action::Followed { term, leader, sequence, sent, lease } => {
+                let sent = sent - self.may_have_waited();
                 self.learn_claim(Known { term, leader, sequence, sent, lease }, None);
             }
             Action::Released { term } => self.learn_release(term),

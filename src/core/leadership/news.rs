@@ -11,6 +11,9 @@
 //!
 //! Reports of others are believed as `rumours` decides.
 //!
+//! **Whoever stood still** (its process was stopped, its machine paused) finds news in its socket that was sent while its
+//! leader lived: the ages of it count from the last input before, the earliest time at which it can have come.
+//!
 //! Invariants: a leader that gave leadership up is not shown again in its term, however late others pass on that it
 //! leads; questions and floods are rate-limited; answers to unproven addresses are never larger than the question, like
 //! all packets to members.
@@ -239,7 +242,7 @@ impl Core {
                 self.hear_renewal(from, led.sequence, Duration::from_millis(led.age_ms));
             }
             Some(leader) => {
-                let sent = self.now - Duration::from_millis(led.age_ms);
+                let sent = self.now - Duration::from_millis(led.age_ms) - self.may_have_waited();
                 let lease = Duration::from_millis(led.lease_ms);
                 self.learn_claim(Known { term: led.term, leader, sequence: led.sequence, sent, lease }, None);
             }

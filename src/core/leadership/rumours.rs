@@ -253,7 +253,7 @@ impl Core {
 
     /// Takes a report of a renewal by the known leader; returns true if it is newer than the last.
     pub(super) fn renew_known(&mut self, from: Slot, sequence: u64, age: Duration) -> bool {
-        let (now, is_voter) = (self.now, self.is_voter(from));
+        let (now, is_voter, waited) = (self.now, self.is_voter(from), self.may_have_waited());
         let Some(tracker) = &mut self.tracker else { return false };
         let asked_at = tracker.asked_at.filter(|asked| now.since(*asked) <= ANSWER_TIME && is_voter);
         let Some(known) = &mut tracker.known else { return false };
@@ -266,7 +266,7 @@ impl Core {
         }
         if known.sequence < sequence {
             known.sequence = sequence;
-            known.sent = known.sent.max(now - age);
+            known.sent = known.sent.max(now - age - waited);
             return true;
         }
         // A voter's answer was true after this node asked; a member that reported a later renewal before made it up.

@@ -352,6 +352,8 @@ pub const MAX_JOIN_WAIT: Duration = Duration::from_secs(5);
 pub const INCARNATION_STEP: u64 = 60_000;
 /// The least lateness that counts as a pause of this process; a quarter of a heartbeat if that is more.
 pub const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// The lateness of the driver from which on news of a leader may have waited: it is then counted from the input before.
+pub const STALL: Duration = Duration::from_millis(20);
 /// The least time between two notices of one kind, whatever they are about.
 pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 /// The largest frame of a link, in bytes: the largest payload of a program, and everything around it.

@@ -213,11 +213,11 @@ fn voters_take_the_places_of_partners_that_do_not_vote_and_anybody_those_of_the_
         }
         opened
     };
-    let (full, next) = others.split_at(MAX_PARTNERS);
+    let (full, late) = others.split_at(MAX_PARTNERS);
     assert_eq!(opens(full, now), MAX_PARTNERS);
-    assert_eq!(opens(next, now + second), 0, "one more has no place");
+    assert_eq!(opens(late, now + second), 0, "one more has no place");
     assert_eq!(opens(&[voter.expect("no neighbour")], now + second * 2), 1, "but a voter has");
-    assert_eq!(opens(next, now + second + LINK_LINGER), 1, "and anybody, once the others are idle");
+    assert_eq!(opens(late, now + second + LINK_LINGER), 1, "and anybody, once the others are idle");
 }
 
 #[test]

@@ -54,6 +54,7 @@ mod relinking;
 mod replays;
 mod reunion;
 mod sleeping;
+mod stalls;
 mod storms;
 mod strangers;
 mod succession;
