@@ -498,3 +498,62 @@ fn a_sealed_cluster_is_well_in_the_eyes_of_doctor() {
         assert!(said.contains("does not answer a question by UDP that is sealed with key"), "{said}");
     }
 }
+
+#[test]
+fn what_a_member_said_to_whoever_is_at_an_address_is_no_word_of_it_when_it_is_played() {
+    let files = Files::new();
+    let [a, mut b, mut c] = three(&files);
+    c.signal(Signal::SIGKILL);
+    c.wait();
+    // Members go on asking at the addresses of those that are down; somebody else is there now.
+    let recorder = UdpSocket::bind(address(&c)).expect("free again");
+    recorder.set_read_timeout(Some(support::PATIENCE)).expect("set");
+    let (mut packets, mut buffer) = (Vec::new(), [0; 2_048]);
+    while packets.len() < 4 {
+        let (length, from) = recorder.recv_from(&mut buffer).expect("they go on asking");
+        // Sealed, and bound to nobody.
+        if from == address(&b) && buffer[3] == 1 {
+            packets.push(buffer[..length].to_vec());
+        }
+    }
+    b.signal(Signal::SIGKILL);
+    b.wait();
+    let is_down = || a.members().contains(&("b".to_owned(), "down".to_owned()));
+    wait_for("b is down", || is_down().then_some(()));
+    let before = dropped(&a, "claimed");
+    // From its own address: nobody else can tell the two apart.
+    let at_home = UdpSocket::bind(address(&b)).expect("free again");
+    for packet in &packets {
+        at_home.send_to(packet, address(&a)).expect("sent");
+    }
+    wait_for("it is taken for a claim", || (dropped(&a, "claimed") > before).then_some(()));
+    assert!(is_down(), "{}", a.log());
+}
+
+#[test]
+fn programs_do_not_hear_what_agents_say_about_keys() {
+    let files = Files::new();
+    let [a, b, _c] = three(&files);
+    let mut stream = TcpStream::connect(&b.http).expect("listening");
+    stream.set_read_timeout(Some(support::PATIENCE)).expect("set");
+    let token = "authorization: Bearer 0123456789abcdef0123456789abcdef";
+    let request = format!("GET /v1/events?kind=message HTTP/1.1\r\nhost: {}\r\n{token}\r\n\r\n", b.http);
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut heard = String::new();
+    let mut hear = |word: &str| {
+        let mut buffer = [0; 4_096];
+        while !heard.contains(word) {
+            let length = stream.read(&mut buffer).expect("something comes");
+            assert!(length > 0, "it ended: {heard}");
+            heard.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+        heard.clone()
+    };
+    hear("\r\n\r\n");
+    let (status, text) = a.client(&["keys", "add"]);
+    assert!(status.success(), "{text}\n{}", a.log());
+    let answer = a.post("/v1/send/b/afterwards", &Value::Null);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let heard = hear("afterwards");
+    assert!(!heard.contains("_headcount"), "the new key among them: {heard}");
+}

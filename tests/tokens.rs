@@ -46,3 +46,18 @@ fn sighup_reads_both_token_files_again() {
     }
     assert!(!agent.log().contains("new-new"), "{}", agent.log());
 }
+
+#[test]
+fn a_token_file_that_the_configuration_names_no_more_opens_no_door_before_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [all, config] = ["all", "config.toml"].map(|name| folder.path().join(name));
+    write(&all, "all-all-all-all-all");
+    write(&config, &format!("[http]\ntoken_file = {all:?}\n"));
+    let agent = Agent::start("a", &[], &["--config", config.to_str().expect("text")]);
+    let is_closed = || agent.get("/v1/info").starts_with("HTTP/1.1 401");
+    assert!(is_closed());
+    write(&config, "");
+    agent.signal(Signal::SIGHUP);
+    wait_for("it is told", || agent.log().contains("counts only after a restart: http.token_file").then_some(()));
+    assert!(is_closed(), "{}", agent.log());
+}

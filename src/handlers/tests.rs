@@ -107,3 +107,36 @@ async fn a_changed_handler_goes_on_in_its_task_by_its_action_or_its_name() {
     agent.leave().await;
     timeout(PATIENCE, handlers.finish()).await.expect("all end");
 }
+
+#[tokio::test]
+async fn a_changed_handler_hears_what_it_asks_for_now_and_can_be_changed_back() {
+    let agent = agent().await;
+    let (elsewhere, all) = (handler("one", "1", &["elsewhere"]), handler("one", "1", &[]));
+    let board = Board::default();
+    let mut handlers = Handlers::start(&agent, std::slice::from_ref(&elsewhere), board.clone(), None);
+    let count = || runs(&board).iter().map(|(_, runs)| *runs).sum::<u64>();
+    let mut rounds = 0..;
+    let mut change = async || change_tags(&agent, rounds.next().expect("endless")).await;
+    handlers.replace(std::slice::from_ref(&all));
+    let hears = async {
+        while count() == 0 {
+            change().await;
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, hears).await.expect("it hears of this node now");
+    handlers.replace(&[elsewhere]);
+    let is_quiet = async {
+        loop {
+            let before = count();
+            change().await;
+            sleep(Duration::from_millis(300)).await;
+            if count() == before {
+                break;
+            }
+        }
+    };
+    timeout(PATIENCE, is_quiet).await.expect("it hears of it no more");
+    agent.leave().await;
+    timeout(PATIENCE, handlers.finish()).await.expect("all end");
+}

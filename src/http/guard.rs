@@ -302,4 +302,26 @@ mod tests {
         assert_eq!(app.weight.available_permits(), 0);
         agent.leave().await;
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_makes_room_for_others() {
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = crate::Agent::start(config).await.expect("started");
+        let app = App::new(Shared::of(agent.clone()));
+        let (slow, next) = (app.table.admit().await.expect("a place"), app.table.admit().await.expect("a place"));
+        let count = |seat: &super::super::table::Seat, bytes: usize| {
+            count_answer(&app, Some(Arc::clone(&seat.line)), vec![0_u8; bytes].into_response())
+        };
+        let unread = count(&slow, MAX_COUNTED_ANSWER_BYTES).expect("sent");
+        count(&next, MAX_UNCOUNTED_ANSWER_BYTES + 1).expect_err("it has its time");
+        let is_shed = async || tokio::time::timeout(std::time::Duration::ZERO, slow.line.shed()).await.is_ok();
+        assert!(!is_shed().await, "not yet");
+        tokio::time::advance(super::super::table::MIN_READ_TIME).await;
+        count(&next, MAX_UNCOUNTED_ANSWER_BYTES + 1).expect_err("there is room a moment later");
+        assert!(is_shed().await, "it had its time");
+        drop(unread);
+        count(&next, MAX_UNCOUNTED_ANSWER_BYTES + 1).expect("sent");
+        agent.leave().await;
+    }
 }

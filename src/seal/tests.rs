@@ -406,3 +406,123 @@ fn the_number_that_somebody_made_up_keeps_no_bound_packet_out() {
     assert!(opened(&mut to, &ring, &numbers[1]).is_ok(), "the core judges it");
     assert!(opened(&mut to, &ring, &numbers[2]).is_ok());
 }
+
+#[test]
+fn a_sealed_link_has_these_bytes_for_ever() {
+    let cluster = 0x0102_0304;
+    let mut opener = LinkSealer::opener(RUN, cluster, 300, [1; 16]);
+    let mut acceptor = LinkSealer::acceptor(Run(99), cluster, 7, [2; 16]);
+    let (key, ring) = (key(1), ring(&[1]));
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let greeting = opener.greeting(&key);
+    assert_eq!(
+        hex(&greeting),
+        "48430102efcdab89674523013f4add3a2c0100000000000017489b0a38eaa80c05660978ff70795a4db23493fa1228c76c9e0eb74a95067e"
+    );
+    let step = acceptor.take(SealMode::Require, &ring, &greeting);
+    let Ok(LinkStep::Greeted(Some(answer))) = step else { panic!("{step:?}") };
+    assert_eq!(
+        hex(&answer),
+        "4843010263000000000000003f4add3a0700000000000000e8f66f3f6a691e6f32454e94e2f509519a347dc7eb58da2c87f74e22f784a925"
+    );
+    assert_eq!(opener.take(SealMode::Require, &ring, &answer), Ok(LinkStep::Greeted(None)));
+    let frames = [b"hi", b"hi"].map(|packet| hex(&opener.seal(&key, packet).expect("greeted")));
+    assert_eq!(
+        frames,
+        ["3f4add3a45056824e907af5f629d42c9ac64715f0be5", "3f4add3a0f79818298825bacb46ddbf0caee312289bf"]
+    );
+    let reply = acceptor.seal(&key, b"yes").expect("greeted");
+    assert_eq!(hex(&reply), "3f4add3aa70606c86643326d991596ff82862d9f6da2f9");
+}
+
+/// Of equal contents: under one nonce, which is one key stream, they would have equal bytes.
+#[test]
+fn no_two_frames_have_one_nonce_whatever_their_connection_direction_and_run() {
+    let contents = [7; 32];
+    let greeted = |ours: Run, theirs: Run, number: u64| {
+        let (mut opener, mut acceptor) =
+            (LinkSealer::opener(ours, 7, number, [1; 16]), LinkSealer::acceptor(theirs, 7, number + 1, [2; 16]));
+        let greeting = opener.greeting(&key(1));
+        let step = acceptor.take(SealMode::Require, &ring(&[1]), &greeting);
+        let Ok(LinkStep::Greeted(Some(answer))) = step else { panic!("{step:?}") };
+        assert_eq!(opener.take(SealMode::Require, &ring(&[1]), &answer), Ok(LinkStep::Greeted(None)));
+        [opener, acceptor]
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    // Each run counts its own connections; the last pair is a node that was restarted.
+    for (ours, theirs, number) in [(RUN, Run(99), 1), (RUN, Run(99), 3), (Run(99), RUN, 5), (Run(100), RUN, 1)] {
+        for mut end in greeted(ours, theirs, number) {
+            for place in 0..3 {
+                let frame = end.seal(&key(1), &contents).expect("greeted");
+                let is_new = seen.insert(frame[KeyId::BYTES..KeyId::BYTES + contents.len()].to_vec());
+                assert!(is_new, "frame {place} between {ours:?} and {theirs:?}, connection {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recorded_answer_to_a_greeting_is_none_to_another() {
+    let mut pair = Pair::new(1);
+    let greeting = pair.opener.greeting(pair.ring.sealing());
+    let Ok(LinkStep::Greeted(Some(answer))) = pair.at_acceptor(&greeting) else { panic!("greeted") };
+    let mut later = LinkSealer::opener(RUN, 7, 2, [9; 16]);
+    later.greeting(pair.ring.sealing());
+    assert_eq!(later.take(SealMode::Require, &pair.ring, &answer), Err(SealError::Forged), "of another connection");
+    assert_eq!(pair.at_opener(&answer), Ok(LinkStep::Greeted(None)));
+}
+
+#[test]
+fn an_unbound_datagram_that_is_far_behind_is_not_opened_and_a_bound_one_is_judged_by_the_core() {
+    let (ring, mut to, mut sealer) = (ring(&[1]), receiver(), DatagramSealer::new(RUN, 7));
+    let mut said = |sequence, receiver| sealer.seal(&key(1), receiver, &packet(RUN, sequence, 0)).expect("ours");
+    let (unbound, bound, later) = (said(1, None), said(2, Some(Run(99))), said(5_000, None));
+    assert!(opened(&mut to, &ring, &unbound).is_ok());
+    assert!(opened(&mut to, &ring, &later).is_ok());
+    assert_eq!(opened(&mut to, &ring, &unbound), Err(SealError::Replayed), "whoever recorded it plays it for ever");
+    assert!(opened(&mut to, &ring, &bound).is_ok(), "the core has a window of its own");
+}
+
+#[test]
+fn what_is_forged_moves_no_window_and_takes_no_place_in_the_table() {
+    let (ring, mut to, mut sealer) = (ring(&[1]), receiver(), DatagramSealer::new(RUN, 7));
+    let mut said = |sequence| sealer.seal(&key(1), None, &packet(RUN, sequence, 0)).expect("ours");
+    let (near, far) = (said(1), said(MAX_STEP));
+    for genuine in [&near, &far] {
+        // Whoever knows a run and the id of a key can make up any number.
+        let mut forged = genuine.clone();
+        *forged.last_mut().expect("a tag") ^= 1;
+        assert_eq!(opened(&mut to, &ring, &forged), Err(SealError::Forged));
+    }
+    assert_eq!(to.senders(), 0);
+    assert!(opened(&mut to, &ring, &near).is_ok(), "the member itself is heard");
+    assert_eq!(to.senders(), 1);
+}
+
+#[test]
+fn another_format_version_is_told_as_such_and_not_as_a_forgery() {
+    let mut datagram = DatagramSealer::new(RUN, 7).seal(&key(1), None, &packet(RUN, 1, 0)).expect("a packet of ours");
+    datagram[2] += 1;
+    assert_eq!(opened(&mut receiver(), &ring(&[1]), &datagram), Err(SealError::UnknownVersion));
+    let mut pair = Pair::new(1);
+    let mut greeting = pair.opener.greeting(pair.ring.sealing());
+    greeting[2] += 1;
+    assert_eq!(pair.at_acceptor(&greeting), Err(SealError::UnknownVersion));
+}
+
+#[test]
+fn reasons_are_counted_under_their_own_names() {
+    let names = [
+        (SealError::Unsealed, "unsealed"),
+        (SealError::UnknownVersion, "sealed_unknown_version"),
+        (SealError::Malformed, "sealed_malformed"),
+        (SealError::UnknownKey(key(1).id()), "sealed_unknown_key"),
+        (SealError::Forged, "sealed_forged"),
+        (SealError::Replayed, "sealed_replayed"),
+        (SealError::Misdirected, "sealed_misdirected"),
+    ];
+    assert_eq!(names.len(), SealError::COUNT);
+    for (error, name) in names {
+        assert_eq!(SealError::NAMES[error.index()], name);
+    }
+}

@@ -272,4 +272,16 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn every_connection_has_a_random_value_of_its_own() {
+        // Of one run and one number, so that nothing but the value tells two greetings apart.
+        let greeting = |is_opener: bool| {
+            let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+            Sealing::off(journal).link(is_opener).expect("random numbers").greeting(&key(1))
+        };
+        for is_opener in [true, false] {
+            assert_ne!(greeting(is_opener), greeting(is_opener), "whole connections could be recorded and played");
+        }
+    }
 }

@@ -331,3 +331,19 @@ fn no_proxy_of_the_environment_hears_of_an_agent_or_its_token() {
     assert!(proxy.accept().is_err(), "the proxy was asked");
     assert_eq!(status.code(), Some(0));
 }
+
+#[test]
+fn a_new_key_is_its_owners_alone_is_not_shown_and_replaces_no_other() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("cluster.key");
+    let arguments = ["keys", "generate", path.to_str().expect("text")];
+    let (code, said, errors) = run(&arguments);
+    assert_eq!(code, 0, "{errors}");
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    let key = std::fs::read_to_string(&path).expect("a key");
+    assert!(!said.contains(key.trim()), "{said}");
+    let (code, _, errors) = run(&arguments);
+    assert!(code == 1 && errors.contains("it may be the only copy of a key"), "{errors}");
+    assert_eq!(std::fs::read_to_string(&path).expect("a key"), key);
+}

@@ -367,3 +367,25 @@ fn the_variables_of_an_event_are_those_that_the_configuration_names_with_the_val
     names.extend(["LEASE", "REASON"].map(str::to_owned));
     assert_eq!(told, names);
 }
+
+#[test]
+fn a_reload_raises_the_number_of_runs_at_one_time() {
+    let desk = Desk::new();
+    let script = format!("while [ ! -e {} ]; do sleep 0.02; done", desk.shown("go"));
+    let configure = |concurrency: usize| {
+        let keys = "kinds = [\"node_joined\"]\nnodes = [\"b\", \"c\"]\ntimeout = \"1h\"";
+        desk.configure(&shell("slow", &script, &format!("{keys}\nconcurrency = {concurrency}")));
+    };
+    configure(1);
+    let a = desk.start("a", &[]);
+    let _b = Agent::start("b", &[&a.gossip], &[]);
+    let _c = Agent::start("c", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b", "c"]);
+    wait_for("the second one waits", || (figure(&a, "waiting_events", "slow") == 1).then_some(()));
+    assert_eq!(figure(&a, "running", "slow"), 1);
+    configure(2);
+    a.signal(Signal::SIGHUP);
+    wait_for("both run", || (figure(&a, "running", "slow") == 2).then_some(()));
+    std::fs::write(desk.path("go"), "").expect("written");
+    wait_for("both are done", || (figure(&a, "runs_total", "slow") == 2).then_some(()));
+}

@@ -276,3 +276,23 @@ async fn a_filter_has_a_bound() {
     assert!(a.events(&names(MAX_QUERY_ITEMS), &[]).await.head.starts_with("HTTP/1.1 200"));
     assert!(a.events(&names(MAX_QUERY_ITEMS + 1), &[]).await.head.starts_with("HTTP/1.1 400"));
 }
+
+#[tokio::test]
+async fn a_stream_that_is_behind_tells_nothing_more_once_its_token_is_replaced() {
+    let token = |text: &str| Some(Token::new(text).expect("a token"));
+    let tokens = Tokens::new(token("old-old-old-old-old"), None);
+    let mut settings = HttpSettings::default();
+    settings.tokens = tokens.clone();
+    let a = first_with("a", settings).await;
+    let mut slow = a.events("", &["authorization: Bearer old-old-old-old-old"]).await;
+    // More than the kernel buffers and the kept events together.
+    for round in 0..40_000_u32 {
+        let tags = [("t".to_owned(), round.to_string())].into();
+        a.agent.set_tags(headcount::Tags::new(tags).expect("tags")).await.expect("set");
+    }
+    tokens.replace(token("new-new-new-new-new"), None);
+    // What is under way comes, and nothing of what would follow: that it missed something, and all members.
+    while let Some(frame) = slow.next().await {
+        assert_eq!(frame.event, "node_updated", "{frame:?}");
+    }
+}

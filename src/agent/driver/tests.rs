@@ -5,7 +5,9 @@ use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::name;
+use crate::core::Receiver;
 use crate::core::limits::MAX_PENDING_COMMANDS;
+use crate::core::wire::{Header, PacketBuilder};
 use crate::core::{CommandError, CoreInit, Profile, Run, Status, StopReason, Tags};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
@@ -259,4 +261,36 @@ async fn a_tick_that_is_late_by_the_drivers_own_work_is_no_pause() {
         }
     }
     panic!("the machine is never in time");
+}
+
+#[tokio::test]
+async fn datagrams_are_sealed_where_the_mode_says_so_and_for_those_who_may_be_there() {
+    const CLEAR: u8 = 0;
+    const UNBOUND: u8 = 1;
+    const BOUND: u8 = 3;
+    let (mut driver, ..) = driver();
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    peer.set_nonblocking(true).expect("set");
+    let to = peer.local_addr().expect("bound");
+    let header = Header { cluster: 0, run: Run(1), sequence: 1, fingerprint: 0 };
+    let packet = PacketBuilder::new(&header, 1_000).finish();
+    let (member, silent) = (Receiver::Run(Run(5)), Receiver::RunOrSuccessor(Run(5)));
+    for (mode, receiver, expected) in [
+        (SealMode::Off, silent, vec![CLEAR]),
+        (SealMode::Permit, member, vec![CLEAR]),
+        (SealMode::Permit, silent, vec![CLEAR]),
+        (SealMode::Prefer, member, vec![BOUND]),
+        (SealMode::Prefer, Receiver::Anybody, vec![UNBOUND]),
+        (SealMode::Require, member, vec![BOUND]),
+        (SealMode::Require, Receiver::Anybody, vec![UNBOUND]),
+        // For the run that is known, and for the one that may have taken its place.
+        (SealMode::Require, silent, vec![BOUND, UNBOUND]),
+    ] {
+        let ring = KeyRing::new([key(1)]).expect("a key");
+        driver.parts.sealing.set_policy(SealPolicy::new(mode, ring));
+        driver.send_datagram(to, receiver, &packet);
+        let mut buffer = [0; 2_048];
+        let marks: Vec<u8> = std::iter::from_fn(|| peer.recv(&mut buffer).ok().map(|_| buffer[3])).collect();
+        assert_eq!(marks, expected, "{mode} {receiver:?}");
+    }
 }

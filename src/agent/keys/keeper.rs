@@ -393,4 +393,17 @@ mod tests {
         assert!(keeper.reload(config).is_err());
         assert_eq!(keeper.held().keys, [key(1).id()]);
     }
+
+    #[test]
+    fn after_a_reload_changes_are_kept_in_the_file_that_it_names() {
+        let [before, after] = [0, 1].map(|_| tempfile::tempdir().expect("a directory"));
+        let text = format!("{}\n", key(1).to_base64().as_str());
+        let [former, newer] = [&before, &after].map(|directory| in_file(directory.path(), &text));
+        let keeper = keeper(former.clone()).expect("a key");
+        keeper.reload(newer.clone()).expect("read");
+        keeper.change(&KeyRequest::add(&key(2))).expect("changed");
+        let held = |config: SealConfig| read(&config.key_file.expect("a file")).expect("keys").ring.ids().len();
+        assert_eq!((held(former), held(newer.clone())), (1, 2), "a restart reads the newer one");
+        assert_eq!(Keeper::load(&newer).expect("keys").ring().map(KeyRing::ids), Some(keeper.held().keys));
+    }
 }

@@ -25,6 +25,8 @@
 
 mod desk;
 mod keeper;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod word;
 

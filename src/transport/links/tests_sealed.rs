@@ -173,3 +173,17 @@ async fn recorded_greetings_take_no_place_from_the_links_of_other_hosts() {
     a.send(OPENED, b"hello".to_vec());
     assert!(matches!(next(&mut b).await, (_, Event::Frame(_, bytes)) if bytes == b"hello"[..]));
 }
+
+#[tokio::test]
+async fn who_takes_a_connection_and_does_not_greet_is_given_up() {
+    let (mut a, _, _) = sealed(1, SealMode::Require, &[1]);
+    // A process that stands still: its kernel takes the connection.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    a.open(OPENED, listener.local_addr().expect("bound"));
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    let _silent = listener.accept().await.expect("accepted");
+    let begin = tokio::time::Instant::now();
+    let ended = timeout(2 * LINK_TIMEOUT, a.next()).await.expect("not waited for without end");
+    assert_eq!(ended.expect("connections are accepted"), (OPENED, Event::Closed));
+    assert!(begin.elapsed() > LINK_TIMEOUT / 2, "and it had its time");
+}
