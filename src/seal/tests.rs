@@ -413,7 +413,7 @@ fn a_sealed_link_has_these_bytes_for_ever() {
     let mut opener = LinkSealer::opener(RUN, cluster, 300, [1; 16]);
     let mut acceptor = LinkSealer::acceptor(Run(99), cluster, 7, [2; 16]);
     let (key, ring) = (key(1), ring(&[1]));
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     let greeting = opener.greeting(&key);
     assert_eq!(
         hex(&greeting),
