@@ -135,7 +135,10 @@ pub(super) async fn join(
             }
         },
     };
-    let refusal = if results.iter().any(is_not_up) {
+    let refusal = if results.iter().all(|result| result.outcome == "not_asked") {
+        Refusal::new(StatusCode::BAD_GATEWAY, "nobody-answered", "Nobody answered", detail)
+            .hint("nobody could be asked: write each address as host:port, with a name that resolves here")
+    } else if results.iter().any(is_not_up) {
         Refusal::new(StatusCode::BAD_GATEWAY, "nobody-up", "Nobody is up", detail)
             .hint("whoever answered looks for a cluster itself: start one of its seeds, or a node without seeds, and join that")
     } else {

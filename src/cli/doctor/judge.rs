@@ -63,6 +63,8 @@ pub(super) fn agent(info: &Info) -> Vec<Finding> {
                 Some("normal for seconds after a change; if it stays, look at the links between them"),
             ));
         }
+        // Nobody was heard.
+        Some(_) if info.status == "joining" => {}
         Some(agreement) => {
             let heard: usize = agreement.fingerprints.iter().map(|group| group.count).sum();
             findings.push(Finding::ok("agreement", format!("one view, held by all {heard} members that were heard")));

@@ -55,8 +55,10 @@ use crate::json::{Info, KeyHolder, Member};
 use crate::seal::{Key, KeyId, SealMode};
 use crate::transport::sources::{SeedSources, Seeds};
 
-/// The largest number of addresses that are probed; of more members, the first ones by name.
+/// The largest number of addresses that are probed.
 const MAX_PROBED: usize = 64;
+/// The number of them that members have which are Down, if there are many members.
+const MAX_DOWN_PROBED: usize = 16;
 /// Time limit for each call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -246,7 +248,12 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     let mut modes = Vec::new();
     if let Some(leader) = told(client.leader(None), "leader", report) {
         let voters = if leader.mode == "quorum" { told(client.voters(), "voters", report) } else { None };
-        report.add(judge::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default()));
+        report.add(if is_joining && leader.leader.is_none() {
+            let advice = Some("see `ready`: this node has met no member yet");
+            Finding::warn("leader", "who leads is not known before this node is a member", advice)
+        } else {
+            judge::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default())
+        });
         if let Some(voters) = voters {
             report.extend(judge::voters(&leader, &voters));
             report.extend(judge::own_vote(&info.node, &voters, figures::is_aside(&figures)));
@@ -316,7 +323,8 @@ fn ask(client: &Client) -> Result<(Info, Option<Clock>), ClientError> {
     Ok((info, clock))
 }
 
-/// Returns the addresses of members: the live ones, then those that are Down.
+/// Returns the addresses of members: the live ones by name, from this agent's own on, so that agents do not all ask the same
+/// ones; then those that are Down. Of many members some that are Down are among the first [`MAX_PROBED`].
 fn targets(members: &[Member], keys: &[KeyHolder], key: Option<&Key>) -> Vec<Target> {
     // One that could not be asked is taken to be as this agent's node is.
     let mode = |id: &str| keys.iter().find(|holder| holder.node == id).and_then(|holder| holder.mode.as_deref());
@@ -327,8 +335,13 @@ fn targets(members: &[Member], keys: &[KeyHolder], key: Option<&Key>) -> Vec<Tar
         Some(Target { name: plain(&member.id), address: member.address.parse().ok()?, manner, is_down })
     };
     let of = |statuses: &'static [&str]| members.iter().filter(|member| statuses.contains(&member.status.as_str()));
-    let live = of(&["up", "suspect"]).filter_map(|member| target(member, false));
-    live.chain(of(&["down"]).filter_map(|member| target(member, true))).collect()
+    let down: Vec<Target> = of(&["down"]).filter_map(|member| target(member, true)).collect();
+    let own = members.iter().find(|member| member.is_me).map_or("", |me| me.id.as_str());
+    let (after, before): (Vec<&Member>, Vec<&Member>) =
+        of(&["up", "suspect"]).partition(|member| member.id.as_str() >= own);
+    let mut live: Vec<Target> = after.into_iter().chain(before).filter_map(|member| target(member, false)).collect();
+    let others = live.split_off(live.len().min(MAX_PROBED - down.len().min(MAX_DOWN_PROBED)));
+    live.into_iter().chain(down).chain(others).collect()
 }
 
 /// Probes targets, at once; no more than [`MAX_PROBED`].

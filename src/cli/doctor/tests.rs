@@ -261,8 +261,25 @@ fn of_many_members_it_is_said_how_many_were_asked() {
     };
     assert_eq!(reach_of("members", &asked(MAX_PROBED), MAX_PROBED).len(), 1);
     let findings = reach_of("members", &asked(MAX_PROBED), 200);
-    assert_eq!((findings.len(), findings[1].level), (2, Level::Warn), "{findings:?}");
+    assert_eq!((findings.len(), findings[1].level), (2, Level::Ok), "{findings:?}");
     assert!(findings[1].found.starts_with("64 of 200 were asked"), "{findings:?}");
+}
+
+#[test]
+fn of_many_members_some_that_are_down_are_asked_first_and_the_neighbours_by_name() {
+    let named = |n: usize, status: &str| Member {
+        address: format!("10.0.0.1:{}", 1_000 + n),
+        ..member(&format!("n{n:03}"), status)
+    };
+    let mut members: Vec<Member> = (0..100).map(|n| named(n, "up")).collect();
+    members.extend((100..140).map(|n| named(n, "down")));
+    members[50].is_me = true;
+    let asked = targets(&members, &[], None);
+    assert_eq!(asked.len(), 140);
+    let first: Vec<(bool, &str)> =
+        asked[..MAX_PROBED].iter().map(|target| (target.is_down, target.name.as_str())).collect();
+    assert_eq!((first[0], first[47]), ((false, "n050"), (false, "n097")), "{first:?}");
+    assert_eq!((first[48], first[63]), ((true, "n100"), (true, "n115")), "{first:?}");
 }
 
 #[test]

@@ -327,8 +327,8 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) 
     };
     let block = Block::new().borders(Borders::TOP).border_style(look.tone(Tone::Faint)).title(heading(title));
     let lines: Vec<Line<'_>> = shown.map(|event| event_line(event, look, is_whole)).collect();
-    let lines =
-        if lines.is_empty() { vec![Line::styled(" Nothing has happened yet.", look.tone(Tone::Faint))] } else { lines };
+    let none = if screen.unstreamed().is_some() { " No events are served now." } else { " Nothing has happened yet." };
+    let lines = if lines.is_empty() { vec![Line::styled(none, look.tone(Tone::Faint))] } else { lines };
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 

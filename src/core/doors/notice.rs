@@ -220,7 +220,8 @@ impl fmt::Display for Notice {
             Notice::TooManyNames { id } => write!(
                 f,
                 "{id:?} tells of more new members than there is room for: further ones are left out for now; if they do \
-                 not exist, remove {id:?} and change the key"
+                 not exist, it or a member that told it invents them: look at what others say of whom, remove the one where \
+                 it began, and change the key"
             ),
             Notice::LinkDegraded { id, heard_by } => write!(
                 f,
@@ -309,7 +310,7 @@ impl fmt::Display for SelfDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SelfDoubt::LateTicks { late_ms } => {
-                write!(f, "its timers fire late, lately by {late_ms} ms: too little processor time")
+                write!(f, "its timers fire late, lately by {late_ms} ms: too little processor time, or it stood still")
             }
             SelfDoubt::Refuted => {
                 f.write_str("others keep taking it for gone: its network or its processor is overloaded")

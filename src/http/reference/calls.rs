@@ -75,7 +75,7 @@ pub(in crate::http) static CALLS: &[Call] = &[
     },
     Call {
         more: "Waits for 5 s at most. 502 if nobody answered: `results` says why, for each address.",
-        body: Some(Taken::Json("JoinRequest", r#"{"addresses":["host:port"]}"#)),
+        body: Some(Taken::Json("JoinRequest", r#"{"addresses":["10.0.0.1:7117"]}"#)),
         answers: &[ok(Content::Json("JoinResults"), "the outcome for each address; at least one answered")],
         refusals: &[409, 415, 422, 502, 503],
         ..call("POST", "/v1/join", "contact other nodes")
