@@ -340,8 +340,22 @@ fn an_address_that_a_machine_gets_instead_of_its_old_one_is_followed() {
 }
 
 #[test]
-fn who_removes_one_that_may_be_alive_beyond_a_partition_is_warned() {
-    let Some((network, agents)) = cluster(4) else { return };
+fn who_removes_one_that_may_be_alive_beyond_a_partition_is_warned_and_a_voter_is_not_removed_without_force() {
+    let network = match Network::new(4) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let data: Vec<_> = (0..3).map(|_| tempfile::tempdir().expect("a directory")).collect();
+    let votes = |host: usize| match data.get(host) {
+        Some(data) => vec!["--data-dir", data.path().to_str().expect("text"), "--voters", "n0,n1,n2"],
+        None => Vec::new(),
+    };
+    let agents = start_with(&network, 4, votes);
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..4]);
+    }
+    let electorate = || agents[0].client(&["voters", "list"]).1.contains("n2");
+    wait_for("an electorate", || electorate().then_some(()));
     network.cut(&[0, 1], &[2, 3]);
     wait_for("the other side is down by the partition", || {
         let is_cut =
@@ -354,6 +368,11 @@ fn who_removes_one_that_may_be_alive_beyond_a_partition_is_warned() {
     let warnings = removed["warnings"].as_array().expect("a list");
     let warning = warnings.first().and_then(Value::as_str).unwrap_or_default();
     assert!(warnings.len() == 1 && warning.contains("n3 may be alive on the other side"), "{removed}");
+    // The loss of a voter that lives costs more.
+    assert_eq!(agents[0].client(&["remove", "n2"]).0.code(), Some(1), "it is refused");
+    assert!(member(&agents[0], "n2").is_some());
+    let (status, said) = agents[0].client(&["remove", "n2", "--force"]);
+    assert!(status.success() && said.contains("is a voter") && said.contains("may be alive"), "{said}");
 }
 
 #[test]

@@ -50,6 +50,8 @@ fn told(problem: &Problem) -> Failure {
     let word = problem.kind.rsplit(':').next().unwrap_or_default();
     match (word, &problem.hint) {
         ("no-such-member", _) => failure.hint("`headcount members` lists them all"),
+        ("may-be-alive", _) => failure
+            .hint("mend the network first; --force removes it all the same, and ends its agent when it hears of that"),
         ("not-down", _) => failure.hint("--force removes it all the same, and its process will stop"),
         ("oneself", _) => failure.hint("`headcount leave` has it leave"),
         ("not-leader", _) => failure.hint(match &problem.leader {

@@ -23,7 +23,7 @@ use super::table::{ConnectionState, Kind};
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{DetectionMethod, NodeId, Status, Tags};
 use crate::json;
-use crate::{Agent, Member};
+use crate::Agent;
 
 pub(super) async fn info(
     State(app): State<App>,
@@ -83,6 +83,9 @@ pub(super) async fn remove(State(app): State<App>, Named(id): Named, query: Pair
     query.only(&["force"])?;
     let force = query.flag("force")?;
     let warnings = consequences(&app.agent, &id);
+    if !force && is_voter(&app.agent, &id) && may_be_alive(&app.agent, &id) {
+        return Err(Refusal::beyond_a_cut(&id));
+    }
     let removed = app.agent.remove(&id, force).await?;
     let status = if removed.confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
     let removed = json::Removed::new(&id, removed.held_by, removed.confirmed).with_warnings(warnings);
@@ -92,23 +95,30 @@ pub(super) async fn remove(State(app): State<App>, Named(id): Named, query: Pair
 /// Returns what the removal of a member does that was perhaps not meant, as things are before it.
 fn consequences(agent: &Agent, id: &NodeId) -> Vec<String> {
     let mut warnings = Vec::new();
-    let electorate = agent.electorate();
-    if electorate.is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id)) {
+    if is_voter(agent, id) {
         warnings.push(format!(
             "{id} is a voter, and is counted as one all the same: `headcount voters remove {id}` or `headcount voters \
              replace {id} NEW` changes the electorate"
         ));
     }
-    let member = agent.member(id).filter(|member| member.status == Status::Down);
-    let is_cut =
-        |member: &Member| member.method == Some(DetectionMethod::NetworkPartition) || agent.info().unreachable > 0;
-    if member.as_ref().is_some_and(is_cut) {
+    if may_be_alive(agent, id) {
         warnings.push(format!(
             "a network partition is suspected: {id} may be alive on the other side; if it is, its agent ends (exit code 6) \
              when it hears of this, and stays away until somebody starts it again"
         ));
     }
     warnings
+}
+
+fn is_voter(agent: &Agent, id: &NodeId) -> bool {
+    agent.electorate().is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id))
+}
+
+/// Returns true if a member that is Down may live beyond a suspected partition.
+fn may_be_alive(agent: &Agent, id: &NodeId) -> bool {
+    let member = agent.member(id).filter(|member| member.status == Status::Down);
+    member
+        .is_some_and(|member| member.method == Some(DetectionMethod::NetworkPartition) || agent.info().unreachable > 0)
 }
 
 pub(super) async fn join(

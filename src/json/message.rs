@@ -118,7 +118,7 @@ impl Answered {
 #[non_exhaustive]
 pub struct Deliver {
     /// The message's id, as its listeners see it: `run-sequence` of its sender.
-    #[schemars(regex(pattern = patterns::ID))]
+    #[schemars(regex(pattern = patterns::BROADCAST))]
     pub id: String,
     /// The topic.
     #[schemars(regex(pattern = patterns::TOPIC))]

@@ -40,6 +40,8 @@ pub(crate) mod patterns {
     pub(crate) const TOPIC: &str = "^[A-Za-z0-9._-]{1,63}$";
     /// The id of an event or a message.
     pub(crate) const ID: &str = "^[0-9a-fA-F]{16}-[0-9]{1,19}$";
+    /// The id of a broadcast: its sequence is even, and not 0.
+    pub(crate) const BROADCAST: &str = "^[0-9a-fA-F]{16}-([2468]|[1-9][0-9]{0,17}[02468])$";
     /// The key of a tag. (Its bound is in bytes.)
     pub(crate) const TAG: &str = r"^[^=\x00-\x1f\x7f-\x9f]{1,63}$";
     /// The value of a tag. (Its bound is in bytes, of all tags together.)

@@ -19,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES};
 use crate::agent::{LeaderAddress, LeaseNodesError};
 use crate::config::LeadershipMode;
+use crate::core::NodeId;
 use crate::json;
 use crate::lease::LeaseName;
 use crate::seal::KeyId;
@@ -38,6 +39,15 @@ impl Refusal {
             results: None,
             leader: None,
         }))
+    }
+
+    /// The removal of a voter that may live beyond a suspected partition.
+    pub(super) fn beyond_a_cut(id: &NodeId) -> Self {
+        let detail =
+            format!("{id} is a voter, a network partition is suspected, and {id} may be alive on the other side");
+        Self::new(StatusCode::CONFLICT, "may-be-alive", "The voter may be alive", detail).hint(
+            "mend the network first; ?force=true removes it all the same, and ends its agent when it hears of that",
+        )
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -41,8 +41,12 @@ pub(in crate::http) static CALLS: &[Call] = &[
     },
     Call {
         more: "Takes a member that is Down out of the listing, or any with `force`: its process stops. 404 if there is no such \
-            member, 409 if it is not Down, or is this node.",
-        query: &[Parameter { name: "force", form: Form::Flag, meaning: "also a member that is not Down" }],
+            member, 409 if it is not Down, is this node, or is a voter that may be alive beyond a suspected partition.",
+        query: &[Parameter {
+            name: "force",
+            form: Form::Flag,
+            meaning: "also a member that is not Down, or may be alive",
+        }],
         answers: &[
             ok(Content::Json("Removed"), "the removal is known to enough members"),
             accepted(Content::Json("Removed"), "it is not known to enough members yet, and spreads"),

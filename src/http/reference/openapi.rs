@@ -175,7 +175,8 @@ fn in_path(name: &str) -> Value {
 }
 
 fn schema_of(form: Form) -> Value {
-    let list = |items: Value| json!({ "type": "array", "items": items });
+    // An empty list would name nothing.
+    let list = |items: Value| json!({ "type": "array", "minItems": 1, "items": items });
     match form {
         Form::Names | Form::Leases => list(json!({ "type": "string", "pattern": patterns::NAME })),
         Form::Lease => json!({ "type": "string", "pattern": patterns::NAME }),
