@@ -194,14 +194,7 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
         let heard = heard.unwrap_or_else(|| NOTHING.to_owned());
         [plain(&voter.id), plain(status), role, is_voting.to_owned(), heard, lag, plain(&voter.identity)]
     });
-    table::write(out, ["VOTER", "STATUS", "ROLE", "VOTES", "ACKNOWLEDGED", "LAG", "IDENTITY"], rows)?;
-    if voters.voters.iter().all(|voter| voter.last_ack_ms.is_none()) && voters.voters.len() > 1 {
-        writeln!(
-            out,
-            "Who votes, acknowledges and lags, the leader knows: `headcount leader` names it, --http asks it."
-        )?;
-    }
-    Ok(())
+    Ok(table::write(out, ["VOTER", "STATUS", "ROLE", "VOTES", "ACKNOWLEDGED", "LAG", "IDENTITY"], rows)?)
 }
 
 pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {

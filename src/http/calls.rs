@@ -20,10 +20,10 @@ use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::reference::Access;
 use super::table::{ConnectionState, Kind};
+use crate::Agent;
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{DetectionMethod, NodeId, Status, Tags};
 use crate::json;
-use crate::Agent;
 
 pub(super) async fn info(
     State(app): State<App>,

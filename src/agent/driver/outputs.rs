@@ -156,7 +156,7 @@ impl Driver {
         shared.journal.say(Level::WARN, text);
     }
 
-    /// Warns once that the cluster has a leader that this node, whose mode is "none", does not show.
+    /// Says once that the cluster has a leader that this node, whose mode is "none", does not show.
     fn tell_led_unseen(&mut self, mode: &str) {
         if self.told_other_mode.replace(Instant::now()).is_some() {
             return;
@@ -167,7 +167,7 @@ impl Driver {
              nobody who asks this node learns who leads; set the same mode here, or ask other nodes",
             shared.me
         );
-        shared.journal.say(Level::WARN, text);
+        shared.journal.say(Level::INFO, text);
     }
 
     fn announce(&self, kind: EventKind) {

@@ -47,6 +47,8 @@ pub(in crate::cli) enum DatabaseKind {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum VotersCommand {
     /// Show the voters
+    ///
+    /// Who votes, acknowledges and lags, the leader alone knows: `headcount leader` names it, and --http asks it.
     #[command(after_help = "Exit codes: 0 done, 1 failed or no voters known, 2 usage.")]
     List(TargetArgs),
     /// Add a member to the voters
