@@ -39,6 +39,7 @@ pub(crate) mod patterns {
     /// The topic of a message.
     pub(crate) const TOPIC: &str = "^[A-Za-z0-9._-]{1,63}$";
     /// The id of an event or a message.
+    #[cfg(feature = "agent")]
     pub(crate) const ID: &str = "^[0-9a-fA-F]{16}-[0-9]{1,19}$";
     /// The id of a broadcast: its sequence is even, and not 0.
     pub(crate) const BROADCAST: &str = "^[0-9a-fA-F]{16}-([2468]|[1-9][0-9]{0,17}[02468])$";
