@@ -170,4 +170,17 @@ mod tests {
         flooding.forget(7);
         assert_eq!(flooding.fresh.take_sorted(), [(1, None), (2, Some(8))]);
     }
+
+    #[test]
+    fn so_many_updates_wait_to_be_sent_on_and_those_go_on_being_noted() {
+        let mut flooding = Flooding::default();
+        let most = MAX_RECENT_UPDATES as Slot;
+        for is_last in [false, true] {
+            let first = if is_last { most * 2 } else { 0 };
+            assert!((first..first + most).all(|slot| flooding.note(slot, None, is_last)), "told last: {is_last}");
+            assert!(!flooding.note(first + most, None, is_last), "one more: {is_last}");
+            assert!(flooding.note(first, Some(1), is_last), "it is there already: {is_last}");
+        }
+        assert_eq!((flooding.fresh.len(), flooding.later.len()), (MAX_RECENT_UPDATES, MAX_RECENT_UPDATES));
+    }
 }

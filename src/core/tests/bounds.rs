@@ -23,7 +23,7 @@ use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
 const FORCED: Status = Status::Left(LeaveReason::Forced);
 
 impl Alone {
-    fn outputs(&mut self) -> Vec<Output> {
+    pub(super) fn outputs(&mut self) -> Vec<Output> {
         std::iter::from_fn(|| self.core.poll()).collect()
     }
 

@@ -1,12 +1,14 @@
 //! Newcomers that say of others that they leave: nobody leaves at their word, and real departures are known as such.
 
 use super::liars::{Liar, about, update};
+use super::limits::{Alone, member};
 use super::net::{Net, ms};
 use crate::core::doors::Command;
-use crate::core::limits::{DEPARTURE_PATIENCE, SETTLE};
-use crate::core::member::{ChangeKind, LeaveReason, Status};
+use crate::core::limits::{DEPARTURE_PATIENCE, DEPARTURE_REPORTERS, SETTLE};
+use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
+use crate::core::wire::Note;
 
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
 const LIAR_HOST: usize = 90;
@@ -178,4 +180,35 @@ fn a_newcomers_goodbye_does_not_bring_the_dead_back() {
             assert_eq!(net.status(observer, "n4"), Some(Status::Down), "at n{observer}");
         }
     }
+}
+
+/// Has so many newcomers say that a member that is not observed has left; returns true if it is believed in the end.
+fn is_believed_to_have_left(newcomers: usize, is_heard: bool) -> bool {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..200, Status::Up);
+    alone.now = alone.now + SETTLE;
+    alone.core.now = alone.now;
+    alone.introduces(1_000..1_000 + newcomers);
+    let slot =
+        |alone: &Alone, host: usize| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+    let subject = (0..200).find(|host| !alone.core.observes(slot(&alone, *host))).expect("of 200");
+    let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
+    for newcomer in 1_000..1_000 + newcomers {
+        let by = member(newcomer, Status::Up);
+        alone.told_from(by.address, by.run, &[(Some(note), member(subject, GRACEFUL))]);
+    }
+    alone.pass(ms(700));
+    if is_heard {
+        let heard = member(subject, Status::Up);
+        alone.told_from(heard.address, heard.run, &[]);
+    }
+    alone.pass(DEPARTURE_PATIENCE);
+    alone.core.record(&member(subject, Status::Up).id).map(|held| held.status) == Some(GRACEFUL)
+}
+
+#[test]
+fn several_newcomers_are_believed_of_a_member_that_nobody_knows_better_of_and_fewer_are_not() {
+    assert!(!is_believed_to_have_left(DEPARTURE_REPORTERS - 1, false), "too few");
+    assert!(is_believed_to_have_left(DEPARTURE_REPORTERS, false));
+    assert!(!is_believed_to_have_left(DEPARTURE_REPORTERS, true), "it was heard meanwhile");
 }

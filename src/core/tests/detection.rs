@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use super::limits::{Alone, member};
 use super::net::{Net, id, ms};
-use crate::core::doors::Notice;
+use crate::core::doors::{Input, Notice, Output};
 use crate::core::member::{ChangeKind, DetectionMethod, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
+use crate::core::wire::{Message, Packet};
 
 fn when(net: &Net, observer: usize, name: &str, kind: ChangeKind) -> Time {
     let about = |change: &&(Time, crate::core::Change)| change.1.record.id == *name && change.1.kind == kind;
@@ -155,4 +157,29 @@ fn a_member_that_others_hear_is_not_suspected_over_one_bad_link() {
     net.run(Duration::from_secs(120));
     assert!(net.nodes.iter().all(|node| node.changes.is_empty()), "{:?}", net.nodes[1].changes);
     assert!(net.nodes[1].core.counters().degraded_links > 0, "but the bad link is noticed");
+}
+
+#[test]
+fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let subject = member(0, Status::Up);
+    let is_suspect = |alone: &Alone| alone.core.record(&subject.id).map(|held| held.status) == Some(Status::Suspect);
+    alone.now = alone.now + alone.core.settings.suspect_timeout * 11 / 10;
+    let began = alone.now;
+    alone.core.handle(alone.now, Input::Worked(alone.core.settings.suspect_timeout * 2));
+    let mut probes = 0;
+    while !is_suspect(&alone) {
+        alone.core.handle(alone.now, Input::Tick);
+        while let Some(output) = alone.core.poll() {
+            let Output::Transmit { to, bytes, .. } = output else { continue };
+            let messages = Packet::decode(&bytes).expect("ours").messages;
+            let is_probe = |message: &Message| matches!(message, Message::Probe { doubted: true, .. });
+            probes += usize::from(to == subject.address && messages.iter().any(is_probe));
+        }
+        alone.now = alone.now.max(alone.core.next_deadline().expect("it runs"));
+        assert!(alone.now.since(began) < alone.core.settings.suspect_timeout, "it is found out");
+    }
+    assert!(probes >= 3, "{probes}");
+    assert_eq!(alone.core.counters().pauses, 0);
 }

@@ -1,0 +1,421 @@
+//! Words that seem to be evidence and are none: of members that were not asked, of processes under others' names, from
+//! where nobody said that they would come, or of long ago.
+
+use std::time::Duration;
+
+use super::hostile::packet;
+use super::liars::{Liar, about, old_cluster, update};
+use super::limits::{Alone, TELLER, member};
+use super::net::{Net, address, id, ms};
+use crate::core::counters::DropReason;
+use crate::core::doors::{Command, Input, Notice, Output};
+use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, REMOVAL_MEMORY, SETTLE};
+use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::packet::Prover;
+use crate::core::settings::Profile;
+use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A host where no member is.
+const ELSEWHERE: usize = 30_000;
+const FORCED: Status = Status::Left(LeaveReason::Forced);
+
+fn held(alone: &Alone, host: usize) -> Option<Record> {
+    alone.core.record(&member(host, Status::Up).id).map(|record| Record::clone(record))
+}
+
+fn prove(alone: &mut Alone, run: Run) {
+    let slot = alone.core.view.slot_of_run(run).expect("a member");
+    alone.core.view.prove(slot);
+}
+
+#[test]
+fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..40, Status::Up);
+    let observed = |alone: &Alone, host: usize| {
+        let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+        alone.core.observes(slot)
+    };
+    let subject = (0..40).find(|host| observed(&alone, *host)).expect("a neighbour");
+    let run = member(subject, Status::Up).run;
+    let slot = alone.core.view.slot_of_run(run).expect("a member");
+    // Probed once: nobody is asked before the second one.
+    while alone.core.sizes().inquiries == 0 {
+        alone.now = alone.core.next_deadline().expect("it runs");
+        alone.core.handle(alone.now, Input::Tick);
+        alone.outputs();
+    }
+    let before = alone.core.view.entry(slot).peer.last_sign;
+    alone.hand_in(address(19_999), TELLER, |packet| {
+        packet.push(&Message::HeardAt { run, age_ms: 0 });
+    });
+    assert_eq!(alone.core.view.entry(slot).peer.last_sign, before);
+}
+
+#[test]
+fn whoever_was_heard_a_moment_ago_does_not_doubt_itself_though_an_elder_accuses_it() {
+    let mut net = old_cluster(Profile::Local, 5);
+    let (liar, run) = (Liar::new(2), net.nodes[1].core.me().run);
+    let refuted = net.nodes[1].core.counters().refutations;
+    for _ in 0..20 {
+        let incarnation = net.nodes[1].core.me().incarnation;
+        liar.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
+        net.run(ms(50));
+    }
+    assert!(net.nodes[1].core.counters().refutations - refuted >= 20);
+    assert_eq!(net.nodes[1].core.health_score(), 0);
+}
+
+#[test]
+fn an_obituary_of_another_run_does_not_bury_a_living_member_that_few_observe() {
+    let mut net = old_cluster(Profile::Local, 40);
+    // Until then some are observed that do not observe in turn, and are heard as seldom as others.
+    net.run(KEEP_FOR);
+    net.forget_reports();
+    let liar = Liar::new(2);
+    for status in [Status::Down, FORCED] {
+        let incarnation = net.nodes[1].core.me().incarnation + 5;
+        let lie = Record { run: Run(77), ..about(&net, 1, incarnation, status) };
+        liar.says_to_all(&mut net, &[update(lie)]);
+        net.run(ms(500));
+        let run = net.nodes[1].core.me().run;
+        for observer in net.running() {
+            let held = observer.core.record(&id("n1")).expect("listed");
+            assert_eq!((held.run, held.status), (run, Status::Up), "at {}", observer.core.me().id);
+        }
+    }
+    let is_gone =
+        |change: &crate::core::Change| change.record.id == *"n1" && matches!(change.kind, ChangeKind::DetectedDown(_));
+    for node in net.running() {
+        assert!(!node.changes.iter().any(|(_, change)| is_gone(change)), "at {}", node.core.me().id);
+    }
+}
+
+/// Returns the words that a node is not reached where it says that it is.
+fn unreachable(net: &Net, node: usize, nonce: Nonce) -> Message {
+    let refusal = Refusal::Unreachable { advertised: net.nodes[node].address, heard_from: address(50) };
+    Message::Refused { nonce, refusal }
+}
+
+#[test]
+fn one_member_does_not_make_a_node_unready_that_others_hear() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let nonce = net.nodes[0].core.prover.nonce(address(2), net.now);
+    let word = unreachable(&net, 0, nonce);
+    Liar::new(2).says(&mut net, 0, &[word]);
+    assert!(net.nodes[0].core.is_reachable());
+}
+
+#[test]
+fn a_stranger_does_not_make_a_node_unready_that_nobody_hears() {
+    let mut net = old_cluster(Profile::Local, 3);
+    net.cut(0, 1, true);
+    net.cut(0, 2, true);
+    net.run(net.settings.suspect_timeout * 2);
+    // It asked the stranger itself.
+    let nonce = net.nodes[0].core.prover.nonce(address(99), net.now);
+    let word = unreachable(&net, 0, nonce);
+    net.input(0, Input::Packet { from: address(99), bytes: &packet(Run(0xe), 1, &[word]) });
+    assert!(net.nodes[0].core.is_reachable());
+}
+
+#[test]
+fn a_founder_is_told_that_it_is_not_reached_by_those_alone_that_it_gave_a_cookie() {
+    for others in [0, 1] {
+        let mut net = Net::cluster(Profile::Local, 1 + others);
+        net.forget_reports();
+        let run = Run(0xe);
+        let cookie = net.nodes[0].core.prover.cookie(address(99), run, net.now);
+        for (nth, nonce) in [Nonce(7), cookie].into_iter().enumerate() {
+            let word = unreachable(&net, 0, nonce);
+            net.input(0, Input::Packet { from: address(99), bytes: &packet(run, 1 + nth as u64, &[word]) });
+            let is_told = net.nodes[0].notices.iter().any(|notice| matches!(notice, Notice::Refused { .. }));
+            assert_eq!(is_told, others == 0 && nonce == cookie, "{others} others, {nonce:?}");
+        }
+    }
+}
+
+/// Has somebody introduce itself at an address, by a proof if there is one.
+fn introduces(alone: &mut Alone, run: Run, record: &Record, keepsake: Option<Nonce>) {
+    let nonce = alone.core.prover.nonce(record.address, alone.now);
+    alone.hand_in(record.address, run, |packet| {
+        if let Some(keepsake) = keepsake {
+            packet.push(&Message::Reminder { proof: Prover::reminder(keepsake, record.address, nonce) });
+        }
+        packet.push(&Message::IAm { nonce, record: record.clone() });
+    });
+}
+
+#[test]
+fn a_keepsake_of_an_address_where_a_member_is_no_more_moves_it_nowhere() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let home = member(0, Status::Up);
+    prove(&mut alone, home.run);
+    let there = Record { incarnation: 6, address: address(ELSEWHERE), ..home.clone() };
+    // It was given to the run while it was there: to whoever bore it then.
+    let outlived = alone.core.prover.keepsake(home.run, there.address);
+    introduces(&mut alone, home.run, &there, Some(outlived));
+    assert_eq!(held(&alone, 0).map(|held| held.address), Some(home.address));
+    let true_one = alone.core.prover.keepsake(home.run, home.address);
+    introduces(&mut alone, home.run, &there, Some(true_one));
+    assert_eq!(held(&alone, 0).map(|held| held.address), Some(there.address));
+}
+
+#[test]
+fn nobody_introduces_another_run() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
+    alone.told_by(TELLER, &[(Some(note), member(0, Status::Down))]);
+    let there = Record { incarnation: 6, address: address(ELSEWHERE), ..member(0, Status::Up) };
+    introduces(&mut alone, Run(0xe), &there, None);
+    assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Down));
+    assert_eq!(alone.core.counters().dropped(DropReason::Malformed), 1);
+    introduces(&mut alone, there.run, &there, None);
+    assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Up), "it may itself");
+}
+
+#[test]
+fn an_announced_move_is_believed_for_a_while_and_not_for_ever() {
+    for (after, is_believed) in [(ANNOUNCEMENT_MEMORY - ms(1), true), (ANNOUNCEMENT_MEMORY, false)] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..1, Status::Up);
+        let home = member(0, Status::Up);
+        prove(&mut alone, home.run);
+        let there = Record { incarnation: 6, address: address(ELSEWHERE), ..home.clone() };
+        alone.told_from(home.address, home.run, &[(None, there.clone())]);
+        assert_eq!(held(&alone, 0).map(|held| held.address), Some(home.address), "not yet");
+        let until = alone.now + after;
+        while alone.now < until {
+            // It is there all the time.
+            alone.hand_in(home.address, home.run, |_| ());
+            alone.pass(ms(500).min(until.since(alone.now)));
+        }
+        introduces(&mut alone, home.run, &there, None);
+        let at = if is_believed { there.address } else { home.address };
+        assert_eq!(held(&alone, 0).map(|held| held.address), Some(at), "{after:?}");
+    }
+}
+
+#[test]
+fn a_wrong_answer_proves_no_address() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let peer = member(0, Status::Up);
+    let elsewhere = alone.core.prover.nonce(address(ELSEWHERE), alone.now);
+    let right = alone.core.prover.nonce(peer.address, alone.now);
+    for (nonce, is_proof) in [(Nonce(1), false), (elsewhere, false), (right, true)] {
+        alone.hand_in(peer.address, peer.run, |packet| {
+            packet.push(&Message::Ack { nonce });
+        });
+        let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
+        assert_eq!(alone.core.view.entry(slot).peer.proven, is_proof);
+    }
+}
+
+#[test]
+fn a_process_has_one_name_also_where_another_one_restarts() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    let twin = Record { run: member(0, Status::Up).run, incarnation: 6, ..member(1, Status::Up) };
+    alone.told_by(TELLER, &[(None, twin)]);
+    assert_eq!(held(&alone, 1).map(|held| held.run), Some(member(1, Status::Up).run));
+    assert_eq!(alone.core.counters().dropped(DropReason::Malformed), 1);
+}
+
+#[test]
+fn news_of_long_ago_is_no_news() {
+    let mut alone = Alone::with_teller();
+    let age_ms = alone.core.settings.reap_after.as_millis() as u64;
+    for (age_ms, host, is_listed) in [(age_ms, 0, false), (age_ms - 1, 1, true)] {
+        let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };
+        alone.told_by(TELLER, &[(Some(note), member(host, Status::Left(LeaveReason::Graceful)))]);
+        assert_eq!(held(&alone, host).is_some(), is_listed, "{age_ms}");
+    }
+}
+
+#[test]
+fn a_process_that_holds_a_link_here_has_not_ended() {
+    for is_linked in [true, false] {
+        let mut net = if is_linked { Net::linked(Profile::Local, 4) } else { Net::cluster(Profile::Local, 4) };
+        net.run(SETTLE);
+        net.forget_reports();
+        let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation, Status::Down));
+        Liar::new(2).says(&mut net, 0, &[lie]);
+        let expected = if is_linked { Status::Up } else { Status::Down };
+        assert_eq!(net.status(0, "n1"), Some(expected), "linked: {is_linked}");
+        net.run(SECOND);
+        assert_eq!(net.status(0, "n1"), Some(Status::Up));
+    }
+}
+
+#[test]
+fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    alone.pass(alone.core.settings.suspect_timeout + ms(500));
+    assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Suspect), "it judges");
+    let joiner = member(50, Status::Joining);
+    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
+    let sent = alone.hand_in(joiner.address, joiner.run, |packet| {
+        packet.push(&Message::Pull { after: None, pages: 8 });
+    });
+    let told: Vec<Status> = sent
+        .into_iter()
+        .filter_map(|(_, message)| match message {
+            Message::Update(update) => Some(update.record.status),
+            _ => None,
+        })
+        .collect();
+    assert!(told.len() >= 3 && told.iter().all(|status| *status == Status::Up), "{told:?}");
+}
+
+#[test]
+fn removed_runs_are_forgotten_when_they_had_long_enough_to_be_told() {
+    let mut alone = Alone::with_teller();
+    let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
+    alone.told_of(0..1, Status::Up);
+    alone.told_by(TELLER, &[(Some(note), member(0, FORCED))]);
+    alone.told_by(TELLER, &[(None, Record { incarnation: 6, ..member(0, Status::Up) })]);
+    assert_eq!(alone.core.removed_runs.len(), 1);
+    alone.pass(REMOVAL_MEMORY - SECOND);
+    assert_eq!(alone.core.removed_runs.len(), 1);
+    alone.pass(SECOND + alone.core.settings.retry_interval);
+    assert_eq!(alone.core.removed_runs.len(), 0);
+}
+
+#[test]
+fn nobody_gives_way_to_who_answers_at_a_seed_while_no_member_says_who_has_the_name() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..4, Status::Up);
+    let me = Record::clone(alone.core.me());
+    let rival = Record { run: Run(0x51), address: address(88), incarnation: me.incarnation + 1, ..me };
+    alone.core.handle(alone.now, Input::Command(Command::Join { ticket: 1, addresses: vec![rival.address] }));
+    alone.outputs();
+    alone.core.met_rival(rival.clone());
+    alone.outputs();
+    let until = alone.now + SECOND * 4;
+    let mut stopped = false;
+    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+        alone.now = alone.now.max(deadline);
+        alone.core.handle(alone.now, Input::Tick);
+        for output in alone.outputs() {
+            stopped |= matches!(output, Output::Stopped(_));
+        }
+        // Words that nobody asked for.
+        for host in 0..4 {
+            let peer = member(host, Status::Up);
+            alone.sequence += 1;
+            let holds = Message::Holds { nonce: Nonce(7), run: Some(rival.run) };
+            let bytes = packet(peer.run, alone.sequence, &[holds]);
+            alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &bytes });
+            stopped |= alone.outputs().iter().any(|output| matches!(output, Output::Stopped(_)));
+        }
+    }
+    assert!(!stopped && alone.core.is_up());
+}
+
+#[test]
+fn whoever_lost_everybody_remembers_where_they_were() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.run(net.settings.retry_interval * 2);
+    assert_eq!(net.nodes[0].core.reunion.remembered().len(), 2);
+    net.kill(1);
+    net.kill(2);
+    net.run(net.settings.down_timeout + net.settings.retry_interval * 4);
+    assert_eq!(net.status(0, "n1"), Some(Status::Down));
+    assert!(!net.nodes[0].core.reunion.remembered().is_empty());
+}
+
+#[test]
+fn all_that_are_lost_are_looked_for_in_turn() {
+    let mut alone = Alone::with_teller();
+    let note = |age_ms| Some(Note { age_ms, method: DetectionMethod::ConnectionLost });
+    for host in 0..5 {
+        alone.told_by(TELLER, &[(note(1_000 - 100 * host as u64), member(host, Status::Down))]);
+    }
+    let until = alone.now + alone.core.settings.retry_interval * 6;
+    let mut asked = std::collections::BTreeSet::new();
+    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+        alone.now = alone.now.max(deadline);
+        alone.core.handle(alone.now, Input::Tick);
+        for output in alone.outputs() {
+            let Output::Transmit { to, bytes, .. } = output else { continue };
+            let messages = Packet::decode(&bytes).expect("ours").messages;
+            if messages.iter().any(|message| matches!(message, Message::WhoAreYou { .. })) {
+                asked.insert(to);
+            }
+        }
+    }
+    assert!((0..5).all(|host| asked.contains(&member(host, Status::Up).address)), "{asked:?}");
+}
+
+#[test]
+fn a_crowd_is_asked_for_echoes_a_few_at_a_time() {
+    use crate::core::limits::{CROWD, MAX_AUDITS};
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2 * CROWD, Status::Up);
+    // It is new itself no more, and some of its neighbours are silent.
+    alone.pass(alone.core.settings.suspect_timeout - SECOND);
+    let live: Vec<_> = alone.core.view.live().to_vec();
+    for slot in live {
+        alone.core.view.peer_mut(slot).live_since = 0_u32.wrapping_sub(1_000);
+    }
+    alone.outputs();
+    alone.core.settle_members();
+    let sent = alone.outputs().iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
+    assert_eq!(sent, MAX_AUDITS);
+}
+
+/// Has somebody introduce itself whose record is older than the one that is held, and say this beside.
+fn says_outdated(alone: &mut Alone, words: &[Message]) {
+    let record = Record { run: Run(0xe), address: address(ELSEWHERE), incarnation: 4, ..member(0, Status::Up) };
+    let nonce = alone.core.prover.nonce(record.address, alone.now);
+    alone.hand_in(record.address, record.run, |packet| {
+        packet.push(&Message::IAm { nonce, record: record.clone() });
+        for word in words {
+            assert!(packet.push(word));
+        }
+    });
+}
+
+#[test]
+fn somebody_whose_record_is_outdated_is_heard_about_this_node_once_a_second() {
+    for of_this_run in [true, false] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..1, Status::Up);
+        let before = alone.core.me().incarnation;
+        for _ in 0..50 {
+            let me = Record::clone(alone.core.me());
+            let (run, incarnation) = (me.run, me.incarnation);
+            let word = if of_this_run {
+                Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 0 }
+            } else {
+                update(Record { run: Run(0x99), incarnation: incarnation + 1, status: Status::Down, ..me })
+            };
+            says_outdated(&mut alone, &[word]);
+            alone.now = alone.now + ms(10);
+        }
+        let raised = alone.core.me().incarnation - before;
+        assert!((1..=2).contains(&raised), "of this run: {of_this_run}: {raised}");
+    }
+}
+
+#[test]
+fn of_two_introductions_in_one_packet_the_first_counts() {
+    let mut alone = Alone::with_teller();
+    let up = member(0, Status::Up);
+    let nonce = alone.core.prover.nonce(up.address, alone.now);
+    let introduces = |alone: &mut Alone, records: &[Record]| {
+        alone.hand_in(up.address, up.run, |packet| {
+            for record in records {
+                assert!(packet.push(&Message::IAm { nonce, record: record.clone() }));
+            }
+        });
+        held(alone, 0).is_some()
+    };
+    assert!(!introduces(&mut alone, &[member(0, Status::Joining), up.clone()]));
+    assert!(introduces(&mut alone, std::slice::from_ref(&up)));
+}

@@ -1,0 +1,435 @@
+//! Packets that come again and again: how often they make a node ask, tell, answer, or open a connection.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::limits::{Alone, TELLER, member};
+use super::net::{Net, address, ms};
+use crate::core::counters::DropReason;
+use crate::core::doors::{Command, Input, LinkEvent, Output};
+use crate::core::limits::{
+    ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN,
+    MAX_INTRODUCTIONS, MAX_QUESTIONS_PER_HOST, MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES,
+    QUESTION_INTERVAL, TOLD_INTERVAL,
+};
+use crate::core::member::{DetectionMethod, ProtocolRange, Record, Run, Status};
+use crate::core::settings::Profile;
+use crate::core::view::BUCKETS;
+use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A host where no member is.
+const ELSEWHERE: usize = 30_000;
+
+fn count(sent: &[(SocketAddr, Message)], at: SocketAddr, is_it: impl Fn(&Message) -> bool) -> usize {
+    sent.iter().filter(|(to, message)| *to == at && is_it(message)).count()
+}
+
+fn is_probe(message: &Message) -> bool {
+    matches!(message, Message::Probe { .. })
+}
+
+fn is_question(message: &Message) -> bool {
+    matches!(message, Message::WhoAreYou { .. })
+}
+
+/// Has the slot of a member's address proven.
+fn prove(alone: &mut Alone, run: Run) {
+    let slot = alone.core.view.slot_of_run(run).expect("a member");
+    alone.core.view.prove(slot);
+}
+
+#[test]
+fn a_member_is_asked_once_in_an_interval_whether_it_is_elsewhere_however_much_comes_from_there() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    let mut asked = 0;
+    for _ in 0..500 {
+        let sent = alone.hand_in(address(ELSEWHERE), peer.run, |packet| packet.pad_to(MIN_QUESTION_BYTES));
+        asked += count(&sent, peer.address, is_probe);
+        alone.now = alone.now + ms(2);
+    }
+    let most = (SECOND.as_millis() / CLAIM_INTERVAL.as_millis()) as usize;
+    assert!((most - 1..=most + 1).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_member_is_asked_once_in_an_interval_to_restart_its_window_and_answers_in_time_or_not_at_all() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    alone.sequence = 50_000;
+    alone.hand_in(peer.address, peer.run, |_| ());
+    let (mut asked, mut nonce) = (0, None);
+    for nth in 0..500 {
+        alone.sequence = nth;
+        let sent = alone.hand_in(peer.address, peer.run, |_| ());
+        asked += count(&sent, peer.address, is_probe);
+        nonce = sent
+            .iter()
+            .find_map(|(_, message)| match message {
+                Message::Probe { nonce, .. } => Some(*nonce),
+                _ => None,
+            })
+            .or(nonce);
+        alone.now = alone.now + ms(2);
+    }
+    let most = (SECOND.as_millis() / CLAIM_INTERVAL.as_millis()) as usize;
+    assert!((most - 1..=most + 1).contains(&asked), "{asked}");
+    let answers = |alone: &mut Alone| {
+        let before = alone.core.counters().dropped(DropReason::Replayed);
+        alone.sequence = 10;
+        alone.hand_in(peer.address, peer.run, |packet| {
+            packet.push(&Message::Ack { nonce: nonce.expect("asked") });
+        });
+        alone.core.counters().dropped(DropReason::Replayed) == before
+    };
+    alone.now = alone.now + crate::core::limits::RESTART_TIMEOUT;
+    assert!(!answers(&mut alone), "too late");
+}
+
+#[test]
+fn addresses_that_others_want_to_be_reached_at_get_little_and_seldom() {
+    let mut alone = Alone::with_teller();
+    let asks = |alone: &mut Alone, from: SocketAddr, at: SocketAddr, bytes: usize| {
+        let sent = alone.hand_in(from, Run(0xe), |packet| {
+            packet.push(&Message::ReachMe { nonce: Nonce(1), address: at });
+            packet.pad_to(bytes);
+        });
+        count(&sent, at, |message| matches!(message, Message::Reached { .. }))
+    };
+    let victim = address(77);
+    let got: usize =
+        (0..100).map(|port| asks(&mut alone, SocketAddr::from(([10, 9, 9, 9], 1_000 + port)), victim, 256)).sum();
+    assert_eq!(got, 1, "one address, once a second");
+    alone.now = alone.now + QUESTION_INTERVAL;
+    assert_eq!(asks(&mut alone, address(ELSEWHERE), victim, 256), 1);
+    alone.now = alone.now + QUESTION_INTERVAL;
+    let all = 2 * MAX_QUESTIONS_PER_HOST as u16;
+    let got: usize =
+        (1..=all).map(|port| asks(&mut alone, address(ELSEWHERE), SocketAddr::new(victim.ip(), port), 256)).sum();
+    assert_eq!(got, MAX_QUESTIONS_PER_HOST, "all addresses of one host");
+    // A question as short as can be.
+    alone.now = alone.now + QUESTION_INTERVAL * 2;
+    alone.core.sequence = u64::MAX - 1_000;
+    assert_eq!(asks(&mut alone, address(ELSEWHERE), address(78), 0), 0, "nothing larger than the question");
+}
+
+#[test]
+fn what_one_observer_says_again_and_again_of_a_crash_costs_few_probes_and_connections() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let subject = member(0, Status::Up);
+    prove(&mut alone, subject.run);
+    let (mut probes, mut opened) = (0, 0);
+    for _ in 0..400 {
+        alone.sequence += 1;
+        let header =
+            Header { cluster: Header::cluster_hash("test"), run: TELLER, sequence: alone.sequence, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        packet.push(&Message::Severed { run: subject.run, age_ms: 0, is_sure: false });
+        alone.core.handle(alone.now, Input::Packet { from: address(19_999), bytes: &packet.finish() });
+        let mut due = VecDeque::from(alone.outputs());
+        while let Some(output) = due.pop_front() {
+            match output {
+                Output::Transmit { to, bytes, .. } if to == subject.address => {
+                    let messages = Packet::decode(&bytes).expect("ours").messages;
+                    probes += messages.iter().filter(|message| is_probe(message)).count();
+                }
+                Output::OpenLink { link, to } if to == subject.address => {
+                    opened += 1;
+                    // Nobody refuses it: that proves nothing.
+                    alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Unreachable });
+                    due.extend(alone.outputs());
+                }
+                _ => {}
+            }
+        }
+        alone.now = alone.now + ms(5);
+    }
+    let most = 2 * (SECOND.as_millis() / MIN_CRASH_PROBE_GAP.as_millis()) as usize;
+    // Beside them a case that is closed ends with a probe.
+    assert!(probes > most / 2 && probes <= most + 2 * opened, "{probes} in two seconds");
+    assert_eq!(opened, 2 / CRASH_HEARSAY_INTERVAL.as_secs() as usize, "connections in two seconds");
+}
+
+#[test]
+fn nodes_of_other_clusters_versions_and_protocols_are_refused_so_often_and_no_more() {
+    let from = |port: u16| SocketAddr::from(([10, 9, 9, 9], 1_000 + port));
+    let foreign = |cluster: u32| {
+        let header = Header { cluster, run: Run(0xe), sequence: 1, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        packet.finish()
+    };
+    let mut later = foreign(Header::cluster_hash("test"));
+    later[2] += 1;
+    for (what, bytes) in [("cluster", foreign(1)), ("version", later)] {
+        let mut alone = Alone::with_teller();
+        let mut answers = 0;
+        for port in 0..500 {
+            alone.core.handle(alone.now, Input::Packet { from: from(port), bytes: &bytes });
+            answers += alone.outputs().iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
+        }
+        assert_eq!(answers, MAX_WORDS_PER_HOST, "another {what}");
+    }
+    let mut alone = Alone::with_teller();
+    let mut answers = 0;
+    for port in 0..500 {
+        let mut joiner = member(port.into(), Status::Joining);
+        (joiner.address, joiner.protocol) = (from(port), ProtocolRange { min: 2, max: 3 });
+        let told = alone.joins(&joiner);
+        answers += told.iter().filter(|told| matches!(told, Message::Refused { .. })).count();
+        assert!(alone.now < crate::core::time::Time::ORIGIN + ADMISSION_INTERVAL);
+    }
+    assert!((MAX_WORDS_PER_HOST..=MAX_WORDS_PER_HOST * 3 / 2).contains(&answers), "another protocol: {answers}");
+}
+
+#[test]
+fn one_packet_asks_for_records_and_for_the_holder_of_a_name_once() {
+    let mut alone = Alone::with_teller();
+    prove(&mut alone, TELLER);
+    let id = alone.core.me().id.clone();
+    for (what, message) in [
+        ("pull", Message::Pull { after: None, pages: 1 }),
+        ("want", Message::Want { buckets: [0xff; BUCKETS / 8] }),
+        ("holder", Message::WhoHolds { nonce: Nonce(1), id }),
+    ] {
+        alone.now = alone.now + SECOND;
+        let answered = |alone: &mut Alone, times: usize| {
+            let packets = alone.hand_in_and_take_packets(address(19_999), TELLER, |packet| {
+                assert!(packet.push(&Message::Reply));
+                (0..times).for_each(|_| assert!(packet.push(&message)));
+                packet.pad_to(MIN_QUESTION_BYTES);
+            });
+            packets.len()
+        };
+        let once = answered(&mut alone, 1);
+        alone.now = alone.now + SECOND;
+        assert_eq!(answered(&mut alone, 10), once, "{what}");
+    }
+}
+
+#[test]
+fn a_member_is_told_what_it_is_held_as_once_in_an_interval() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
+    alone.told_by(TELLER, &[(Some(note), member(0, Status::Suspect))]);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    let mut told = 0;
+    for _ in 0..500 {
+        let sent = alone.hand_in(peer.address, peer.run, |packet| {
+            packet.push(&Message::Probe { nonce: Nonce(1), doubted: false });
+        });
+        told += count(&sent, peer.address, |message| matches!(message, Message::HeldStatus { .. }));
+        alone.now = alone.now + ms(2);
+    }
+    let most = (SECOND.as_millis() / TOLD_INTERVAL.as_millis()) as usize;
+    assert!((most - 1..=most + 1).contains(&told), "{told}");
+}
+
+#[test]
+fn a_view_is_served_in_so_many_pages_at_one_moment_however_many_ask() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..2_000);
+    (0..100).for_each(|host| prove(&mut alone, member(host, Status::Up).run));
+    let mut all = |message: &Message| {
+        alone.now = alone.now + SECOND;
+        let mut packets = 0;
+        for host in 0..100 {
+            let peer = member(host, Status::Up);
+            let sent = alone.hand_in_and_take_packets(peer.address, peer.run, |packet| {
+                assert!(packet.push(&Message::Reply) && packet.push(message));
+            });
+            packets += sent.iter().filter(|sent| sent.len() > 5).count();
+        }
+        packets
+    };
+    // Four megabytes a second, in tenths of one.
+    let pulled = all(&Message::Pull { after: None, pages: 8 });
+    assert!((200..=300).contains(&pulled), "{pulled} pages");
+    let wanted = all(&Message::Want { buckets: [0xff; BUCKETS / 8] });
+    assert!((200..=300).contains(&wanted), "{wanted} packets");
+}
+
+#[test]
+fn a_link_that_breaks_as_soon_as_it_stands_is_not_opened_at_once_again_and_again() {
+    let mut net = Net::linked(Profile::Local, 2);
+    let before = net.attempts_of(0) + net.attempts_of(1);
+    for _ in 0..200 {
+        net.reset_links(0, 1);
+        net.run(ms(10));
+    }
+    let attempts = net.attempts_of(0) + net.attempts_of(1) - before;
+    let most = 4 * (1 + (ms(2_000).as_millis() / LINK_BACKOFF.as_millis()) as usize);
+    assert!((1..=most).contains(&attempts), "{attempts} in two seconds");
+}
+
+#[test]
+fn no_connection_is_opened_to_members_that_never_answered() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..5, Status::Up);
+    let mut opened = 0;
+    // Once it is held as dead, it is called now and then.
+    let until = alone.now + alone.core.settings.suspect_timeout;
+    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+        alone.now = alone.now.max(deadline);
+        alone.core.handle(alone.now, Input::Tick);
+        opened += alone
+            .outputs()
+            .iter()
+            .filter(|output| matches!(output, Output::OpenLink { to, .. } if to.ip() != address(19_999).ip()))
+            .count();
+    }
+    assert_eq!(opened, 0);
+}
+
+#[test]
+fn another_process_does_not_speak_over_a_link_that_was_opened_to_a_member() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    let [peer, other] = [0, 1].map(|host| member(host, Status::Up));
+    (0..2).for_each(|host| prove(&mut alone, member(host, Status::Up).run));
+    for run in [other.run, Run(0xbad), peer.run] {
+        alone.outputs();
+        let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
+        alone.core.ensure_link(slot);
+        let opened = alone.outputs();
+        let link = opened.iter().find_map(|output| match output {
+            Output::OpenLink { link, to } if *to == peer.address => Some(*link),
+            _ => None,
+        });
+        let link = link.expect("opened");
+        alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });
+        alone.outputs();
+        alone.sequence += 1;
+        let header = Header { cluster: Header::cluster_hash("test"), run, sequence: alone.sequence, fingerprint: 0 };
+        let bytes = PacketBuilder::new(&header, 1_400).finish();
+        alone
+            .core
+            .handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from: peer.address, bytes: &bytes } });
+        let is_closed = alone.outputs().contains(&Output::CloseLink { link });
+        assert_eq!((is_closed, alone.core.open_links()), (run != peer.run, usize::from(run == peer.run)), "{run:?}");
+    }
+}
+
+#[test]
+fn addresses_that_members_are_said_to_have_are_asked_once_a_second() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..3, Status::Up);
+    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
+    alone.told_by(TELLER, &[(Some(note), member(2, Status::Down))]);
+    // A newcomer says so, all the time.
+    alone.pass(ms(7_000));
+    let newcomer = member(5, Status::Up);
+    alone.now = alone.now + ms(1);
+    alone.core.handle(alone.now, Input::Tick);
+    alone.introduces(5..6);
+    let elsewhere = |host: usize, port: u16| SocketAddr::new(member(host, Status::Up).address.ip(), port);
+    let far = Record { incarnation: 1 << 50, ..member(0, Status::Suspect) };
+    let moved = Record { incarnation: 6, address: elsewhere(1, 9), ..member(1, Status::Up) };
+    let back = Record { incarnation: 6, address: elsewhere(2, 9), ..member(2, Status::Up) };
+    let mut asked = [0; 4];
+    for _ in 0..100 {
+        for record in [&far, &moved, &back] {
+            let is_dated = record.status == Status::Suspect;
+            let sent = alone.hand_in(newcomer.address, newcomer.run, |packet| {
+                assert!(packet.push_update(Some(note).filter(|_| is_dated), record));
+            });
+            let asked_at = [far.address, moved.address, member(2, Status::Up).address, back.address];
+            for (asked, at) in asked.iter_mut().zip(asked_at) {
+                *asked += count(&sent, at, is_question);
+            }
+        }
+        alone.now = alone.now + ms(5);
+    }
+    assert_eq!(asked, [1, 1, 1, 1]);
+}
+
+#[test]
+fn a_node_that_moved_introduces_itself_so_often_to_who_does_not_answer() {
+    let mut net = Net::cluster(Profile::Wan, 2);
+    net.run(SECOND * 5);
+    net.cut(0, 1, true);
+    net.sent = Some(Vec::new());
+    net.nodes[1].address = address(70);
+    net.command(1, Command::SetAddress { ticket: 1, address: address(70) });
+    net.run(SECOND * 25);
+    let sent = net.sent.take().expect("kept");
+    let introductions = sent.iter().filter(|(from, to, bytes)| {
+        (*from, *to) == (address(70), address(0))
+            && Packet::decode(bytes).expect("ours").messages.iter().any(is_question)
+    });
+    assert_eq!(introductions.count(), MAX_INTRODUCTIONS as usize);
+}
+
+#[test]
+fn ghosts_are_forgotten_a_few_at_a_time() {
+    let mut alone = Alone::with_teller();
+    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
+    let ghosts: Vec<_> =
+        (100_000..100_000 + MAX_GHOSTS + 1_000).map(|i| (Some(note), member(i, Status::Down))).collect();
+    ghosts.chunks(10).for_each(|some| alone.told_by(TELLER, some));
+    let (mut most, mut all) = (0, 0);
+    let until = alone.now + SECOND * 120;
+    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+        alone.now = alone.now.max(deadline);
+        alone.core.handle(alone.now, Input::Tick);
+        let is_removed = |output: &&Output| matches!(output, Output::Change(change) if change.kind == crate::core::ChangeKind::Removed);
+        let removed = alone.outputs().iter().filter(is_removed).count();
+        (most, all) = (most.max(removed), all + removed);
+    }
+    assert_eq!((most, all), (MAX_GHOSTS_FORGOTTEN, 1_000));
+}
+
+#[test]
+fn only_observers_tell_a_member_that_it_is_accused() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..200, Status::Up);
+    let observed = |alone: &Alone, host: usize| {
+        let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+        alone.core.observes(slot)
+    };
+    for expected in [true, false] {
+        let host = (0..200).find(|host| observed(&alone, *host) == expected).expect("of 200");
+        let peer = member(host, Status::Up);
+        alone.hand_in(peer.address, peer.run, |_| ());
+        let note = Note { age_ms: 60_000, method: DetectionMethod::HeartbeatTimeout };
+        let sent = alone.hand_in(address(19_999), TELLER, |packet| {
+            assert!(packet.push_update(Some(note), &member(host, Status::Suspect)));
+        });
+        let told = count(&sent, peer.address, |message| matches!(message, Message::HeldStatus { .. }));
+        assert_eq!(
+            (told, alone.core.record(&peer.id).map(|held| held.status)),
+            (usize::from(expected), Some(Status::Up))
+        );
+    }
+}
+
+#[test]
+fn a_higher_bound_is_stored_when_half_of_the_last_one_is_used() {
+    let mut alone = Alone::with_teller();
+    let half = crate::core::limits::INCARNATION_STEP / 2;
+    let run = alone.core.me().run;
+    let raised = |alone: &mut Alone, incarnation: u64| {
+        alone.core.handle(alone.now, Input::Tick);
+        alone.outputs();
+        alone.sequence += 1;
+        let header =
+            Header { cluster: Header::cluster_hash("test"), run: TELLER, sequence: alone.sequence, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        packet.push(&Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 0 });
+        alone.core.handle(alone.now, Input::Packet { from: address(19_999), bytes: &packet.finish() });
+        assert_eq!(alone.core.me().incarnation, incarnation + 1, "it needs not wait for the disk");
+        alone.outputs().iter().any(|output| matches!(output, Output::Persist(_)))
+    };
+    assert!(!raised(&mut alone, 5 + half - 2));
+    assert!(raised(&mut alone, 5 + half));
+}

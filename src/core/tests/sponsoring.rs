@@ -1,0 +1,156 @@
+//! Joiners and their sponsors: who has a place, for how long, and what is believed meanwhile.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::hostile::packet;
+use super::liars::update;
+use super::limits::{Alone, TELLER, member};
+use super::net::{Net, address, ms};
+use crate::core::counters::DropReason;
+use crate::core::doors::{Input, LinkEvent, Output};
+use crate::core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
+use crate::core::member::{Record, Run, Status};
+use crate::core::packet::News;
+use crate::core::settings::{Profile, Timing};
+use crate::core::wire::{Message, Nonce, Packet};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A host where no member is.
+const ELSEWHERE: usize = 30_000;
+
+/// Has somebody bring the cookie that its run was given where it is, with this record; returns what it is told.
+fn asks(alone: &mut Alone, from: SocketAddr, run: Run, record: &Record) -> Vec<Message> {
+    alone.now = alone.now + ms(60);
+    alone.core.handle(alone.now, Input::Tick);
+    alone.outputs();
+    let cookie = Some(alone.core.prover.cookie(from, run, alone.now));
+    let sent = alone.hand_in(from, run, |packet| {
+        packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
+        packet.pad_to(256);
+    });
+    sent.into_iter().map(|(_, message)| message).collect()
+}
+
+#[test]
+fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_an_older_record() {
+    let mut alone = Alone::new(0);
+    let joiner = Record { incarnation: 9, ..member(1, Status::Joining) };
+    let (from, run) = (joiner.address, joiner.run);
+    let malformed = |alone: &Alone| alone.core.counters().dropped(DropReason::Malformed);
+    assert_eq!(asks(&mut alone, from, Run(0xe), &joiner), [], "the record of another run");
+    assert_eq!(malformed(&alone), 1);
+    assert_eq!(asks(&mut alone, from, run, &Record { status: Status::Up, ..joiner.clone() }), []);
+    assert_eq!(malformed(&alone), 2);
+    let is_welcome = |told: &[Message]| matches!(told, [Message::Welcome { .. }]);
+    let told = asks(&mut alone, from, run, &joiner);
+    assert!(is_welcome(&told), "{told:?}");
+    // Somebody else with its run, which is no secret.
+    let there = Record { address: address(ELSEWHERE), ..joiner.clone() };
+    assert_eq!(asks(&mut alone, there.address, run, &there), []);
+    assert_eq!(alone.core.counters().dropped(DropReason::Claimed), 1);
+    // A late copy.
+    assert_eq!(asks(&mut alone, from, run, &Record { incarnation: 8, ..joiner.clone() }), []);
+    assert_eq!(alone.core.counters().dropped(DropReason::Outdated), 1);
+    let told = asks(&mut alone, from, run, &joiner);
+    assert!(is_welcome(&told), "who asks again is answered again: {told:?}");
+}
+
+#[test]
+fn a_joiner_that_has_raised_its_incarnation_does_not_enter_at_the_one_before() {
+    let mut alone = Alone::with_teller();
+    let joiner = Record { incarnation: 9, ..member(1, Status::Joining) };
+    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
+    alone.told_by(TELLER, &[(None, Record { incarnation: 8, ..member(1, Status::Up) })]);
+    assert_eq!(alone.core.record(&joiner.id), None);
+    alone.told_by(TELLER, &[(None, Record { incarnation: 9, ..member(1, Status::Up) })]);
+    assert_eq!(alone.core.record(&joiner.id).map(|held| held.incarnation), Some(9));
+}
+
+#[test]
+fn a_joiner_that_is_silent_for_a_down_timeout_gives_its_place_up() {
+    let mut alone = Alone::with_teller();
+    let joiner = Record {
+        timing: Timing::new(ms(60_000), ms(600_000), ms(3_600_000)).expect("good"),
+        ..member(1, Status::Joining)
+    };
+    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
+    let listed = |alone: &Alone| alone.core.counts()[Status::Joining.index()];
+    alone.pass(alone.core.settings.down_timeout - ms(1));
+    assert_eq!(listed(&alone), 1);
+    alone.pass(ms(1));
+    assert_eq!(listed(&alone), 0);
+}
+
+#[test]
+fn one_refused_connection_does_not_drop_a_silent_joiner_and_the_second_does() {
+    let mut alone = Alone::with_teller();
+    let joiner = member(1, Status::Joining);
+    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
+    for (nth, pause) in [JOINER_SILENCE, JOINER_REVIEW].into_iter().enumerate() {
+        let until = alone.now + pause;
+        let mut link = None;
+        while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+            alone.now = alone.now.max(deadline);
+            alone.core.handle(alone.now, Input::Tick);
+            link = alone
+                .outputs()
+                .iter()
+                .find_map(|output| match output {
+                    Output::OpenLink { link, to } if *to == joiner.address => Some(*link),
+                    _ => None,
+                })
+                .or(link);
+        }
+        let link = link.expect("its port is looked at");
+        alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Refused });
+        alone.outputs();
+        assert_eq!(alone.core.counts()[Status::Joining.index()], 1 - nth, "refused {} times", nth + 1);
+    }
+}
+
+#[test]
+fn a_joiner_that_is_told_to_wait_waits_a_few_seconds_at_most() {
+    let mut joiner = Alone::new(1);
+    joiner.core.handle(joiner.now, Input::SeedAddresses(vec![vec![address(1)]]));
+    let asked = joiner.outputs();
+    let asks = |output: &Output| match output {
+        Output::Transmit { bytes, .. } => Packet::decode(bytes)
+            .expect("ours")
+            .messages
+            .into_iter()
+            .find_map(|message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None }),
+        _ => None,
+    };
+    let nonce = asked.iter().find_map(asks).expect("it asks");
+    joiner.hand_in(address(1), Run(0xe), |packet| {
+        packet.push(&Message::Wait { nonce, wait_ms: u32::MAX });
+    });
+    let began = joiner.now;
+    loop {
+        joiner.now = joiner.core.next_deadline().expect("it goes on");
+        assert!(joiner.now.since(began) <= MAX_JOIN_WAIT, "it waits on");
+        joiner.core.handle(joiner.now, Input::Tick);
+        if joiner.outputs().iter().any(|output| asks(output).is_some()) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_joiner_learns_nothing_of_members_but_by_its_pages() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    for host in 100_000..101_000 {
+        let mut record = member(host, Status::Up);
+        record.timing = net.settings.timing().expect("good settings");
+        net.nodes[0].core.learn(News::told(record), None);
+    }
+    net.drain(0);
+    let joiner = net.add("late", 1, &[0]);
+    let first = member(100_000, Status::Up);
+    net.run_until(SECOND, "pages are under way", |net| net.nodes[joiner].core.record(&first.id).is_some());
+    assert!(!net.nodes[joiner].core.is_up());
+    let word = packet(first.run, 1, &[update(member(1, Status::Up))]);
+    net.input(joiner, Input::Packet { from: first.address, bytes: &word });
+    assert_eq!(net.nodes[joiner].core.record(&member(1, Status::Up).id), None);
+}
