@@ -45,7 +45,7 @@ pub enum DropReason {
     /// The rest of a stranger's packet, behind the few messages that are read.
     Unread,
     /// An update about a member that its owner could not refute, or not soon: its incarnation is far ahead of the one
-    /// held.
+    /// held. Or an accusation of a member that has refuted such ones again and again.
     Implausible,
     /// An update about an unknown name, from a member that told of more than members have to tell of.
     Invented,

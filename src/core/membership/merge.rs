@@ -180,6 +180,9 @@ impl Core {
         } else if held.status == Status::Suspect && record.status == Status::Down {
             self.counters.suspicions_confirmed += 1;
         }
+        if held.status == Status::Down && record.status == Status::Up && !is_new_run {
+            self.note_false_obituary(slot);
+        }
         let mut is_ours = false;
         let peer = if is_new_run {
             self.timers.cancel(Timer::Judge(held.run));
@@ -271,7 +274,8 @@ impl Core {
     /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
     /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is reported
     /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's. Or
-    /// its process is reported to have ended, and holds a link to this node.
+    /// its process is reported to have ended, and holds a link to this node. Or it has refuted such accusations again
+    /// and again.
     ///
     /// Without this, one bad link (or the far side of a healed cut) makes every member report the death of a neighbour
     /// that it hears well. The accused is told and refutes within a round trip; if it does not (it may be deaf), the
@@ -290,13 +294,34 @@ impl Core {
         let is_fresh = peer.session.as_ref().is_some_and(|session| {
             now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
         });
-        let is_contradicted = is_linked || (is_about_silence && (is_fresh || is_from_afar));
-        if !(is_contradicted && is_accusation && is_held_up) {
+        let is_known_better = is_linked || (is_about_silence && (is_fresh || is_from_afar));
+        // Somebody lies about it, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
+        let rare = peer.rare();
+        let is_obituary = record.status == Status::Down && note.method == DetectionMethod::ConnectionLost;
+        let refuted = if is_obituary { rare.false_obituaries } else { rare.refutations };
+        let is_often_refuted = refuted.are_at_the_bound(now, timing);
+        if !((is_known_better || is_often_refuted) && is_accusation && is_held_up) {
             return false;
         }
         let since = peer.rare().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));
-        now.since(since) < timing.suspect_timeout()
+        if is_known_better {
+            return now.since(since) < timing.suspect_timeout();
+        }
+        let is_doubted = now.since(since) < tolerance;
+        if is_doubted {
+            self.counters.drop(DropReason::Implausible);
+        }
+        is_doubted
+    }
+
+    /// Counts a return of a member whose process was reported to have ended.
+    fn note_false_obituary(&mut self, slot: Slot) {
+        let (now, timing) = (self.now, self.view.record(slot).timing);
+        let peer = self.view.peer_mut(slot);
+        if peer.method == Some(DetectionMethod::ConnectionLost) {
+            peer.rare_mut().false_obituaries.add(now, timing);
+        }
     }
 
     /// Returns true if a member is reported Down for silence that has not been Suspect here for as long as its accuser

@@ -13,6 +13,7 @@ mod answers;
 mod bounds;
 mod chains;
 mod codec;
+mod colluders;
 mod crashing;
 mod crowd;
 mod deaf;

@@ -98,6 +98,8 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) announced: Option<(SocketAddr, Time)>,
     /// The refutations of its suspicions that are still remembered.
     pub(in crate::core) refutations: Refutations,
+    /// The reports of the end of its process that it refuted, as far as they are still remembered.
+    pub(in crate::core) false_obituaries: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `deaf`).
     pub(in crate::core) is_judged_unheard: bool,
 }

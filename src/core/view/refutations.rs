@@ -44,6 +44,11 @@ impl Refutations {
         timing.down_timeout().saturating_sub(spare / (1 << steps))
     }
 
+    /// Returns true if so many are still remembered that one more makes no difference.
+    pub(in crate::core) fn are_at_the_bound(self, now: Time, timing: Timing) -> bool {
+        self.remembered(now, timing) > MAX_DAMPING
+    }
+
     /// Returns true if more refutations were seen lately than make a difference.
     pub(in crate::core) fn are_too_many(self) -> bool {
         self.count > MAX_DAMPING
