@@ -157,10 +157,7 @@ impl Driver {
     /// Runs until something ends it.
     pub(super) async fn run(mut self) -> Stop {
         loop {
-            self.parts.shared.moved();
-            self.parts.shared.journal.sum_up();
-            self.leave_room_for_seals();
-            self.publish_figures();
+            self.begin_round();
             if let Some(end) = self.end.take() {
                 return end;
             }
@@ -187,6 +184,15 @@ impl Driver {
                 () = all_gone(&mut self.led_work), if self.ending.is_some() => self.work_ended(),
             }
         }
+    }
+
+    /// Does what is due before anything is waited for.
+    fn begin_round(&mut self) {
+        self.parts.shared.moved();
+        self.parts.shared.journal.sum_up();
+        // Keys may have come since the last round.
+        self.leave_room_for_seals();
+        self.publish_figures();
     }
 
     /// Hands the core an input and carries out what it wants.

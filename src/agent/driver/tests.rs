@@ -106,7 +106,7 @@ async fn a_node_leaves_room_for_seals_once_it_has_keys() {
     assert_eq!(driver.parts.core.datagram_bytes(), whole, "nothing is sealed");
     let ring = KeyRing::new([key(1)]).expect("a key");
     driver.parts.sealing.set_policy(SealPolicy::new(SealMode::Permit, ring));
-    driver.leave_room_for_seals();
+    driver.begin_round();
     assert_eq!(driver.parts.core.datagram_bytes(), whole - MAX_OVERHEAD);
 }
 

@@ -294,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        // A file does not take the place of a directory.
+        let path = directory.path().join("cluster.key");
+        fs::create_dir(&path).expect("made");
+        write(&path, &KeyFile::default()).expect_err("it is a directory");
+        let names: Vec<_> =
+            fs::read_dir(directory.path()).expect("readable").map(|entry| entry.expect("one").path()).collect();
+        assert_eq!(names, [path]);
+    }
+
+    #[test]
     fn a_next_file_that_is_being_written_is_left_alone_and_one_that_was_abandoned_is_not() {
         let directory = tempfile::tempdir().expect("a directory");
         let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
