@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the graph of observers: rings of names, settled members, retained neighbours, walking past doubted members | `observers`, `rings`, `settled`, `retained`, `walk` |
+//! | the graph of observers: rings of names, settled members, retained neighbours, newborns and their sponsors, walking past doubted members | `observers`, `rings`, `settled`, `retained`, `newborns`, `walk` |
 //! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `inquiry` |
 //! | a broken link, and the verdict within a second | `crash` |
@@ -22,6 +22,7 @@ mod flapping;
 mod health;
 mod heartbeat;
 mod inquiry;
+mod newborns;
 mod observers;
 mod partition;
 mod retained;

@@ -7,7 +7,7 @@
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
 //! Members that joined a moment ago prove nothing by being there; `settled` and `retained` say which others are
-//! observed while there are such members.
+//! observed while there are such members, and `newborns` who observes them themselves.
 //!
 //! Invariants:
 //! - The graph is symmetric: an observer is observed by its subject. (While some members are doubted, it has more
@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::detector::probe_after;
+use super::newborns::Newborns;
 use super::retained::RetainedNeighbours;
 use super::rings::{Ends, Rings, ring_count};
 use super::settled::Settled;
@@ -46,6 +47,8 @@ pub(in crate::core) struct Observers {
     pub(in crate::core) settled: Settled,
     /// The neighbours that others displaced a while ago.
     retained: RetainedNeighbours,
+    /// The newborns that this node brought in, and its own sponsor.
+    pub(super) newborns: Newborns,
     /// The members that are observed beyond the neighbours, while some of those are doubted.
     pub(in crate::core) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
@@ -62,6 +65,7 @@ impl Observers {
             counted: (0, 0),
             settled: Settled::new(me),
             retained: RetainedNeighbours::default(),
+            newborns: Newborns::default(),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
             quickest: Duration::MAX,
@@ -143,6 +147,7 @@ impl Core {
             let rings = self.observers.ring_count(others);
             let name = view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.name_hash);
             let has_changed = self.observers.rings.update(rings, slot, name, &live) || has_changed;
+            let has_changed = self.newborns_changed() || has_changed;
             // Most members of a large cluster are no neighbours of this node.
             if !has_changed && !self.observers.neighbours.contains(&slot) {
                 return;
@@ -170,6 +175,9 @@ impl Core {
         if !self.observers.is_full_mesh(self.view.live().len()) {
             after.extend(self.observers.walk.passed().chain(self.observers.retained()));
         }
+        let beside: BTreeSet<Slot> = self.newborns().filter(|slot| !after.contains(slot)).collect();
+        after.extend(&beside);
+        self.observers.newborns.note_beside(beside);
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
@@ -196,7 +204,7 @@ impl Core {
 
     /// Lets go the members that were kept for long enough.
     pub(in crate::core) fn release_kept(&mut self) {
-        if self.observers.retained.is_due(self.now) {
+        if self.release_newborns() || self.observers.retained.is_due(self.now) {
             self.renew_neighbours(&BTreeMap::new());
         }
     }
@@ -267,12 +275,13 @@ impl Core {
         observers
     }
 
-    /// Returns the members that gossip goes round: the neighbours, but for those that are merely kept, which would make
-    /// the rounds longer. (A joiner has none.)
+    /// Returns the members that gossip goes round: the neighbours, but for those that are merely kept, or newborn,
+    /// which would make the rounds longer. (A joiner has none.)
     pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }
-        self.neighbours().filter(|slot| !self.observers.retained.holds(*slot)).collect()
+        let is_merely_kept = |slot: Slot| self.observers.retained.holds(slot) || self.observers.newborns.holds(slot);
+        self.neighbours().filter(|slot| !is_merely_kept(*slot)).collect()
     }
 }

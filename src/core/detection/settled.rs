@@ -63,6 +63,11 @@ impl Settled {
         self.doubted_at = Some(now);
     }
 
+    /// Returns the time at which a neighbour was last doubted.
+    pub(super) fn doubted_at(&self) -> Option<Time> {
+        self.doubted_at
+    }
+
     pub(super) fn rings(&self) -> &Rings {
         &self.rings
     }

@@ -454,6 +454,7 @@ impl Core {
                 // Its welcome echoed the nonce that was sent to this address.
                 self.view.prove(slot);
             }
+            self.observe_sponsor(sponsor);
             if !self.request_reach() {
                 self.become_up();
             }

@@ -378,7 +378,8 @@ pub const DIAL_INTERVAL: Duration = Duration::from_secs(1);
 pub const MAX_DIALS_PER_INTERVAL: usize = 64;
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
-/// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good.
+/// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to
+/// a newborn.
 pub const LINK_MESH_SETTLE: Duration = Duration::from_millis(100);
 /// The shortest delay of the links of a node that is newly Up, and half of the longest: once the others have heard of
 /// it, and before it could die without any of them noticing.
@@ -481,6 +482,12 @@ pub const MAX_SELF_DOUBT: u32 = 7;
 pub const MAX_LINK_DOUBT: u32 = 3;
 /// The number of points from which on the operator is told.
 pub const UNHEALTHY_FROM: u32 = 3;
+/// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
+pub const MAX_NEWBORNS: usize = 32;
+/// The time for which it does so at least, if there is room.
+pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
+/// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
+pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
 /// The greatest number of times that a member's silence before its next suspicion is lengthened because it kept
 /// refuting: each time by half of the rest of its down timeout.
 pub const MAX_DAMPING: u8 = 2;

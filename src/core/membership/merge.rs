@@ -439,15 +439,16 @@ impl Core {
         self.watch(slot);
     }
 
-    /// Spreads the update after any change of a member's record.
-    /// Tells a node that this one has brought in what it may have missed before it was Up.
+    /// Tells a node that this one has brought in what it may have missed before it was Up, and begins to observe it.
     fn teach_who_came(&mut self, slot: Slot, is_ours: bool) {
         if is_ours && self.view.record(slot).status == Status::Up {
             let (address, run) = (self.view.record(slot).address, self.view.record(slot).run);
             self.teach_lease_terms(address, run);
+            self.observe_newborn(slot);
         }
     }
 
+    /// Spreads the update after any change of a member's record.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {

@@ -49,6 +49,7 @@ mod movers;
 mod moving;
 mod names;
 mod net;
+mod newborns;
 mod paces;
 mod partition;
 mod pestering;

@@ -62,7 +62,7 @@ impl Core {
         let luck = self.rng.random::<f64>();
         match (is_ours, am_new) {
             (true, true) => LINK_FIRST_PAUSE.mul_f64(1.0 + luck),
-            (true, false) if self.is_full_mesh() => LINK_MESH_SETTLE.mul_f64(luck),
+            (true, false) if self.is_full_mesh() || self.is_newborn_of_mine(slot) => LINK_MESH_SETTLE.mul_f64(luck),
             (true, false) => LINK_SETTLE.mul_f64(luck),
             (false, _) if is_newcomer => LINK_NEWCOMER_COURTESY.mul_f64(1.0 + luck / 2.0),
             (false, _) => LINK_COURTESY + LINK_SETTLE.mul_f64(luck),

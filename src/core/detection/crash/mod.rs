@@ -19,6 +19,7 @@
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
 //! - An observer that is alone has nobody to ask, and probes longer. So does one of a member that may be invented: there
 //!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
+//!   A sponsor asks about its newborn (see `newborns`), and awaits nobody's word: the others it knows of may not exist.
 //! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the
 //!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
 //!   word causes one more review; if one was, it counts for nothing.
@@ -153,7 +154,8 @@ impl Core {
             let entry = self.view.entry(*slot);
             Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
         };
-        let others = if self.crashes.is_decided_next(self.view.record(subject).run) && !self.may_be_invented(subject) {
+        let has_others = !self.may_be_invented(subject) && !self.is_newborn_of_mine(subject);
+        let others = if has_others && self.crashes.is_decided_next(self.view.record(subject).run) {
             let observers = self.witnesses_of(subject);
             let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
             observers.iter().chain(doubted).map(observer).collect()
