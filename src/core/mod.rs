@@ -196,6 +196,8 @@ pub struct Core {
     hearsay_questions: Questions,
     /// Questions to names of which their teller had told too many.
     refused_names: Questions,
+    /// The bytes that may go to unproven addresses of members.
+    credit: packet::Credit,
     /// True if there are more members that others named, and that are gone, than were forgotten in the last go.
     forgets_ghosts: bool,
     /// Strangers let into the view because they introduced themselves.
@@ -303,6 +305,7 @@ impl Core {
             questions: Questions::to_strangers(),
             hearsay_questions: Questions::on_hearsay(),
             refused_names: Questions::to_refused_names(),
+            credit: packet::Credit::default(),
             forgets_ghosts: false,
             introductions: Questions::of_weight(),
             unreached_at: None,

@@ -53,6 +53,7 @@ impl Core {
             strangers: self.questions.size()
                 + self.hearsay_questions.size()
                 + self.refused_names.size()
+                + self.credit.size()
                 + self.introductions.size()
                 + self.burials.size()
                 + self.joiners.answered.size(),

@@ -252,7 +252,8 @@ impl Core {
         if is_late && !self.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
             self.copy_to_link(run, &bytes);
-            return self.transmit_bytes_at_home(slot, bytes);
+            self.transmit_bytes_at_home(slot, bytes);
+            return;
         }
         if wants_link && !self.is_linked(run) {
             // The word is kept for the link: the lease may end before there is another one.
@@ -260,7 +261,8 @@ impl Core {
             if let Some(partner) = self.detours.partners.get_mut(&run) {
                 partner.unsent = Some(bytes.clone());
             }
-            return self.transmit_bytes_at_home(slot, bytes);
+            self.transmit_bytes_at_home(slot, bytes);
+            return;
         }
         self.send_to(slot, packet);
     }

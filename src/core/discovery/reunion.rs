@@ -183,6 +183,7 @@ impl Core {
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
         self.arrivals.tidy(self.now);
+        self.credit.tidy(self.now);
         self.forget_ghosts();
         self.release_kept();
         self.forget_old_evictions();

@@ -246,6 +246,8 @@ impl Core {
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });
             if packet.len() <= sender.bytes {
+                // The packet may be answered itself, and one answer is not counted.
+                self.credit.take(self.now, address, packet.len());
                 self.transmit(address, Receiver::of(sender.run), packet);
             }
         }

@@ -169,6 +169,18 @@ pub const MIN_PROBE_BYTES: usize = 64;
 /// The largest payload pushed to a member whose address has not echoed a nonce of ours, in bytes.
 pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
 
+/// The bytes that go at once to addresses of one host (an IPv4 address, or 64 bits of an IPv6 one) that members have and
+/// never proved.
+pub const UNPROVEN_BURST: usize = 1_024;
+/// The further bytes in a second.
+pub const UNPROVEN_PER_SECOND: usize = 64;
+/// The further bytes for each that came from there.
+pub const UNPROVEN_FACTOR: usize = 2;
+/// The greatest number of bytes that may be left to send to such a host.
+pub const MAX_UNPROVEN_CREDIT: usize = 65_536;
+/// The greatest number of such hosts that are remembered.
+pub const MAX_UNPROVEN_HOSTS: usize = MAX_UNSETTLED_NAMES;
+
 /// The least time between two `HeldStatus` to one member.
 pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// The least time between two answers to one peer's differing fingerprints.
@@ -470,6 +482,12 @@ pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
 /// The time for which a displaced neighbour is kept: until the members that displaced it have settled, and as long
 /// again.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
+/// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
+pub const MAX_NEWBORNS: usize = 32;
+/// The time for which it does so at least, if there is room.
+pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
+/// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
+pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
 /// The least time between two cases about the same member that are opened on the word of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a
@@ -482,12 +500,6 @@ pub const MAX_SELF_DOUBT: u32 = 7;
 pub const MAX_LINK_DOUBT: u32 = 3;
 /// The number of points from which on the operator is told.
 pub const UNHEALTHY_FROM: u32 = 3;
-/// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
-pub const MAX_NEWBORNS: usize = 32;
-/// The time for which it does so at least, if there is room.
-pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
-/// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
-pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
 /// The greatest number of times that a member's silence before its next suspicion is lengthened because it kept
 /// refuting: each time by half of the rest of its down timeout.
 pub const MAX_DAMPING: u8 = 2;

@@ -16,6 +16,7 @@
 //! | addresses that proved to be their owner's | `proof` |
 //! | the proof that a member is at another address by now | `keepsakes` |
 //! | limits on answers to strangers | `rates` |
+//! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! # Why every exchange ends
 //!
@@ -63,6 +64,7 @@
 //! Must not know: the effect of a message. It passes each one on to the room whose idea it is.
 
 mod answer;
+mod credit;
 mod dispatch;
 mod inbox;
 mod keepsakes;
@@ -74,6 +76,7 @@ mod senders;
 mod stranger;
 mod way;
 
+pub(in crate::core) use credit::Credit;
 pub(in crate::core) use inbox::{Inbox, News, Versions};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;

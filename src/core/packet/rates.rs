@@ -52,13 +52,13 @@ impl<K: Ord> PerKeyRate<K> {
 
 /// The addresses of one host: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Host {
+pub(super) enum Host {
     V4(u32),
     V6(u64),
 }
 
 impl Host {
-    fn of(address: SocketAddr) -> Self {
+    pub(super) fn of(address: SocketAddr) -> Self {
         match address.ip().to_canonical() {
             IpAddr::V4(v4) => Host::V4(v4.to_bits()),
             IpAddr::V6(v6) => Host::V6((v6.to_bits() >> 64) as u64),

@@ -49,6 +49,9 @@ impl Core {
     pub(in crate::core) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
+        if !matches!(way, Way::Link(_)) {
+            self.credit.received(self.now, from, bytes.len());
+        }
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = self.sender_kind(header.run, from, way);
             let answer_bytes = bytes.len().saturating_sub(self.seal_slack);

@@ -2,12 +2,14 @@
 //!
 //! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
 //! a heartbeat. They are bound to the run in that record, where packets are sealed; what a node sends that does not know
-//! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
-//! and carries a probe.
+//! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a
+//! nonce of ours, a packet to it stays as small as a stranger's question and carries a probe, and its host has so much
+//! credit (see `credit`).
 
 use std::net::SocketAddr;
 
 use crate::core::Core;
+use crate::core::counters::DropReason;
 use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use crate::core::member::{LeaveReason, Status};
@@ -42,8 +44,8 @@ impl Core {
     /// Returns the same, of at most `limit` bytes.
     pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
-        let mut packet =
-            self.packet(limit.min(if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) }));
+        let most = if proven { usize::MAX } else { self.question_bytes(self.unproven_bytes(slot)) };
+        let mut packet = self.packet(limit.min(most));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if proven {
             self.ask_for_keepsake(&mut packet, slot);
@@ -147,14 +149,20 @@ impl Core {
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
     pub(in crate::core) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
-        if self.observes(slot) {
-            let pause = self.settings.suspect_timeout / 2;
-            self.view.peer_mut(slot).sent(self.now, pause);
-        }
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
-        self.transmit_bytes_at_home(slot, bytes);
+        if self.transmit_bytes_at_home(slot, bytes) && self.observes(slot) {
+            let pause = self.settings.suspect_timeout / 2;
+            self.view.peer_mut(slot).sent(self.now, pause);
+        }
+    }
+
+    /// Returns the greatest size of a packet to a member's unproven address: what its host has credit for, and a probe
+    /// at least.
+    fn unproven_bytes(&self, slot: Slot) -> usize {
+        let left = self.credit.left(self.now, self.view.record(slot).address);
+        left.clamp(MIN_PROBE_BYTES, MAX_UNPROVEN_BYTES)
     }
 
     /// Sends a packet to the address in a member's record, bound to its run. A member that has fallen silent may have
@@ -163,14 +171,20 @@ impl Core {
         self.transmit_bytes_at_home(slot, packet.finish());
     }
 
-    pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) {
+    /// Returns false if nothing is sent, since the address is unproven and its host has no credit.
+    pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
+        if !self.view.entry(slot).peer.proven && !self.credit.take(self.now, to, bytes.len()) {
+            self.counters.drop(DropReason::RateLimited);
+            return false;
+        }
         let receiver = match record.status {
             Status::Suspect | Status::Down => Receiver::RunOrSuccessor(run),
             Status::Joining | Status::Up | Status::Leaving | Status::Left(_) => Receiver::Run(run),
         };
         self.transmit_bytes(to, receiver, bytes);
+        true
     }
 
     /// Sends a packet to an address; if there is a call to it, a copy goes by the call.

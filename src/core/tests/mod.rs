@@ -54,6 +54,7 @@ mod paces;
 mod partition;
 mod pestering;
 mod reachable;
+mod reflection;
 mod relinking;
 mod replays;
 mod reunion;
