@@ -119,12 +119,12 @@ pub enum EventKind {
     },
     /// Too few voters can be reached to elect a leader.
     QuorumLost {
-        /// The latest term known.
+        /// The latest term known, as [`Leadership::term`](crate::agent::Leadership::term) has it.
         term: u64,
     },
     /// Enough voters can be reached again.
     QuorumRegained {
-        /// The latest term known.
+        /// The latest term known, as [`Leadership::term`](crate::agent::Leadership::term) has it.
         term: u64,
     },
     /// The voters agreed on a view: no other members are ever agreed under this number. See

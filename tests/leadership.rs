@@ -219,6 +219,38 @@ fn a_leader_that_was_stopped_past_its_lease_does_not_claim_to_lead_in_its_first_
 }
 
 #[test]
+fn a_member_that_stood_still_while_its_leader_died_does_not_show_it_any_more_nor_make_others_show_it() {
+    let (mut cluster, old) = Cluster::of_five();
+    let sleeper = cluster.other_than(&old).name.clone();
+    let at = |cluster: &Cluster| cluster.agents.iter().position(|agent| agent.name == sleeper).expect("five");
+    cluster.agents[at(&cluster)].signal(Signal::SIGSTOP);
+    // What its leader says meanwhile waits in its socket.
+    let said = || figure(&cluster.agents[old.at], "headcount_election_words_sent_total");
+    let before = said();
+    wait_for("the leader renews", || (said() > before + 20).then_some(()));
+    drop(cluster.agents.remove(old.at));
+    let others: Vec<usize> = (0..4).filter(|other| *other != at(&cluster)).collect();
+    wait_for("the others have another leader", || {
+        let has_another = |seen: Value| seen["state"] == "led" && seen["leader"] != *old.name;
+        others.iter().all(|other| has_another(leader(&cluster.agents[*other]))).then_some(())
+    });
+    let stopped = &cluster.agents[at(&cluster)];
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| stopped.get("/v1/leader"));
+        std::thread::sleep(Duration::from_millis(200));
+        stopped.signal(Signal::SIGCONT);
+        asked.join().expect("asked")
+    });
+    assert_ne!(body(&answer)["leader"], *old.name, "{answer}");
+    wait_for("it shows the new leader", || {
+        let all: Vec<Value> = cluster.agents.iter().map(leader).collect();
+        assert!(all.iter().all(|seen| seen["leader"] != *old.name), "{all:?}");
+        all.iter().all(|seen| seen["state"] == "led").then_some(())
+    });
+    assert_ne!(cluster.wait_for_leader(old.term).name, old.name);
+}
+
+#[test]
 fn a_leader_that_leaves_hands_over() {
     let (mut cluster, old) = Cluster::of_five();
     let watch = cluster.other_than(&old).watch();

@@ -177,15 +177,17 @@ impl Agent {
         Some(AgreedView { term: view.term.0, number: view.number, members: view.members })
     }
 
-    /// Adds a voter to the electorate. The leader does; any other node asks it to, and is refused if nobody leads.
+    /// Adds a voter to the electorate. The leader does; any other node asks it to. Where nobody leads, the next leader is
+    /// waited for: for a third of a lease from when the last one's claim is over, and for nine seconds at most. Then, or
+    /// at once if too few voters are there to elect one, it is refused.
     ///
     /// The new voter must be up, in quorum mode. Returns the electorate as it is then.
     pub async fn add_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
         self.ask_electorate(|answer| Request::AddVoter { id, answer }).await
     }
 
-    /// Removes a voter from the electorate, the leader itself included. The leader does; any other node asks it to, and is
-    /// refused if nobody leads.
+    /// Removes a voter from the electorate, the leader itself included. The leader does; any other node asks it to, and
+    /// waits for one as [`Agent::add_voter`] does.
     pub async fn remove_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
         self.ask_electorate(|answer| Request::RemoveVoter { id, answer }).await
     }

@@ -56,7 +56,9 @@ pub struct Leadership {
     pub state: LeadershipState,
     /// The name of the leader.
     pub leader: Option<NodeId>,
-    /// The latest term known: the fencing token, if this node leads. It never falls and never names two leaders.
+    /// The latest term known: the fencing token, if this node leads. It never falls while the agent runs, also across a
+    /// recovery, and never names two leaders. A restarted agent begins with the term on its disk (0 without a data directory,
+    /// or if it does not vote) until it has heard of the leader.
     pub term: u64,
     /// True if this node leads.
     pub is_me: bool,

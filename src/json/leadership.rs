@@ -19,7 +19,10 @@ use crate::core::{Time, election::VoterStandings};
 pub struct Leader {
     /// The leader's name.
     pub leader: Option<String>,
-    /// The latest term known: the fencing token, if this node leads.
+    /// The latest term known: the fencing token, if this node leads. It never falls while the agent runs. A restarted agent
+    /// begins with the term on its disk (0 without a data directory, or if it does not vote) until it has heard of the
+    /// leader, and names nobody as the leader of a term below one that it named before: whoever keeps the highest term
+    /// over restarts keeps it itself.
     pub term: u64,
     /// True if the node that was asked leads.
     pub is_me: bool,
@@ -121,7 +124,7 @@ pub struct Voters {
     pub lineage: Option<String>,
     /// The number of voters that form a majority.
     pub majority: Option<usize>,
-    /// The latest term known.
+    /// The latest term known, as `GET /v1/leader` has it.
     pub term: u64,
     /// The number of further voters that may fail before nobody can lead, judged by those that acknowledge now; known
     /// to the leader, `null` elsewhere.

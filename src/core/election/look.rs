@@ -2,6 +2,8 @@
 //!
 //! Must not know: why somebody asks.
 
+use std::time::Duration;
+
 use super::{Ballot, Descent, Digest, Election, Electorate, Lineage, NumberedView, Term};
 
 impl Election {
@@ -19,6 +21,11 @@ impl Election {
     /// Returns the latest term it knows of.
     pub fn term(&self) -> Term {
         self.ballot.term
+    }
+
+    /// Returns the length of its leases.
+    pub fn lease_duration(&self) -> Duration {
+        self.timing.lease_duration
     }
 
     /// Returns the durable state as it is to be.

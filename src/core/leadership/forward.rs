@@ -3,6 +3,11 @@
 //! The question is a message like any other and may be lost, so it is repeated, under the nonce by which the leader
 //! recognises it. If the leader changes meanwhile, the next one is asked for as long as there is time.
 //!
+//! A command that finds no leader waits for the next one: after a leader that went there is none for a moment, which is
+//! no reason to refuse it. Nobody can be elected before the last claim that is known here is over; if nobody leads
+//! `lease / `[`SUCCESSION_SHARE`] later, it is refused. Where too few voters are there to elect anybody, it is refused at
+//! once.
+//!
 //! Invariants:
 //! - Every command is answered, by [`FORWARD_TIMEOUT`] at the latest.
 //! - "Nothing changed" is only said if no leader can have carried the command out: of several leaders that were asked,
@@ -13,13 +18,14 @@
 
 use crate::core::packet::Way;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rand::Rng;
 
-use super::{CommandError, Core, NodeId, Reply, Ticket, Time, View};
+use super::{CommandError, Core, Election, NodeId, Reply, Ticket, Time, View};
 use crate::core::counters::DropReason;
 use crate::core::election::ChangeError;
-use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS};
+use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, SUCCESSION_SHARE};
 use crate::core::member::Run;
 use crate::core::view::Slot;
 use crate::core::wire::{ChangeVoters, Message, Nonce, VoterRequest, VotersChanged};
@@ -40,12 +46,21 @@ struct Forward {
     may_be_done: bool,
     asks: u32,
     ask_at: Time,
+    /// The time at which it is refused if there was no leader to ask until then.
+    led_by: Time,
     until: Time,
 }
 
 impl Forwards {
     pub(super) fn deadline(&self) -> Option<Time> {
         self.open.values().map(|forward| forward.ask_at.min(forward.until)).min()
+    }
+
+    /// Has a leader that was just heard of asked at once for what waited for one.
+    pub(super) fn leader_heard(&mut self, now: Time) {
+        for forward in self.open.values_mut().filter(|forward| forward.asks == 0) {
+            forward.ask_at = now;
+        }
     }
 }
 
@@ -83,15 +98,18 @@ impl Core {
         (slot != View::ME && self.view.entry(slot).status.is_live()).then_some(slot)
     }
 
-    /// Begins to ask the leader.
+    /// Begins to ask the leader, or to wait for one.
     pub(super) fn forward(&mut self, ticket: Ticket, request: VoterRequest) {
         let nonce = Nonce(self.rng.next_u64());
         let (now, until) = (self.now, self.now + FORWARD_TIMEOUT);
+        let lease = self.election().map_or(Duration::ZERO, Election::lease_duration);
         let Some(tracker) = &mut self.tracker else { return };
+        let unled_since = tracker.known.as_ref().map_or(now, |known| known.until().max(now));
+        let led_by = unled_since + lease / SUCCESSION_SHARE;
         if tracker.forwards.open.len() >= MAX_FORWARDED_COMMANDS {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
-        let forward = Forward { nonce, request, asked: None, may_be_done: false, asks: 0, ask_at: now, until };
+        let forward = Forward { nonce, request, asked: None, may_be_done: false, asks: 0, ask_at: now, led_by, until };
         tracker.forwards.open.insert(ticket, forward);
         self.tend_forwards();
         self.schedule_leadership();
@@ -135,7 +153,11 @@ impl Core {
             return self.change_voters(ticket, &request);
         }
         let Some(slot) = leader.filter(|_| forward.asks < MAX_FORWARD_ASKS) else {
-            forward.ask_at = (now + FORWARD_RETRY).min(forward.until);
+            if forward.asks == 0 && now >= forward.led_by {
+                return self.give_up_forward(ticket);
+            }
+            let last_look = if forward.asks == 0 { forward.led_by } else { forward.until };
+            forward.ask_at = (now + FORWARD_RETRY).min(last_look).min(forward.until);
             return;
         };
         let record = self.view.record(slot);

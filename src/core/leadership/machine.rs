@@ -358,9 +358,12 @@ impl Core {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }
-        match self.leader_elsewhere() {
-            Some(_) => self.forward(ticket, request),
-            None => self.change_voters(ticket, &request),
+        let is_leading = self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some());
+        let may_be_asked = self.leader_elsewhere().is_some() || self.may_be_led();
+        if may_be_asked && !is_leading {
+            self.forward(ticket, request);
+        } else {
+            self.change_voters(ticket, &request);
         }
     }
 

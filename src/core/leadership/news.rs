@@ -49,6 +49,7 @@ impl Core {
         tracker.term = claim.term;
         tracker.claim_until = own_until;
         tracker.known = Some(claim);
+        tracker.forwards.leader_heard(self.now);
         self.found_nothing_anew(View::ME);
         self.publish_leadership(LossReason::Expired);
         self.flood_leadership();

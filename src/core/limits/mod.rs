@@ -606,6 +606,9 @@ pub const MAX_FETCH_TRIES: u8 = 10;
 pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(9);
 /// The time after which the leader is asked again meanwhile.
 pub const FORWARD_RETRY: Duration = Duration::from_millis(250);
+/// The lease divided by the time for which a command that finds no leader waits for the next one, from when nobody
+/// leads any more; at most [`FORWARD_TIMEOUT`].
+pub const SUCCESSION_SHARE: u32 = 3;
 /// The greatest number of times that it is asked, including its successors.
 pub const MAX_FORWARD_ASKS: u32 = 32;
 /// The greatest number of commands at one node that wait for the leader's answer, and of requests of one member that a

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, Output, Reply};
+use crate::core::doors::{Command, Leadership, Output, Reply};
 use crate::core::election::ChangeError;
 use crate::core::member::Status;
 use crate::core::settings::Profile;
+use crate::core::time::Time;
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;
@@ -170,4 +171,78 @@ fn a_leader_that_was_voted_out_is_not_announced_again_in_the_term_that_it_lost()
         assert!(leader(&net).1 > term);
     }
     assert!(again.is_empty(), "{} {again:?}", again.len());
+}
+
+/// Returns the leaderships that a node has shown since it started.
+fn shown(net: &Net, node: usize) -> Vec<Leadership> {
+    let told = net.nodes[node].leadership.iter().filter_map(|(_, said)| match said {
+        Output::Leadership(told) => Some(told.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// The ways in which a node comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Back {
+    /// With its data directory.
+    Same,
+    /// Without it.
+    Blank,
+}
+
+#[test]
+fn a_restarted_node_shows_the_term_of_its_disk_or_none_until_it_hears_of_the_leader_and_no_term_falls_after_that() {
+    for (back, seed) in [Back::Same, Back::Blank].into_iter().flat_map(|back| (0..6).map(move |seed| (back, seed))) {
+        let mut net = cluster(6, 3);
+        net.shuffle_losses(seed);
+        net.drop_one_in = [0, 5][seed as usize % 2];
+        // Several terms, the last of them of an electorate that was recovered.
+        for _ in 0..3 {
+            let (first, _) = leader(&net);
+            net.command(first, Command::Resign { ticket: 1, to: None });
+            net.run(SECOND * 5);
+        }
+        let (before, _) = leader(&net);
+        for node in (0..3).filter(|node| *node != before) {
+            net.kill(node);
+        }
+        net.run(SECOND * 15);
+        net.command(before, Command::Recover { ticket: 2, voters: vec![id("n3")] });
+        net.run(SECOND * 15);
+        let (_, term) = leader(&net);
+        assert_eq!(term.generation(), 1);
+        for node in [before, 3, 4, (before + 1) % 3] {
+            let name = format!("n{node}");
+            let at = net.nodes.iter().rposition(|place| place.core.me().id == *name).expect("it was there");
+            net.kill(at);
+            if back == Back::Blank && node != 3 {
+                net.disks.remove(&name);
+            }
+            let on_disk = net.disks.get(&name).map(|ballot| ballot.term).unwrap_or_default();
+            net.run(SECOND * 5);
+            let again = net.add(&name, node, &[5]);
+            net.run(SECOND * 15);
+            let all = shown(&net, again);
+            let what = format!("{back:?}, seed {seed}, n{node}: {all:?}");
+            assert_eq!(all[0].term, on_disk, "{what}");
+            assert!(all.is_sorted_by_key(|told| told.term), "{what}");
+            assert!(all.iter().all(|told| told.leader.is_none() || told.term >= term), "{what}");
+        }
+        for node in net.running() {
+            let (told, events): (Vec<_>, Vec<_>) =
+                node.leadership.iter().partition(|(_, said)| matches!(said, Output::Leadership(_)));
+            let term_of = |(_, said): &(Time, Output)| match said {
+                Output::Leadership(told) => Some(told.term),
+                Output::LeaderElected { term, .. } | Output::LeaderLost { term, .. } | Output::Quorum { term, .. } => {
+                    Some(*term)
+                }
+                _ => None,
+            };
+            for said in [told, events] {
+                let terms = said.into_iter().filter_map(term_of);
+                assert!(terms.is_sorted(), "{back:?}, seed {seed}: {}", node.core.me().id);
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
 mod ahead;
+mod bad_disks;
 mod blank;
 mod chaos;
 mod cluster;

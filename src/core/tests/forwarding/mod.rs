@@ -2,6 +2,7 @@
 
 mod believed;
 mod commands;
+mod leaderless;
 mod resigning;
 
 use crate::core::counters::DropReason;
