@@ -21,8 +21,7 @@ pub struct Leader {
     pub leader: Option<String>,
     /// The latest term known: the fencing token, if this node leads. It never falls while the agent runs. A restarted agent
     /// begins with the term on its disk (0 without a data directory, or if it does not vote) until it has heard of the
-    /// leader, and names nobody as the leader of a term below one that it named before: whoever keeps the highest term
-    /// over restarts keeps it itself.
+    /// leader: whoever compares terms over restarts of an agent keeps the highest one itself.
     pub term: u64,
     /// True if the node that was asked leads.
     pub is_me: bool,
