@@ -248,6 +248,14 @@ impl Core {
         (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
     }
 
+    /// Returns addresses of seeds that are not Up, so many at most, from one in turn on.
+    pub(in crate::core) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
+        let seeds = &self.reunion.seeds;
+        let first = self.rng.random_range(0..seeds.len().max(1));
+        let in_turn = seeds.iter().cycle().skip(first).take(seeds.len());
+        in_turn.copied().filter(|seed| !self.is_up_at(*seed)).take(most).collect()
+    }
+
     /// Returns true if the seed at this address is known to be Up, or is this node itself.
     fn is_up_at(&self, seed: SocketAddr) -> bool {
         let up = |run: &Run| {

@@ -244,7 +244,11 @@ impl Core {
         let has_asked_all = !joining.awaits_names && now >= settled_at;
         let is_before = mine.is_some_and(|mine| founding.first().is_none_or(|first| mine < first));
         let is_alone = founding.not_up.is_empty() && joining.has_other_seeds;
-        let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
+        let awaited_until = joining.finders.awaited_until().filter(|until| now < *until);
+        if let Some(until) = awaited_until {
+            self.timers.set_by(Timer::Found, until);
+        }
+        let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none() && awaited_until.is_none();
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
         let is_refused =

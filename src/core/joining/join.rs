@@ -23,6 +23,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::cookies::{Cookies, Haste};
+use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
@@ -62,6 +63,8 @@ pub(in crate::core) struct Joining {
     pub(in crate::core) newest_seed_at: Option<Time>,
     /// The other nodes that are Joining.
     pub(in crate::core) founding: Box<Founding>,
+    /// The members that look for this node.
+    pub(super) finders: Box<Finders>,
     /// Time of the last answer of an Up node.
     pub(in crate::core) reached: Option<Time>,
     /// The last refusal, and the address of the node that refused.
@@ -115,6 +118,7 @@ impl Core {
             awaits_names: false,
             newest_seed_at: None,
             founding: Box::default(),
+            finders: Box::default(),
             reached: None,
             refused: None,
             name_refused: None,
@@ -156,7 +160,8 @@ impl Core {
         let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.founding.answered());
         self.timers.set(Timer::JoinTry, self.now + pause);
         let mut targets = self.reunion.join_targets(pause >= retry_interval);
-        targets.extend(joining.founding.target().filter(|target| !self.reunion.is_seed(*target)));
+        let others = joining.founding.target().into_iter().chain(joining.finders.addresses().iter().copied());
+        targets.extend(others.filter(|target| !self.reunion.is_seed(*target)));
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
@@ -324,7 +329,11 @@ impl Core {
         founded: Option<ElectorateReport>,
     ) {
         let now = self.now;
+        let awaits_finder = self.awaits_finder();
         let Some(joining) = self.joining(nonce) else { return };
+        if awaits_finder && founded.is_none() {
+            return;
+        }
         joining.reached = Some(now);
         self.answered_contact(sender.from, &sponsor.id);
         let Phase::Joining(joining) = &mut self.phase else { return };

@@ -3,6 +3,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the joiner's side | `join`, the limits of its haste: `cookies`; founding a cluster: `founding` |
+//! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
@@ -15,6 +16,7 @@
 mod admission;
 mod anew;
 mod cookies;
+mod finders;
 mod founding;
 mod join;
 mod names;

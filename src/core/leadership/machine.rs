@@ -3,7 +3,7 @@
 //!
 //! Must not know: who leads as other nodes see it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
@@ -56,6 +56,8 @@ impl Core {
             relayed: ((Term(0), 0, 0), 0),
             recovered: None,
             asked_at: None,
+            look_for_voters_at: None,
+            cut_off: BTreeMap::new(),
             rumours: Rumours::default(),
             hearsay: Hearsay::default(),
             leave_by: None,

@@ -20,18 +20,20 @@ mod forward;
 mod founded;
 mod hearsay;
 mod machine;
+mod missing;
 mod news;
 mod remote_commands;
 mod rumours;
 mod views;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::core::election::{
     Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term,
 };
-use crate::core::member::{NodeId, Status};
+use crate::core::member::{NodeId, Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
@@ -75,6 +77,10 @@ pub(super) struct LeaderTracker {
     /// The recovered electorate that is followed, while the agreed view is still of the one before.
     recovered: Option<Descent>,
     asked_at: Option<Time>,
+    /// The time at which missing voters are looked for again.
+    look_for_voters_at: Option<Time>,
+    /// The voters whose links broke, each with the time of that: they may be gone. At most [`MAX_VOTERS`].
+    cut_off: BTreeMap<Run, Time>,
     /// News that too few members have reported.
     rumours: Rumours,
     /// Reports of an electorate by too few members, where none is known.
@@ -225,6 +231,7 @@ impl Core {
             return;
         }
         let is_up = matches!(self.phase, Phase::Up);
+        self.plan_look_for_voters();
         let Some(tracker) = &self.tracker else { return };
         let deadlines = [
             tracker.election.as_ref().and_then(|election| election.next_deadline(is_up)),
@@ -236,6 +243,7 @@ impl Core {
             tracker.forwards.deadline(),
             tracker.hearsay.deadline(),
             self.ask_before_founding_at(),
+            tracker.look_for_voters_at,
         ];
         match deadlines.into_iter().flatten().min() {
             // An overdue deadline is tended in a moment, so that no mistake here makes time stand still.
@@ -252,6 +260,7 @@ impl Core {
         self.ask_about_rumour();
         self.review_hearsay();
         self.ask_before_founding();
+        self.look_for_voters();
         self.fetch_again();
         self.tend_forwards();
         let leave_by = self.tracker.as_ref().and_then(|tracker| tracker.leave_by);

@@ -117,7 +117,7 @@ impl Rumours {
 
 impl Core {
     /// Returns true if a member votes in the electorate that is known here.
-    fn is_voter(&self, slot: Slot) -> bool {
+    pub(super) fn is_voter(&self, slot: Slot) -> bool {
         let id = &self.view.record(slot).id;
         self.electorate().is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id))
     }

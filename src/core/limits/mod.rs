@@ -305,6 +305,16 @@ pub const REACH_RETRY: Duration = Duration::from_millis(250);
 pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
+/// The greatest number of members that a node with an empty disk asks to let it in because they look for it.
+pub const MAX_FINDERS: usize = 3;
+/// The time for which it founds no cluster, and joins none that knows of no electorate, since the first of them was met:
+/// they may have to find out first that the process that had its name is gone.
+pub const FINDER_PATIENCE: Duration = Duration::from_secs(5);
+/// The least time between two answers of such a node to a member that looks for it: a packet of the last exchange may be
+/// lost.
+pub const FINDER_INTERVAL: Duration = MISSING_VOTER_PAUSE;
+/// The greatest number of members that are answered so in that time.
+pub const MAX_FINDERS_ANSWERED: usize = 64;
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
 /// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its call, and for the
@@ -592,6 +602,11 @@ pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
 /// The time in all for which reports of an electorate by newcomers keep a node from forming one.
 pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
+/// The number of times a second that all members together look for each voter that is missing while too few are there to
+/// elect anybody: several times in the [`FOUNDING_DELAY`] of voters that come back with empty disks.
+pub const MISSING_VOTER_QUESTIONS: u32 = 20;
+/// The least time between two of these questions by one member.
+pub const MISSING_VOTER_PAUSE: Duration = Duration::from_millis(50);
 /// The least time between two questions for the leader.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of parts of a numbered view that answer one question, and the greatest number of parts that are kept

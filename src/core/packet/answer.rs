@@ -194,8 +194,12 @@ impl Core {
         if self.answer_proven(sender, answer) || self.answer_unbound(sender, answer) {
             return;
         }
+        if answer.kind == SenderKind::Stranger {
+            self.stranger_is_at(sender.from);
+        }
         let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
-        let is_ignored = answer.stranger && is_of_nobody_known && !matches!(self.phase, Phase::Joining(_));
+        let may_meet = !matches!(self.phase, Phase::Joining(_)) || self.must_be_found();
+        let is_ignored = answer.stranger && is_of_nobody_known && may_meet;
         if answer.introduce.is_none() && !is_ignored {
             return;
         }
@@ -207,13 +211,19 @@ impl Core {
         let may_know = is_introduction || is_expected;
         let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
         let is_allowed = limit.allow(self.now, sender.from, is_expected)
-            || matches!(answer.kind, SenderKind::ClaimsMember(slot) if self.may_ask_mover(slot, MoveStep::Question));
+            || matches!(answer.kind, SenderKind::ClaimsMember(slot) if self.may_ask_mover(slot, MoveStep::Question))
+            || self.may_answer_finder(sender.from);
         if !is_allowed {
             return self.counters.drop(DropReason::RateLimited);
         }
         let nonce = self.prover.nonce(sender.from, self.now);
         let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
+        if packet.len() > sender.bytes && self.must_be_found() {
+            // A bare heartbeat is too short for a question, but its sender looks here if a stranger answers.
+            packet = self.anonymous_packet(usize::MAX);
+            packet.push(&Message::Reply);
+        }
         if packet.len() <= sender.bytes {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
@@ -273,6 +283,7 @@ impl Core {
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             self.push_reminder(&mut packet, sender.run, sender.from, nonce);
+            self.push_founded(&mut packet);
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
@@ -299,7 +310,8 @@ impl Core {
             }
             _ => {}
         }
-        if (answer.has_echoed && !matches!(self.phase, Phase::Joining(_))) || self.asks_back(sender, answer) {
+        let may_meet = !matches!(self.phase, Phase::Joining(_)) || self.must_be_found();
+        if (answer.has_echoed && may_meet) || self.asks_back(sender, answer) {
             let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

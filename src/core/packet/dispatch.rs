@@ -50,11 +50,16 @@ impl Core {
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
+                let is_finder =
+                    answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
                 answer.has_reminded = answer
                     .reminder
                     .take()
                     .is_some_and(|proof| self.is_reminded(sender.run, sender.from, proof, record.address, nonce));
                 answer.introduction = Some(self.introduced(*sender, nonce, record, answer.has_reminded));
+                if is_finder {
+                    self.found_by(sender.from);
+                }
             }
             Message::Join { nonce, record, cookie } => {
                 self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());

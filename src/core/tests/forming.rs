@@ -1,13 +1,15 @@
 //! Electorates as whole nodes form them: one in a cluster, whoever comes with an empty disk.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
-use super::net::{Net, id, ms};
+use super::net::{Net, address, id, ms};
+use crate::core::Core;
 use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
 use crate::core::election::{Alarm, ChangeError, Descent, Digest, Election, ElectorateReport, Lineage, Term, ViewRef};
-use crate::core::limits::NEWCOMERS_HOLD_UP;
+use crate::core::limits::{MISSING_VOTER_QUESTIONS, NEWCOMERS_HOLD_UP};
 use crate::core::settings::Profile;
 use crate::core::wire::{LeaderClaim, Message};
 
@@ -390,5 +392,136 @@ fn newcomers_that_know_of_another_electorate_keep_voters_from_forming_theirs_for
             delta: None,
         }));
         newcomers_keep_nobody_from_forming(joined_after, NEWCOMERS_HOLD_UP + SECOND * 5, &lie);
+    }
+}
+
+/// Returns the electorates that nodes are sure of, by their roots.
+fn roots(net: &Net) -> BTreeSet<Lineage> {
+    net.running().filter_map(|node| node.core.election()?.founded()).map(|descent| descent.root).collect()
+}
+
+/// A cluster whose three first nodes, its voters and everybody's only seeds, lose their disks.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    profile: Profile,
+    survivors: usize,
+    is_linked: bool,
+    /// One packet in so many is lost from then on; none if zero.
+    drop_one_in: u64,
+    gone_for: Duration,
+    apart: Duration,
+    seed: u64,
+}
+
+/// Has the seeds, which are also the voters, lose their disks and come back, one after the other; the others live on, and
+/// name those seeds alone.
+fn blank_seeds(loss: Loss) -> Net {
+    let mut net = Net::new(loss.profile);
+    net.shuffle_losses(loss.seed);
+    net.lease = loss.profile.lease_timing();
+    if loss.is_linked {
+        net.lay_wires();
+    }
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..3 + loss.survivors {
+        net.add(&format!("n{i}"), i, &[0, 1, 2]);
+    }
+    net.run(SECOND * 20);
+    leader(&net);
+    net.drop_one_in = loss.drop_one_in;
+    for node in 0..3 {
+        net.kill(node);
+        net.disks.remove(&format!("n{node}"));
+    }
+    net.run(loss.gone_for);
+    for node in 0..3 {
+        net.add(&format!("n{node}"), node, &[0, 1, 2]);
+        net.run(loss.apart);
+    }
+    net
+}
+
+/// Returns the times at which the blank voters are found to have come back.
+fn returns() -> impl Iterator<Item = (Duration, Duration)> {
+    let gone = [0, 100, 500, 1_500, 3_000, 10_000, 60_000];
+    gone.into_iter().flat_map(|gone_for| [0, 50, 300, 2_000].map(|apart| (ms(gone_for), ms(apart))))
+}
+
+/// Checks that all nodes of a cluster whose voters came back blank know one electorate at most, and that nobody leads.
+#[track_caller]
+fn assert_one_root(loss: Loss) -> Net {
+    let mut net = blank_seeds(loss);
+    net.run(SECOND * 40);
+    assert!(roots(&net).len() == 1 && claims(&net).is_empty(), "{loss:?}: {:?} {:?}", roots(&net), claims(&net));
+    let knows = |core: &Core| core.election().is_some_and(|election| election.electorate_report().is_some());
+    assert!(net.running().all(|node| knows(&node.core)), "{loss:?}");
+    net
+}
+
+#[test]
+fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the_electorate_that_is() {
+    let loss = Loss {
+        profile: Profile::Local,
+        survivors: 4,
+        is_linked: true,
+        drop_one_in: 0,
+        gone_for: SECOND,
+        apart: SECOND,
+        seed: 0,
+    };
+    for (gone_for, apart) in returns() {
+        for is_linked in [false, true] {
+            for seed in 0..2 {
+                assert_one_root(Loss { is_linked, gone_for, apart, seed, ..loss });
+            }
+        }
+        assert_one_root(Loss { drop_one_in: 5, gone_for, apart, ..loss });
+        assert_one_root(Loss { survivors: 1, gone_for, apart, ..loss });
+        assert_one_root(Loss { survivors: 1, drop_one_in: 5, gone_for, apart, ..loss });
+        assert_one_root(Loss { profile: Profile::Lan, gone_for, apart, ..loss });
+    }
+    for gone_for in [ms(0), ms(1_500), SECOND * 10] {
+        assert_one_root(Loss { survivors: 30, gone_for, apart: ms(50), ..loss });
+    }
+}
+
+#[test]
+fn after_the_seeds_lost_their_disks_an_operator_founds_the_electorate_anew_at_any_node() {
+    for gone_for in [ms(0), SECOND * 10] {
+        for (node, voters) in [(7, ["n1", "n2"]), (4, ["n5", "n6"]), (4, ["n0", "n1"])] {
+            let loss = Loss {
+                profile: Profile::Local,
+                survivors: 4,
+                is_linked: true,
+                drop_one_in: 0,
+                gone_for,
+                apart: ms(50),
+                seed: 1,
+            };
+            let mut net = assert_one_root(loss);
+            let term = net.nodes[5].core.leadership().term;
+            net.command(node, Command::FoundAnew { ticket: 1, voters: voters.map(id).into() });
+            run_with_one_leader(&mut net, SECOND * 30);
+            assert!(matches!(net.nodes[node].replies[..], [Reply::Electorate(_)]), "{:?}", net.nodes[node].replies);
+            assert_led_on(&net, term);
+        }
+    }
+}
+
+#[test]
+fn voters_that_are_missing_are_looked_for_at_a_pace_that_all_members_share() {
+    for members in [1, 4, 20] {
+        let mut net = cluster(3 + members, 3);
+        (0..3).for_each(|node| net.kill(node));
+        net.run(SECOND * 10);
+        net.sent = Some(Vec::new());
+        net.run(SECOND * 10);
+        let voters: Vec<_> = (0..3).map(address).collect();
+        let sent = net.sent.take().unwrap_or_default();
+        let asked = sent.iter().filter(|(_, to, _)| voters.contains(to)).count();
+        let most = 3 * 10 * MISSING_VOTER_QUESTIONS as usize;
+        // Lost members are looked for once in a retry interval besides, and asked for by a little more.
+        let others = members * 3 * 10 * 3;
+        assert!(asked > most / 2 && asked < most * 5 / 4 + others, "{members}: {asked}, {most} and {others}");
     }
 }

@@ -61,6 +61,7 @@ use machine::{Audience, Observer, Scene, Step, Witness};
 impl Core {
     /// Opens a case: the link to a member broke, and is being opened again.
     pub(in crate::core) fn lost_link(&mut self, run: Run) {
+        self.voter_may_be_gone(run);
         self.open_case(run, CRASH_REVIEWS);
     }
 
