@@ -11,7 +11,8 @@
 //! it knows, one voter that knows keeps all of them from forming. Members tell a joiner before it is Up, so that it
 //! knows in time where there is an electorate, and need not wait where there is none. A voter that finds itself in the
 //! existing electorate (another voter has formed it, and names its identity) takes it over; one that is not in it stays
-//! outside, and raises an alarm.
+//! outside, and raises an alarm. Voters that come back with empty disks and know each other alone are found by the members
+//! that live on before they are Up (see `joining::finders`): here nothing is waited for.
 //!
 //! Invariants: nobody votes before the electorate is on disk; the names configured must be the same everywhere; an
 //! electorate is formed only if every report of an electorate, by a voter or another member, is of this one.

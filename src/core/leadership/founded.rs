@@ -1,7 +1,8 @@
 //! The existence of an electorate in this cluster: every member knows of it, and tells nodes that join.
 //!
 //! A node that is to form the first electorate must not do so beside an existing one. So a sponsor tells a joiner what
-//! it knows before it welcomes it; every member tells it in gossip packets while nobody leads, and when asked who
+//! it knows before it welcomes it, and members look for voters that are missing, which may come back with empty disks
+//! and know each other alone (see `missing`, and `joining::finders`); every member tells it in gossip packets while nobody leads, and when asked who
 //! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
 //! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by
@@ -31,6 +32,8 @@
 //! Invariants:
 //! - One member's report is never passed on as if it were known.
 //! - Of electorates with different roots, the first one stands that this node is sure of.
+//! - Two electorates that were formed before they met stand beside each other, the younger one too: its age is what its
+//!   members say, as is that of the other one. An operator ends one of them.
 //! - A node that forms no electorate is not sure by the reports of members that were not here for [`SETTLE`], unless
 //!   one of them is a node that its operator named.
 //!

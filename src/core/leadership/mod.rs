@@ -7,7 +7,7 @@
 //! Only the leader changes the electorate; an operator may ask at any node. A node that is asked and does not lead asks
 //! the leader (`forward`), which carries the command out once, however often the question comes (`remote_commands`).
 //! Every node learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another
-//! one beside it.
+//! one beside it. Members look for voters while too few of them are there (`missing`).
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.

@@ -283,7 +283,10 @@ impl Core {
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             self.push_reminder(&mut packet, sender.run, sender.from, nonce);
-            self.push_founded(&mut packet);
+            if answer.kind == SenderKind::Stranger {
+                // It may be a voter with an empty disk.
+                self.push_founded(&mut packet);
+            }
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);

@@ -26,7 +26,7 @@
 //! | message | answered with | the exchange ends, as |
 //! |---|---|---|
 //! | `Probe` | `Ack`; beside it a `Probe`, while the asker's address is unproven; a stranger's with `WhoAreYou` | an `Ack` is not answered, and proves the address; to an unproven one goes one answer in [`ANSWER_INTERVAL`] |
-//! | `WhoAreYou` | a member's: `IAm`; a stranger's: `WhoAreYou` with its nonce, then `IAm` | `IAm` is answered by what must be refuted alone; a stranger is asked once in [`QUESTION_INTERVAL`] |
+//! | `WhoAreYou` | a member's: `IAm`; a stranger's: `WhoAreYou` with its nonce, then `IAm` | `IAm` is answered by what must be refuted alone; a stranger is asked once in [`QUESTION_INTERVAL`], by a joiner with an empty disk once in [`FINDER_INTERVAL`]; missing voters are asked on a timer |
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`] |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
 //! | any, in a member's name from elsewhere; a sequence number out of range | a `Probe` at its home | once in [`CLAIM_INTERVAL`] for each run |
@@ -46,6 +46,7 @@
 //! | `Letter` | `Receipt` | it is not answered |
 //! | `Heartbeat`, `Keepsake`, `Unheard`, `Unlink` | – | they change what goes out next, and call for nothing |
 //!
+//! [`FINDER_INTERVAL`]: crate::core::limits::FINDER_INTERVAL
 //! [`ANSWER_INTERVAL`]: crate::core::limits::ANSWER_INTERVAL
 //! [`QUESTION_INTERVAL`]: crate::core::limits::QUESTION_INTERVAL
 //! [`TOLD_INTERVAL`]: crate::core::limits::TOLD_INTERVAL

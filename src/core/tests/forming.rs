@@ -509,6 +509,39 @@ fn after_the_seeds_lost_their_disks_an_operator_founds_the_electorate_anew_at_an
 }
 
 #[test]
+fn an_electorate_that_was_formed_unseen_beside_another_ends_when_its_voters_start_blank_once_more() {
+    let mut net = cluster(7, 3);
+    for node in 0..3 {
+        net.kill(node);
+        net.disks.remove(&format!("n{node}"));
+    }
+    let cut = |net: &mut Net, is_cut: bool| {
+        for (blank, other) in (7..10).flat_map(|blank| (3..7).map(move |other| (blank, other))) {
+            net.cut(blank, other, is_cut);
+        }
+    };
+    cut(&mut net, true);
+    let blank: Vec<usize> = (0..3).map(|node| net.add(&format!("n{node}"), node, &[0, 1, 2])).collect();
+    net.run(SECOND * 20);
+    cut(&mut net, false);
+    net.run(SECOND * 20);
+    assert_eq!(roots(&net).len(), 2, "nobody could know");
+    for (voter, node) in blank.into_iter().enumerate() {
+        net.kill(node);
+        net.disks.remove(&format!("n{voter}"));
+    }
+    net.run(SECOND);
+    for node in 0..3 {
+        net.add(&format!("n{node}"), node, &[0, 1, 2]);
+    }
+    net.run(SECOND * 40);
+    assert!(roots(&net).len() == 1 && claims(&net).is_empty(), "{:?} {:?}", roots(&net), claims(&net));
+    net.command(4, Command::FoundAnew { ticket: 1, voters: vec![id("n0"), id("n1")] });
+    run_with_one_leader(&mut net, SECOND * 20);
+    leader(&net);
+}
+
+#[test]
 fn voters_that_are_missing_are_looked_for_at_a_pace_that_all_members_share() {
     for members in [1, 4, 20] {
         let mut net = cluster(3 + members, 3);
