@@ -252,6 +252,14 @@ impl Core {
         self.observers.neighbours.contains(&slot)
     }
 
+    /// Returns true if a member would have been heard for so long, if it lived: it is a neighbour on the rings, which both
+    /// compute from the same names. One that is observed for another reason (others displaced it, or doubts about others
+    /// led to it) need not observe this node in turn, and then sends it nothing unasked.
+    pub(in crate::core) fn would_have_heard(&self, slot: Slot, patience: Duration) -> bool {
+        let since = self.observers.retained.neighbour_since(slot);
+        self.observes(slot) && since.is_some_and(|since| self.now.since(since) > patience)
+    }
+
     /// Returns a member's other observers, by this node's view: those that might have heard it. Above the full mesh
     /// they are the nearest that this node does not doubt, since those walk past the others, too.
     pub(in crate::core) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {

@@ -108,6 +108,11 @@ impl RetainedNeighbours {
         self.displaced.values().any(|displaced| displaced.until <= now)
     }
 
+    /// Returns the time since which a member is a neighbour by the graph, if it is.
+    pub(super) fn neighbour_since(&self, slot: Slot) -> Option<Time> {
+        self.since.get(&slot).map(|(since, _)| *since)
+    }
+
     /// Returns true for a member that was displaced and is kept.
     pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
         self.displaced.contains_key(&slot)

@@ -498,6 +498,9 @@ pub const MAX_NEWBORNS: usize = 32;
 pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
 /// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
 pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
+/// The time after the refusal of a newborn's port for which its probes have to stay unanswered, where its sponsor decides
+/// alone.
+pub const NEWBORN_PATIENCE: Duration = Duration::from_millis(500);
 /// The least time between two cases about the same member that are opened on the word of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a

@@ -11,7 +11,7 @@
 //! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if reported live, it is asked |
 //! | an unknown name, above [`MAX_FIRST_INCARNATION`] | the same |
 //! | another live run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
-//! | the same, if the holder is not observed | if two elders (see `removal`) report it |
+//! | the same, if the holder sends no heartbeats here | if two elders (see `removal`) report it |
 //! | another live run at the holder's own address | the same, but the process at that address is asked for its record |
 //! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
 //! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |
@@ -265,20 +265,22 @@ impl Core {
         true
     }
 
-    /// Doubts that another run of this name is live. A node that hears the holder knows better, and tells it; an
-    /// observer that does not hear it believes the report; a node that does not observe it needs two voices. If the
-    /// other run is reported at the holder's own address, as after a restart, the process there is asked for its
-    /// record.
+    /// Doubts that another run of this name is live. A node that hears the holder knows better, and tells it; one that
+    /// misses its heartbeats believes the report; a node to which it sends none needs two voices. If the other run is
+    /// reported at the holder's own address, as after a restart, the process there is asked for its record.
     fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, reporter: Run, from: Slot) -> bool {
         let is_same_address = self.view.record(slot).address == record.address;
-        if self.observes(slot) {
-            let is_heard = self.is_heard_lately(slot);
-            if is_heard && is_same_address {
-                self.ask_successor(slot, record, note);
-            } else if is_heard {
-                self.tell_of_rival(slot, record, note);
-            }
-            return is_heard;
+        if self.is_missed(slot) {
+            return false;
+        }
+        let is_heard = self.observes(slot) && self.is_heard_lately(slot);
+        if is_heard && is_same_address {
+            self.ask_successor(slot, record, note);
+        } else if self.observes(slot) && !is_same_address {
+            self.tell_of_rival(slot, record, note);
+        }
+        if is_heard {
+            return true;
         }
         let reporter = self.is_elder(from).then_some(reporter);
         let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
@@ -303,10 +305,10 @@ impl Core {
     /// Doubts a report that another run of this name died, in a record that supersedes the holder's: the holder, if it
     /// is live, raises its incarnation above that.
     fn doubts_death_report(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
+        if self.is_missed(slot) {
+            return false;
+        }
         if self.observes(slot) {
-            if !self.is_heard_lately(slot) {
-                return false;
-            }
             self.tell_of_rival(slot, record, note);
         }
         let (now, patience) = (self.now, record.suspect_timeout());
@@ -318,9 +320,20 @@ impl Core {
 
     /// Returns true if this node itself heard a member so lately that no heartbeat is overdue.
     fn is_heard_lately(&self, slot: Slot) -> bool {
-        let entry = self.view.entry(slot);
-        let patience = entry.record.timing.heartbeat_interval() + self.settings.probe_timeout;
-        entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) <= patience)
+        let patience = self.heartbeat_patience(slot);
+        let session = self.view.entry(slot).peer.session.as_ref();
+        session.is_some_and(|session| self.now.since(session.heard) <= patience)
+    }
+
+    /// Returns true if a member's heartbeats should have come here, and did not. Silence of one that sends none here is
+    /// no evidence.
+    fn is_missed(&self, slot: Slot) -> bool {
+        !self.is_heard_lately(slot) && self.would_have_heard(slot, self.heartbeat_patience(slot))
+    }
+
+    /// Returns the time after which a heartbeat of a member is overdue.
+    fn heartbeat_patience(&self, slot: Slot) -> Duration {
+        self.view.record(slot).timing.heartbeat_interval() + self.settings.probe_timeout
     }
 
     /// Tells a member of a record that others report under its name.

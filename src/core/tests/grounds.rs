@@ -8,7 +8,7 @@ use super::liars::{Liar, about, old_cluster, update};
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{Command, Input, Notice, Output};
+use crate::core::doors::{Command, Input, LinkEvent, LinkId, Notice, Output};
 use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, REMOVAL_MEMORY, SETTLE};
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::packet::Prover;
@@ -67,29 +67,39 @@ fn whoever_was_heard_a_moment_ago_does_not_doubt_itself_though_an_elder_accuses_
     assert_eq!(net.nodes[1].core.health_score(), 0);
 }
 
-#[test]
-fn an_obituary_of_another_run_does_not_bury_a_living_member_that_few_observe() {
-    let mut net = old_cluster(Profile::Local, 40);
-    // Until then some are observed that do not observe in turn, and are heard as seldom as others.
-    net.run(KEEP_FOR);
+/// Has one elder say of a living member that another run of its name lives elsewhere, or died; returns who believes it.
+fn believers_of_one_elder(net: &mut Net, status: Status) -> Vec<String> {
     net.forget_reports();
-    let liar = Liar::new(2);
-    for status in [Status::Down, FORCED] {
-        let incarnation = net.nodes[1].core.me().incarnation + 5;
-        let lie = Record { run: Run(77), ..about(&net, 1, incarnation, status) };
-        liar.says_to_all(&mut net, &[update(lie)]);
-        net.run(ms(500));
-        let run = net.nodes[1].core.me().run;
-        for observer in net.running() {
-            let held = observer.core.record(&id("n1")).expect("listed");
-            assert_eq!((held.run, held.status), (run, Status::Up), "at {}", observer.core.me().id);
+    let incarnation = net.nodes[1].core.me().incarnation + 5;
+    let mut lie = Record { run: Run(77), ..about(net, 1, incarnation, status) };
+    if status == Status::Up {
+        lie.address = address(ELSEWHERE);
+    }
+    Liar::new(2).says_to_all(net, &[update(lie)]);
+    net.run(ms(500));
+    let run = net.nodes[1].core.me().run;
+    let is_gone = |change: &crate::core::Change| {
+        change.record.id == *"n1" && (change.record.run != run || matches!(change.kind, ChangeKind::DetectedDown(_)))
+    };
+    let believes = |node: &&super::net::Node| {
+        let held = node.core.record(&id("n1")).expect("listed");
+        (held.run, held.status) != (run, Status::Up) || node.changes.iter().any(|(_, change)| is_gone(change))
+    };
+    net.running().filter(believes).map(|node| node.core.me().id.to_string()).collect()
+}
+
+#[test]
+fn a_word_about_another_run_does_not_bury_a_living_member_that_few_observe() {
+    let mut believed = Vec::new();
+    let mut net = old_cluster(Profile::Local, 40);
+    // At first some are observed that do not observe in turn, and are heard as seldom as others.
+    for age in [Duration::ZERO, KEEP_FOR] {
+        net.run(age);
+        for status in [Status::Down, FORCED, Status::Up] {
+            believed.extend(believers_of_one_elder(&mut net, status).into_iter().map(|who| (age, status, who)));
         }
     }
-    let is_gone =
-        |change: &crate::core::Change| change.record.id == *"n1" && matches!(change.kind, ChangeKind::DetectedDown(_));
-    for node in net.running() {
-        assert!(!node.changes.iter().any(|(_, change)| is_gone(change)), "at {}", node.core.me().id);
-    }
+    assert!(believed.is_empty(), "{believed:?}");
 }
 
 /// Returns the words that a node is not reached where it says that it is.
@@ -219,6 +229,8 @@ fn a_wrong_answer_proves_no_address() {
 fn a_process_has_one_name_also_where_another_one_restarts() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
+    // It should have been heard by now.
+    alone.pass(alone.core.settings.heartbeat_interval + alone.core.settings.probe_timeout + ms(1));
     let twin = Record { run: member(0, Status::Up).run, incarnation: 6, ..member(1, Status::Up) };
     alone.told_by(TELLER, &[(None, twin)]);
     assert_eq!(held(&alone, 1).map(|held| held.run), Some(member(1, Status::Up).run));
@@ -418,4 +430,73 @@ fn of_two_introductions_in_one_packet_the_first_counts() {
     };
     assert!(!introduces(&mut alone, &[member(0, Status::Joining), up.clone()]));
     assert!(introduces(&mut alone, std::slice::from_ref(&up)));
+}
+
+/// Lets this process stand still for a short while, beyond a deadline that it had.
+fn stands_still(alone: &mut Alone) {
+    alone.now = alone.core.next_deadline().expect("it runs").max(alone.now) + ms(320);
+    assert_eq!(alone.core.counters().pauses, 0);
+}
+
+#[test]
+fn a_suspicion_that_waited_while_this_process_stood_still_is_not_believed() {
+    for (waits, status) in [(false, Status::Suspect), (true, Status::Up)] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..40, Status::Up);
+        if waits {
+            stands_still(&mut alone);
+        }
+        let note = Note { age_ms: 9_000, method: DetectionMethod::HeartbeatTimeout };
+        alone.told_by(TELLER, &[(Some(note), member(0, Status::Suspect))]);
+        assert_eq!(held(&alone, 0).map(|held| held.status), Some(status), "it waited: {waits}");
+    }
+}
+
+#[test]
+fn a_note_that_waited_while_this_process_stood_still_makes_nobody_look_fresher() {
+    for waits in [false, true] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..40, Status::Up);
+        alone.pass(SECOND * 2);
+        // The next deadline is near.
+        alone.now = alone.core.next_deadline().expect("it runs") - ms(1);
+        let last_sign = |alone: &Alone| {
+            let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
+            alone.core.view.entry(slot).peer.last_sign
+        };
+        let accuses = |alone: &mut Alone, age_ms| {
+            let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };
+            alone.told_by(TELLER, &[(Some(note), member(0, Status::Suspect))]);
+        };
+        accuses(&mut alone, 1_500);
+        let before = last_sign(&alone);
+        if waits {
+            stands_still(&mut alone);
+        }
+        accuses(&mut alone, 0);
+        assert_eq!(last_sign(&alone) == before, waits, "it waited: {waits}");
+    }
+}
+
+#[test]
+fn a_joiner_takes_a_call_with_the_challenge_that_it_asked_for_and_with_no_other() {
+    let mut joiner = Alone::new(1);
+    joiner.core.handle(joiner.now, Input::SeedAddresses(vec![vec![address(1)]]));
+    let mut asked = None;
+    while let Some(output) = joiner.core.poll() {
+        let Output::Transmit { bytes, .. } = output else { continue };
+        for message in Packet::decode(&bytes).expect("ours").messages {
+            if let Message::Join { nonce, .. } = message {
+                asked = Some(nonce);
+            }
+        }
+    }
+    let asked = asked.expect("it joins");
+    for (nth, (nonce, is_taken)) in [(Nonce(asked.0 ^ 1), false), (asked, true)].into_iter().enumerate() {
+        let (link, from) = (LinkId::Accepted(nth as u64), address(50 + nth));
+        let bytes = packet(Run(0xe), 1 + nth as u64, &[Message::Challenge { nonce, cookie: Nonce(5) }]);
+        joiner.core.handle(joiner.now, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+        let is_closed = joiner.outputs().contains(&Output::CloseLink { link });
+        assert_eq!(is_closed, !is_taken, "{nonce:?}");
+    }
 }

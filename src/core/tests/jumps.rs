@@ -1,6 +1,7 @@
 //! The bound up to which the word of others raises incarnations: exactly so far, and not by one more.
 
 use super::limits::{Alone, TELLER, member};
+use super::net::ms;
 use crate::core::limits::{
     HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
     UNLIMITED_INCARNATION_JUMP,
@@ -55,6 +56,8 @@ fn a_name_that_nobody_knew_is_believed_up_to_the_last_clock() {
 fn another_run_of_a_name_is_believed_so_far_ahead_once_in_a_while() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
+    // They should have been heard by now.
+    alone.pass(alone.core.settings.heartbeat_interval + alone.core.settings.probe_timeout + ms(1));
     let restarted = |alone: &mut Alone, host: usize, run: u64, incarnation: u64| {
         // On its own port, as a restart is.
         alone.told_by(TELLER, &[(None, Record { run: Run(run), incarnation, ..member(host, Status::Up) })]);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::liars::{Liar, update};
-use super::net::{Net, ms};
+use super::net::{Net, Tcp, ms};
 use crate::core::limits::{CROWD, MAX_NEWBORN_WATCH, MAX_NEWBORNS, NEWBORN_WATCH, SETTLE};
 use crate::core::member::tests::record;
-use crate::core::member::{Run, Status};
+use crate::core::member::{ChangeKind, Run, Status};
 use crate::core::settings::Profile;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -106,6 +106,33 @@ fn a_newcomer_that_dies_while_names_are_invented_is_known_to_everybody_within_a_
         }
     }
     assert!(late.is_empty(), "{late:?}");
+}
+
+/// Somebody on the way refuses connections for a newborn, and its answers to its sponsor are lost for a while.
+#[test]
+fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {
+    for nth in 0..4 {
+        let (mut net, mut flood) = with_liars(Profile::Local, 2, 12_000);
+        flood.lasts(&mut net, SECOND * 2, PACE);
+        let newcomer = net.add("late", 30, &[0]);
+        flood.lasts(&mut net, ms(1_000 + 150 * nth), PACE);
+        let core = &net.nodes[0].core;
+        let slot = core.view.slot_of("late").expect("it came");
+        assert!(core.is_newborn_of_mine(slot) && net.nodes[newcomer].core.is_up());
+        let probed = core.counters().suspicions_raised;
+        net.block_datagrams(newcomer, 0, true);
+        net.set_tcp(Tcp::Rejected);
+        flood.lasts(&mut net, ms(300), PACE);
+        net.block_datagrams(newcomer, 0, false);
+        net.set_tcp(Tcp::Open);
+        flood.lasts(&mut net, SECOND * 2, PACE);
+        let raised = net.nodes[0].core.counters().suspicions_raised - probed;
+        for node in 0..OLD {
+            let is_dead = |kind: &ChangeKind| matches!(kind, ChangeKind::DetectedDown(_));
+            let dead = net.reported(node, "late").into_iter().any(|kind| is_dead(&kind));
+            assert!(!dead, "at n{node}, round {nth}: {raised} suspicions");
+        }
+    }
 }
 
 #[test]

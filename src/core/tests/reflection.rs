@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::liars::{Liar, update};
+use super::limits::Alone;
 use super::net::{Net, ms};
 use crate::core::doors::Input;
 use crate::core::limits::{MIN_QUESTION_BYTES, UNPROVEN_BURST, UNPROVEN_PER_SECOND};
@@ -111,4 +112,18 @@ fn an_address_gets_no_more_than_three_times_the_bytes_that_came_in_its_name() {
         }
     }
     assert!(worst.is_empty(), "{worst:#?}");
+}
+
+#[test]
+fn an_answer_by_way_of_an_address_that_a_joiner_names_is_paid_for_by_its_host() {
+    let mut alone = Alone::new(0);
+    let left = |alone: &Alone| alone.core.credit.left(alone.now, victim(2));
+    assert_eq!(left(&alone), UNPROVEN_BURST);
+    let sent = alone.hand_in(super::net::address(5), Run(0xe), |packet| {
+        packet.push(&Message::ReachMe { nonce: Nonce(1), address: victim(1) });
+        packet.pad_to(MIN_QUESTION_BYTES);
+    });
+    assert!(matches!(sent[..], [(to, Message::Reached { .. })] if to == victim(1)), "{sent:?}");
+    let paid = UNPROVEN_BURST - left(&alone);
+    assert!((1..=MIN_QUESTION_BYTES).contains(&paid), "{paid} bytes, for all ports of the host");
 }

@@ -10,7 +10,7 @@ use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, Output};
 use crate::core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
-use crate::core::member::{Record, Run, Status};
+use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::settings::{Profile, Timing};
 use crate::core::wire::{Message, Nonce, Packet};
@@ -54,6 +54,23 @@ fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_
     assert_eq!(alone.core.counters().dropped(DropReason::Outdated), 1);
     let told = asks(&mut alone, from, run, &joiner);
     assert!(is_welcome(&told), "who asks again is answered again: {told:?}");
+}
+
+#[test]
+fn who_was_reaped_comes_back_above_the_incarnation_that_is_remembered() {
+    let mut alone = Alone::new(0);
+    let reaped = Record { incarnation: 9, ..member(1, Status::Left(LeaveReason::Graceful)) };
+    alone.core.tombstones.insert(alone.now, &reaped);
+    for (incarnation, is_behind) in [(8, true), (9, true), (10, false)] {
+        alone.pass(SECOND);
+        let joiner = Record { incarnation, ..member(1, Status::Joining) };
+        let told = asks(&mut alone, joiner.address, joiner.run, &joiner);
+        match told[..] {
+            [Message::Behind { incarnation: 9, .. }] if is_behind => {}
+            [Message::Welcome { .. }] if !is_behind => {}
+            _ => panic!("{incarnation}: {told:?}"),
+        }
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! News that is carried, and views that are compared: how often, and in spite of what.
 
+use std::time::Duration;
+
 use super::limits::{Alone, TELLER, member};
-use super::net::{address, ms};
+use super::net::{Net, address, ms};
 use crate::core::doors::Output;
 use crate::core::limits::SYNC_TRIES;
 use crate::core::member::{Run, Status};
 use crate::core::packet::News;
+use crate::core::settings::Profile;
 use crate::core::view::BUCKETS;
 use crate::core::wire::{Message, Packet};
 
@@ -83,4 +86,14 @@ fn views_that_never_stand_still_are_compared_all_the_same() {
         host += 1;
     });
     assert!(compared >= 3, "{compared} in ten seconds");
+}
+
+#[test]
+fn gossip_goes_to_those_that_have_waited_longest_so_that_few_need_a_heartbeat_besides() {
+    let mut net = Net::cluster(Profile::Default, 8);
+    net.run(Duration::from_secs(10));
+    let before = net.nodes[0].core.counters().heartbeats_sent;
+    net.run(Duration::from_secs(60));
+    let sent = net.nodes[0].core.counters().heartbeats_sent - before;
+    assert_eq!(sent, 0);
 }

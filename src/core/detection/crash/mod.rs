@@ -19,7 +19,8 @@
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
 //! - An observer that is alone has nobody to ask, and probes longer. So does one of a member that may be invented: there
 //!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
-//!   A sponsor asks about its newborn (see `newborns`), and awaits nobody's word: the others it knows of may not exist.
+//!   A sponsor asks about its newborn (see `newborns`), and awaits nobody's word: the others it knows of may not exist. So
+//!   it probes for longer, since a loss of packets for some tenths of a second is no death.
 //! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the
 //!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
 //!   word causes one more review; if one was, it counts for nothing.
@@ -47,7 +48,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::core::counters::DropReason;
-use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
+use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP, NEWBORN_PATIENCE};
 use crate::core::member::{DetectionMethod, Run, Status};
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View, is_due};
@@ -155,7 +156,9 @@ impl Core {
             let entry = self.view.entry(*slot);
             Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
         };
-        let has_others = !self.may_be_invented(subject) && !self.is_newborn_of_mine(subject);
+        let is_newborn = self.is_newborn_of_mine(subject);
+        let alone_after = if is_newborn { NEWBORN_PATIENCE } else { Duration::ZERO };
+        let has_others = !self.may_be_invented(subject) && !is_newborn;
         let others = if has_others && self.crashes.is_decided_next(self.view.record(subject).run) {
             let observers = self.witnesses_of(subject);
             let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
@@ -163,7 +166,7 @@ impl Core {
         } else {
             Vec::new()
         };
-        Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), others }
+        Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), alone_after, others }
     }
 
     /// Returns true if nobody is asked about a member: in a crowd (see `settled`), one that has not settled, and never echoed

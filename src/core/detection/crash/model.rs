@@ -135,7 +135,7 @@ impl Rules {
     fn scene(world: &World, at: usize) -> Scene {
         let others = (0..world.watchers.len()).filter(|other| *other != at);
         let others = others.map(|other| Observer { run: run(other), is_suspect: false }).collect();
-        Scene { gap: GAP, is_walking: false, others }
+        Scene { gap: GAP, others, ..Scene::default() }
     }
 
     fn carry_out(&self, world: &mut World, at: usize, steps: Vec<Step>) {

@@ -20,7 +20,7 @@ fn at(ms: u64) -> Time {
 /// Returns the surroundings with these other observers, none of them suspected.
 fn among(others: &[Run]) -> Scene {
     let others = others.iter().map(|run| Observer { run: *run, is_suspect: false }).collect();
-    Scene { gap: GAP, is_walking: false, others }
+    Scene { gap: GAP, others, ..Scene::default() }
 }
 
 /// Returns a case whose port refused at 0 ms, after so many rounds of probes, [`GAP`] apart; nobody asked has answered.
@@ -252,4 +252,11 @@ fn members_whose_words_are_kept_are_bounded() {
         assert_eq!(is_taken, nth < MAX_CRASH_WITNESSES);
     }
     assert_eq!(crashes.words_about(SUBJECT), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
+}
+
+#[test]
+fn who_decides_alone_about_a_newborn_waits_for_longer() {
+    let scene = Scene { alone_after: GAP * 10, ..among(&[]) };
+    let mut crashes = refused(10, &scene);
+    assert_eq!(crashes.investigate(at(0) + GAP * 10, SUBJECT, &scene), [Step::Convict]);
 }
