@@ -55,6 +55,18 @@ impl Keeper {
         Ok(SealPolicy::new(mode, ring))
     }
 
+    /// Holds changes up, as a slow disk does, until the guard is dropped.
+    #[cfg(test)]
+    pub(super) fn hold_changes(&self) -> std::sync::MutexGuard<'_, SealConfig> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if another node than this one has the turn to change keys.
+    #[cfg(test)]
+    pub(super) fn is_turn_of_another(&self, node: &NodeId) -> bool {
+        self.turn.check(node, Instant::now()).is_err()
+    }
+
     /// Returns the one permit for changes that this node makes at all members.
     pub(super) fn changing(&self) -> &Arc<Semaphore> {
         &self.changing
