@@ -1,0 +1,68 @@
+//! Named bounds of links, calls and guests.
+
+use std::time::Duration;
+
+use super::{MAX_PAYLOAD_BYTES, MAX_VOTERS};
+
+/// The largest frame of a link, in bytes: the largest payload of a program, and everything around it.
+pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
+/// The greatest number of links with members at one time. Links that this node does not want end after [`LINK_LINGER`].
+pub const MAX_LINKS: usize = 256;
+/// The greatest number of unproven connections that others opened in members' names from other hosts than the members'.
+pub const MAX_FOREIGN_GUESTS: usize = 64;
+/// The greatest number of unproven connections that others opened in one member's name.
+pub const MAX_GUESTS_PER_RUN: usize = 2;
+/// The greatest number of frames over a connection before it is proven.
+pub const MAX_GUEST_FRAMES: u32 = 16;
+/// The time between two questions to the member in whose name a connection was opened whether it is its own.
+pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// The time after which the opener of an unproven connection (a guest) is dialled back if no proof came by datagram,
+/// even if nothing else shows that datagrams do not pass.
+pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
+/// The least time between two connections to a member of which no datagram came, opened because another connected in
+/// its name.
+pub const DIAL_INTERVAL: Duration = Duration::from_secs(1);
+/// The greatest number of such connections in [`DIAL_INTERVAL`].
+pub const MAX_DIALS_PER_INTERVAL: usize = 64;
+/// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
+pub const LINK_SETTLE: Duration = Duration::from_millis(500);
+/// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to
+/// a newborn.
+pub const LINK_MESH_SETTLE: Duration = Duration::from_millis(100);
+/// The shortest delay of the links of a node that is newly Up, and half of the longest: once the others have heard of
+/// it, and before it could die without any of them noticing.
+pub const LINK_FIRST_PAUSE: Duration = Duration::from_millis(30);
+/// The shortest time that a newcomer with the smaller address has to open its links; up to half as much more.
+pub const LINK_NEWCOMER_COURTESY: Duration = Duration::from_millis(250);
+/// The further time that a node with the larger address leaves the other one to open their link.
+pub const LINK_COURTESY: Duration = Duration::from_secs(3);
+/// The pause before a link to an unproven address is opened: the address is probed, and looked at again after twice
+/// this time; the pause doubles up to [`MAX_LINK_BACKOFF`].
+pub const LINK_PROOF_RETRY: Duration = Duration::from_millis(25);
+/// The longest time for opening a link and being greeted over it.
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time for which a link to a member that is no longer a neighbour is kept: it may become one again.
+pub const LINK_LINGER: Duration = Duration::from_secs(10);
+/// The first pause after a link that failed; it doubles up to [`MAX_LINK_BACKOFF`].
+pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest pause after a link that failed.
+pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
+/// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a detour
+/// that is not renewed lasts for one more.
+pub const DETOUR_HEARTBEATS: u32 = 2;
+/// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
+pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
+/// The greatest number of calls at one time, made and accepted.
+pub const MAX_CALLS: usize = 64;
+/// The greatest number of calls accepted from one IP address.
+pub const MAX_CALLS_PER_HOST: usize = 16;
+/// The time after which a call ends.
+pub const CALL_LASTS: Duration = Duration::from_secs(10);
+/// The time after which a call ends once this node is Up.
+pub const CALL_LINGER: Duration = Duration::from_secs(2);
+/// The number of tries after which a joiner that gets no answer by datagram makes calls.
+pub const TRIES_BEFORE_CALLS: u32 = 3;
+/// The number of questions to a lost seed or member of which one goes by a call, too.
+pub const CALL_ONE_IN: usize = 4;
+/// The number of first messages of a packet among which a question has to be.
+pub const MAX_MESSAGES_IN_QUESTION: usize = 4;

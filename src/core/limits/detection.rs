@@ -1,0 +1,90 @@
+//! Named bounds of detection: silence, crashes, newcomers, doubt.
+
+use std::time::Duration;
+
+/// The least lateness that counts as a pause of this process; a quarter of a heartbeat if that is more.
+pub const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// The lateness of the driver from which on news of a leader may have waited: it is then counted from the input before.
+pub const STALL: Duration = Duration::from_millis(20);
+/// The least time between two notices of one kind, whatever they are about.
+pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+/// The least time between two probes of a member whose process seems to be gone.
+pub const MIN_CRASH_PROBE_GAP: Duration = Duration::from_millis(50);
+/// The number of pauses between probes for which a second observer is awaited after this node's own probes remained
+/// unanswered.
+pub const CRASH_PATIENCE: u32 = 4;
+/// The time after which a case that was refuted by a sign of life is looked into again: the sign may have been under
+/// way when the process died.
+pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
+/// The number of times that such a case is looked into again.
+pub const CRASH_REVIEWS: u8 = 2;
+/// The greatest number of observers whose word about one case is kept.
+pub const MAX_CRASH_WITNESSES: usize = 128;
+/// The number of pauses between probes for which a second observer is awaited while other members are missing, too,
+/// which may be those observers.
+pub const MANY_CRASHES_PATIENCE: u32 = 16;
+/// The number of members in an unknown state that are asked first behind a doubted neighbour.
+pub const FIRST_REACH: usize = 1;
+/// The factor by which that number grows after each pause in which they did not answer: five pauses cross a run of a
+/// thousand.
+pub const REACH_GROWTH: usize = 4;
+/// The share of the neighbours, as a fraction, that must be doubted for all other members to be asked at once.
+pub const WIDE_DOUBT: (usize, usize) = (3, 4);
+/// The greatest number of members that have not settled, and echoed nothing to this node, that it walks past at one
+/// time. Anybody may invent those, and each one costs probes; the dead of a hundred members that came together are
+/// passed at once.
+pub const MAX_NEWCOMERS_PASSED: usize = 256;
+/// The least number of the newcomers that are left to pass that one way may pass, if so many are left.
+pub const MIN_NEWCOMERS_PER_WAY: usize = 32;
+/// The number of members that have not settled above which they count as a crowd: those of them that never echoed to
+/// this node are judged without witnesses, and settle only once they did if there were doubts (see
+/// [`CROWD_MEMORY`]).
+pub const CROWD: usize = 256;
+/// The time for which a crowd is not trusted after a neighbour was doubted.
+pub const CROWD_MEMORY: Duration = Duration::from_secs(60);
+/// The greatest number of members of a crowd that are asked at one time for the echo without which they do not settle.
+pub const MAX_AUDITS: usize = 64;
+/// The time, beside its down timeout, for which a member has to be live to be settled: one that never answered would
+/// have been detected by then. From then on its word counts about the life and death of others, too.
+pub const SETTLE: Duration = Duration::from_secs(60);
+/// The greatest amount by which a member settles earlier, so that members that joined one after the other settle
+/// together.
+pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
+/// The least time as a neighbour after which a member that others displaced on the rings is kept (see [`KEEP_FOR`]).
+pub const KEEP_AFTER: Duration = Duration::from_millis(500);
+/// The least such time while every member observed every other, as in the first moments of a cluster.
+pub const KEEP_FOUNDER_AFTER: Duration = Duration::from_millis(50);
+/// The time after which it is checked whether all members that displaced such neighbours hold links; then those are let
+/// go.
+pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
+/// The time for which a displaced neighbour is kept: until the members that displaced it have settled, and as long
+/// again.
+pub const KEEP_FOR: Duration = Duration::from_secs(120);
+/// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
+pub const MAX_NEWBORNS: usize = 32;
+/// The time for which it does so at least, if there is room.
+pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
+/// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
+pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
+/// The time after the refusal of a newborn's port for which its probes have to stay unanswered, where its sponsor decides
+/// alone.
+pub const NEWBORN_PATIENCE: Duration = Duration::from_millis(500);
+/// The least time between two cases about the same member that are opened on the word of others.
+pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a
+/// hundred, as bad as any, would be wrong by more than ten milliseconds.
+pub const MAX_ECHO_HOLD: Duration = Duration::from_millis(500);
+/// The greatest number of points of evidence against this node's own observation: timeouts are stretched up to one more
+/// than this many times.
+pub const MAX_SELF_DOUBT: u32 = 7;
+/// The greatest number of points that bad links alone give: they concern some members only, late ticks concern all.
+pub const MAX_LINK_DOUBT: u32 = 3;
+/// The number of points from which on the operator is told.
+pub const UNHEALTHY_FROM: u32 = 3;
+/// The greatest number of times that a member's silence before its next suspicion is lengthened because it kept
+/// refuting: each time by half of the rest of its down timeout.
+pub const MAX_DAMPING: u8 = 2;
+/// The number of down timeouts for which a refutation is remembered.
+pub const FLAPPING_MEMORY: u32 = 8;
+/// The least number of silent members that can be a partition.
+pub const MIN_PARTITION: usize = 2;

@@ -1,0 +1,67 @@
+//! Named bounds of packets: what is answered, whom, and how often.
+
+use std::time::Duration;
+
+use super::MAX_UNSETTLED_NAMES;
+
+/// The number of sequence numbers remembered per run to recognise replays.
+pub const REPLAY_WINDOW: u64 = 1_024;
+/// The greatest number of messages in one packet; a datagram with more is malformed.
+pub const MAX_MESSAGES_PER_PACKET: usize = 256;
+/// The smallest payload of a `Join` or of a first `WhoAreYou`, in bytes: an answer to an unproven address is never
+/// larger.
+pub const MIN_QUESTION_BYTES: usize = 256;
+/// The longest header of a packet, in bytes: its sequence number grows up to ten bytes.
+pub const MAX_HEADER_BYTES: usize = 34;
+/// The smallest payload that carries a first probe, in bytes: a stranger may answer it by a question that echoes the
+/// nonce.
+pub const MIN_PROBE_BYTES: usize = 64;
+/// The largest payload pushed to a member whose address has not echoed a nonce of ours, in bytes.
+pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
+/// The bytes that go at once to addresses of one host (an IPv4 address, or 64 bits of an IPv6 one) that members have and
+/// never proved.
+pub const UNPROVEN_BURST: usize = 1_024;
+/// The further bytes in a second.
+pub const UNPROVEN_PER_SECOND: usize = 64;
+/// The further bytes for each that came from there.
+pub const UNPROVEN_FACTOR: usize = 2;
+/// The greatest number of bytes that may be left to send to such a host.
+pub const MAX_UNPROVEN_CREDIT: usize = 65_536;
+/// The greatest number of such hosts that are remembered.
+pub const MAX_UNPROVEN_HOSTS: usize = MAX_UNSETTLED_NAMES;
+/// The least time between two `HeldStatus` to one member.
+pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
+/// The least time between two answers to one peer's differing fingerprints.
+pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
+/// The least time between two `WhoAreYou` to one address.
+pub const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
+/// The greatest number of questions to strangers in [`QUESTION_INTERVAL`] per host (an IPv4 address, or 64 bits of an
+/// IPv6 one), which may have many agents.
+pub const MAX_QUESTIONS_PER_HOST: usize = 1_000;
+/// The greatest number of questions to strangers in [`QUESTION_INTERVAL`] in all. None of them is larger than the
+/// packet it answers, and none leaves any state.
+pub const MAX_QUESTIONS: usize = 4_000;
+/// The greatest number of questions in [`QUESTION_INTERVAL`] to addresses of one host that others named, and where no
+/// packet came from.
+pub const MAX_HEARSAY_QUESTIONS_PER_HOST: usize = 32;
+/// The greatest number of such questions in [`QUESTION_INTERVAL`] in all.
+pub const MAX_HEARSAY_QUESTIONS: usize = 256;
+/// The greatest number of answers to strangers in [`QUESTION_INTERVAL`] per host that cost more, or change something
+/// (admitting a node that introduced itself, refusing, telling a node that has a tombstone).
+pub const MAX_WORDS_PER_HOST: usize = 50;
+/// The greatest number of such answers in [`QUESTION_INTERVAL`] in all, for each kind by itself.
+pub const MAX_WORDS: usize = 100;
+/// The greatest number of addresses that are remembered because this node contacted them itself: their answers and
+/// questions do not count toward the limits above.
+pub const MAX_CONTACTED: usize = 1_024;
+/// The time for which contacted addresses are remembered.
+pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
+/// The greatest number of messages that are read in a stranger's packet.
+pub const MAX_STRANGER_MESSAGES: usize = 5;
+/// The greatest amount by which a sequence number may exceed the highest one received at once.
+pub const SEQUENCE_BURST: u64 = 1 << 16;
+/// The further amount by which it may exceed that one for each millisecond since then: no process sends so many
+/// packets.
+pub const SEQUENCES_PER_MS: u64 = 1_000;
+/// The largest sequence number that the first packet of a run may have.
+pub const MAX_SEQUENCE: u64 = 1 << 48;
