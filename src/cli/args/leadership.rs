@@ -48,7 +48,7 @@ pub(in crate::cli) enum DatabaseKind {
 pub(in crate::cli) enum VotersCommand {
     /// Show the voters
     ///
-    /// Who votes, acknowledges and lags, the leader alone knows: `headcount leader` names it, and --http asks it.
+    /// The leader alone knows which voters acknowledge it and how far they lag: `headcount leader` names it, and --http asks it.
     #[command(after_help = "Exit codes: 0 done, 1 failed or no voters known, 2 usage.")]
     List(TargetArgs),
     /// Add a member to the voters
