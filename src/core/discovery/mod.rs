@@ -2,12 +2,16 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | seeds, introductions of strangers, an operator's `join` | `reunion` |
+//! | seeds, and members that are lost | `reunion` |
+//! | strangers that say who they are | `introduction` |
+//! | an operator's `join` | `contact` |
 //!
 //! Owns: the addresses of seeds, and whom to look for next.
 //!
 //! Must not know: how a newcomer is let in; it only makes two nodes meet.
 
+mod contact;
+mod introduction;
 mod reunion;
 
 pub(in crate::core) use reunion::Reunion;
