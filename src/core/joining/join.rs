@@ -27,15 +27,10 @@ use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Contacted, Notice, Output, Receiver, StopReason};
-use crate::core::election::ElectorateReport;
-use crate::core::limits::{
-    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MIN_QUESTION_BYTES,
-    TRIES_BEFORE_CALLS,
-};
+use crate::core::doors::{Notice, Output, Receiver};
+use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
 use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{Inbox, Sender, SenderKind};
+use crate::core::packet::Inbox;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
@@ -70,7 +65,7 @@ pub(in crate::core) struct Joining {
     /// The last refusal, and the address of the node that refused.
     pub(in crate::core) refused: Option<(SocketAddr, Refusal)>,
     /// Time at which a node that no operator named first answered that our name is in use; a welcome clears it.
-    name_refused: Option<Time>,
+    pub(super) name_refused: Option<Time>,
     /// The members of the other address family that are asked whether they reach this node.
     pub(in crate::core) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come; it is not asked at the next try.
@@ -301,148 +296,6 @@ impl Core {
                 self.ask_to_join(to);
             }
         }
-    }
-
-    /// Returns the state of joining, if the answer belongs to our present attempt.
-    pub(super) fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
-        match &mut self.phase {
-            Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
-            _ => {
-                self.counters.drop(DropReason::Unasked);
-                None
-            }
-        }
-    }
-
-    pub(in crate::core) fn challenged(&mut self, from: SocketAddr, nonce: Nonce, cookie: Nonce) {
-        let Some(joining) = self.joining(nonce) else { return };
-        if joining.cookies.take(from, cookie) && !self.is_pulling() {
-            self.ask_to_join(from);
-        }
-    }
-
-    pub(in crate::core) fn welcomed(
-        &mut self,
-        sender: Sender,
-        nonce: Nonce,
-        sponsor: &Record,
-        founded: Option<ElectorateReport>,
-    ) {
-        let now = self.now;
-        let awaits_finder = self.awaits_finder();
-        let Some(joining) = self.joining(nonce) else { return };
-        if awaits_finder && founded.is_none() {
-            return;
-        }
-        joining.reached = Some(now);
-        self.answered_contact(sender.from, &sponsor.id);
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        joining.name_refused = None;
-        if let Some(founded) = founded {
-            self.receive_electorate_report(sender.run, founded);
-        }
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        if joining.avoid == Some(sender.run) {
-            joining.avoid = None;
-        } else if !self.is_pulling() && sponsor.run == sender.run {
-            self.begin_pull(sender, sponsor.address);
-        }
-    }
-
-    pub(in crate::core) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
-        let now = self.now;
-        let Some(joining) = self.joining(nonce) else { return };
-        joining.reached = Some(now);
-        // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
-        // would go round in circles.
-        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
-            if self.exceed_earlier_run(incarnation) {
-                self.incarnation_raised();
-            } else {
-                self.notice("far behind", Notice::FarBehind { incarnation });
-            }
-        }
-    }
-
-    /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
-    pub(in crate::core) fn incarnation_raised(&mut self) {
-        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
-            self.try_at_once();
-        }
-    }
-
-    pub(in crate::core) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
-        let now = self.now;
-        let Some(joining) = self.joining(nonce) else { return };
-        joining.reached = Some(now);
-        let wait = Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
-        self.timers.set(Timer::JoinTry, now + wait);
-    }
-
-    /// Handles a refusal.
-    pub(in crate::core) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
-        if self.take_unreachable(sender, nonce, &refusal) {
-            return;
-        }
-        let by = sender.from;
-        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let now = self.now;
-        let is_asked = matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce)
-            || self.prover.is_nonce(nonce, by, now);
-        if is_asked {
-            self.contacted(by, || Contacted::Refused(refusal.clone()));
-        }
-        let joining = match &mut self.phase {
-            Phase::Joining(joining) if joining.nonce == nonce => joining,
-            // A member that looks for lost ones met another cluster, or a node with its own name.
-            _ if self.prover.is_nonce(nonce, by, now) => {
-                if let Refusal::NameInUse { holder } = refusal
-                    && self.questions.allow(now, holder, true)
-                {
-                    self.ask_who(holder);
-                }
-                if let Refusal::Unreachable { advertised, .. } = refusal
-                    && matches!(sender.kind, SenderKind::Member(_))
-                    && self.is_deaf()
-                {
-                    self.unreached_at = Some(advertised);
-                }
-                return self.notice("refused", Notice::Refused { by, refusal });
-            }
-            _ => return self.counters.drop(DropReason::Unasked),
-        };
-        if let Refusal::NameInUse { holder } = refusal {
-            return self.refused_name(by, holder);
-        }
-        if let Refusal::Unreachable { .. } = refusal {
-            // There is a cluster, and it accepts this node as soon as it reaches it.
-            joining.reached = Some(now);
-            joining.refused = Some((by, refusal.clone()));
-            return self.notice("unreachable", Notice::Refused { by, refusal });
-        }
-        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.founding.met_rivals;
-        joining.refused = Some((by, refusal.clone()));
-        if is_final {
-            return self.stop(StopReason::Refused { by, refusal });
-        }
-        self.notice("refused", Notice::Refused { by, refusal });
-    }
-
-    /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
-    /// others named, or that is remembered, may be anyone: its word counts only if there are no seeds to ask, and if no
-    /// member has let us in for as long as a founder waits.
-    fn refused_name(&mut self, by: SocketAddr, holder: SocketAddr) {
-        let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
-        let (is_contact, has_seeds) = (self.reunion.is_contact(by), self.reunion.has_seeds());
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        let first = *joining.name_refused.get_or_insert(now);
-        if is_contact || (!has_seeds && now.since(first) >= patience) {
-            let id = self.me().id.clone();
-            return self.stop(StopReason::NameInUse { id, holder });
-        }
-        let refusal = Refusal::NameInUse { holder };
-        joining.refused = Some((by, refusal.clone()));
-        self.notice("refused", Notice::Refused { by, refusal });
     }
 
     /// Asks another sponsor, or the same one at the next try, as the sponsor's pages stopped coming.

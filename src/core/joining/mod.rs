@@ -2,7 +2,8 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the joiner's side | `join`, the limits of its haste: `cookies`; founding a cluster: `founding` |
+//! | the joiner's side | `join`, what it is answered: `answers`, the limits of its haste: `cookies` |
+//! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
 //! | crowds: being referred to another sponsor | `referral` |
@@ -15,6 +16,7 @@
 
 mod admission;
 mod anew;
+mod answers;
 mod cookies;
 mod finders;
 mod founding;

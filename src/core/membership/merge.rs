@@ -17,21 +17,21 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::counters::DropReason;
-use crate::core::limits::{MAX_DAMPING, MAX_MEMBERS, TOLD_INTERVAL};
+use crate::core::limits::MAX_MEMBERS;
 use crate::core::member::{DetectionMethod, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{AddressOrigin, Peer, Slot, View, is_due};
+use crate::core::view::{AddressOrigin, Peer, Slot, View};
 use crate::core::wire::Note;
 
 /// The parts of a replaced record that are still needed.
 #[derive(Debug, Clone, Copy)]
-struct Held {
-    run: Run,
-    incarnation: u64,
-    status: Status,
-    address: SocketAddr,
+pub(super) struct Held {
+    pub(super) run: Run,
+    pub(super) incarnation: u64,
+    pub(super) status: Status,
+    pub(super) address: SocketAddr,
 }
 
 impl Held {
@@ -271,108 +271,6 @@ impl Core {
         })
     }
 
-    /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
-    /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is reported
-    /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's. Or
-    /// its process is reported to have ended, and holds a link to this node. Or it has refuted such accusations again
-    /// and again.
-    ///
-    /// Without this, one bad link (or the far side of a healed cut) makes every member report the death of a neighbour
-    /// that it hears well. The accused is told and refutes within a round trip; if it does not (it may be deaf), the
-    /// accuser is believed after its suspect timeout, so that views do not differ for ever.
-    fn contradicts(&mut self, slot: Slot, record: &Record, note: Note) -> bool {
-        let is_about_silence =
-            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
-        let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
-        let (now, tolerance) = (self.now, self.settings.probe_timeout);
-        let timing = record.timing;
-        let is_held_up = self.view.record(slot).status == Status::Up;
-        let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
-        // The links of a process that ended broke before any observer could find out that its port refuses new ones.
-        let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
-        let peer = self.view.peer_mut(slot);
-        let is_fresh = peer.session.as_ref().is_some_and(|session| {
-            now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
-        });
-        let is_known_better = is_linked || (is_about_silence && (is_fresh || is_from_afar));
-        // Somebody lies about it, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
-        let rare = peer.rare();
-        let is_obituary = record.status == Status::Down && note.method == DetectionMethod::ConnectionLost;
-        let refuted = if is_obituary { rare.false_obituaries } else { rare.refutations };
-        let is_often_refuted = refuted.are_at_the_bound(now, timing);
-        if !((is_known_better || is_often_refuted) && is_accusation && is_held_up) {
-            return false;
-        }
-        let since = peer.rare().contradicted_since.unwrap_or(now);
-        peer.contradicted(Some(since));
-        if is_known_better {
-            return now.since(since) < timing.suspect_timeout();
-        }
-        let is_doubted = now.since(since) < tolerance;
-        if is_doubted {
-            self.counters.drop(DropReason::Implausible);
-        }
-        is_doubted
-    }
-
-    /// Counts a return of a member whose process was reported to have ended.
-    fn note_false_obituary(&mut self, slot: Slot) {
-        let (now, timing) = (self.now, self.view.record(slot).timing);
-        let peer = self.view.peer_mut(slot);
-        if peer.method == Some(DetectionMethod::ConnectionLost) {
-            peer.rare_mut().false_obituaries.add(now, timing);
-        }
-    }
-
-    /// Returns true if a member is reported Down for silence that has not been Suspect here for as long as its accuser
-    /// had to wait: it had no chance to refute. Then it is held as Suspect first, and gets that chance; at its end its
-    /// age decides, as for any other.
-    ///
-    /// A node that heard nobody for a while, and is heard again, reports every member as dead; those that know better
-    /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
-    fn skipped_suspicion(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
-        let is_about_silence =
-            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
-        let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
-        let is_heard_out = held.incarnation == record.incarnation
-            && self.refutation_deadline(slot).is_some_and(|refutation_deadline| refutation_deadline <= self.now);
-        is_about_silence && is_obituary && !is_heard_out
-    }
-
-    /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
-    /// time between a suspicion and its confirmation that any accuser leaves (see `flapping`).
-    pub(in crate::core) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
-        let entry = self.view.entry(slot);
-        let timing = entry.record.timing;
-        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        Some(entry.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
-    }
-
-    /// Notes the time since which a member is held as accused, or gone, at its incarnation.
-    fn date_accusation(&mut self, slot: Slot, held: Option<Held>) {
-        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
-        let record = self.view.record(slot);
-        let is_same =
-            |held: Held| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
-        if !held.is_some_and(is_same) {
-            let since = is_accused(record.status).then_some(self.now);
-            self.view.peer_mut(slot).accused(since);
-        }
-    }
-
-    /// Passes an accusation on to the accused, which alone can refute it.
-    fn tell_accused(&mut self, slot: Slot, record: &Record) {
-        // Its observers tell it; all members would be too many.
-        if !self.observes(slot) {
-            return;
-        }
-        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
-            // This node does not accuse it.
-            self.object(slot, record.incarnation);
-        }
-    }
-
     /// Records this node's own verdict about a member.
     pub(in crate::core) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
         let held = Arc::clone(self.view.record(slot));
@@ -454,52 +352,6 @@ impl Core {
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
             self.gossiping.recent.note(slot, self.is_told_last(slot));
             self.flood_news(slot, from);
-        }
-    }
-
-    /// Counts a member that was Up and is silent, accused by this node or another.
-    fn count_suspicion(&mut self, before: Status, after: Status, method: Option<DetectionMethod>) {
-        let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
-        if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
-            self.counters.suspicions_believed += 1;
-        }
-    }
-
-    /// Counts a member that was live and is Down, found out by this node or another.
-    fn count_detection(&mut self, slot: Slot, before: Status, after: Status, method: Option<DetectionMethod>) {
-        if let (true, Status::Down, Some(method)) = (matches!(before, Status::Up | Status::Suspect), after, method) {
-            let latency = self.now.since(self.view.entry(slot).peer.last_sign);
-            self.counters.detected(method, latency);
-        }
-    }
-
-    /// Handles the held record with another note: the fresher sign of life wins, and spreads, as long as the accusation
-    /// is new.
-    ///
-    /// A note grows younger by its own travelling time, and by its waiting time in sockets and networks that are held
-    /// up. So it only counts while it cannot have waited for longer than `probe_timeout`: within that time of the
-    /// moment at which this node first heard of the silence, and only if it is fresher by more than that. Witnesses of
-    /// a later sign of life report it at once, and a member that is still live refutes.
-    fn compare_notes(&mut self, slot: Slot, note: Note) {
-        let status = self.view.record(slot).status;
-        let heartbeat = self.view.record(slot).timing.heartbeat_interval();
-        let theirs = self.now - note.age();
-        let tolerance = self.settings.probe_timeout;
-        let now = self.now;
-        let peer = self.view.peer_mut(slot);
-        let ours = peer.last_sign;
-        let rare = peer.rare();
-        if rare.accused_since.is_none_or(|since| now.since(since) > tolerance) {
-            return;
-        }
-        if theirs > ours + tolerance {
-            peer.last_sign = theirs;
-        }
-        let differs = theirs > ours + tolerance || ours > theirs + tolerance;
-        if differs && status == Status::Suspect && is_due(now, rare.last_passed_on, heartbeat) {
-            peer.rare_mut().last_passed_on = Some(now);
-            self.gossiping.recent.note(slot, self.is_told_last(slot));
-            self.flood_news(slot, None);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! | idea | file |
 //! |---|---|
 //! | merging updates into the view: maximum of (incarnation, rank) | `merge` |
+//! | accusations: who knows better, and what is noted of them | `accusation` |
 //! | updates that are not believed on one member's word | `belief` |
 //! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
 //! | this node's own move to another address | `moving` |
@@ -16,6 +17,7 @@
 //!
 //! Must not know: how silence is measured, or the way that a packet took.
 
+mod accusation;
 mod belief;
 mod confirm;
 mod departures;
