@@ -77,7 +77,8 @@ pub enum EventKind {
     },
     /// At least two members, and at least a third of the live ones, fell silent within one suspect timeout: this looks
     /// like a cut in the network (or like that many hosts that lost power together, which cannot be told apart).
-    /// Reported again if more members join them. Their deaths are reported with [`DetectionMethod::NetworkPartition`].
+    /// Reported again if more members join them, in clusters of thousands after a pause. Their deaths are reported with
+    /// [`DetectionMethod::NetworkPartition`].
     PartitionSuspected {
         /// The members that are silent or gone, sorted.
         unreachable: Vec<NodeId>,
@@ -214,6 +215,17 @@ impl EventKind {
         match self {
             EventKind::LeaderElected { lease, .. } | EventKind::LeaderLost { lease, .. } => lease.as_ref(),
             _ => None,
+        }
+    }
+
+    /// Returns the memory that the event's lists of names take, in bytes; nothing else in an event grows with the cluster.
+    pub(crate) fn list_bytes(&self) -> usize {
+        match self {
+            EventKind::PartitionSuspected { unreachable, reachable }
+            | EventKind::PartitionHealed { unreachable, reachable } => {
+                unreachable.iter().chain(reachable).map(NodeId::memory).sum()
+            }
+            _ => 0,
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::agent::{KEPT_EVENTS, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+use crate::agent::{KEPT_EVENTS, KEPT_LIST_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
@@ -97,7 +97,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("requests that wait", format!("{}; {MAX_OPEN_REQUESTS_PER_MEMBER}", count(MAX_OPEN_REQUESTS))),
         ("the wait of a request", format!("{}; {}", seconds(MAX_REQUEST_TIMEOUT), seconds(http::MAX_ANSWER_WAIT))),
         ("messages that wait", format!("{}, {}", count(MAX_WAITING_MESSAGES), mib(MAX_WAITING_BYTES))),
-        ("events kept", count(KEPT_EVENTS)),
+        ("events kept", format!("{}; {}", count(KEPT_EVENTS), mib(KEPT_LIST_BYTES))),
         ("handlers", format!("{MAX_HANDLERS}; {MAX_CONCURRENCY}")),
         ("lines of the log", count(journal::MAX_QUEUED_LINES)),
         ("connections", count(http::DEFAULT_MAX_CONNECTIONS)),

@@ -68,7 +68,7 @@ use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::agreement::{Agreement, SameView};
-pub use self::bus::{KEPT_EVENTS, Reader, Readers, Snapshot};
+pub use self::bus::{KEPT_EVENTS, KEPT_LIST_BYTES, Reader, Readers, Snapshot};
 #[cfg(feature = "agent")]
 pub(crate) use self::clock::Clock;
 pub use self::drain::Drained;
@@ -281,7 +281,7 @@ impl Agent {
 
     /// Subscribes to every event from now on.
     ///
-    /// A subscriber that falls more than [`KEPT_EVENTS`] behind is told how many it missed; it never slows the agent.
+    /// A subscriber that falls more than [`KEPT_EVENTS`] behind, or [`KEPT_LIST_BYTES`], is told how many it missed; it never slows the agent.
     ///
     /// ```
     /// # use headcount::{Agent, Config, Profile};

@@ -125,6 +125,12 @@ impl Subscription {
         self.next - 1
     }
 
+    /// The number of the event in the middle of those that are kept.
+    #[cfg(feature = "agent")]
+    pub(crate) fn middle(&self) -> u64 {
+        self.bus.middle()
+    }
+
     fn advance(&mut self, waker: Option<&Waker>) -> Result<Option<Event>, RecvError> {
         loop {
             match self.bus.at(self.next, waker.map(|waker| (self.id, waker))) {

@@ -29,7 +29,7 @@ use super::problem::Refusal;
 use super::query::Pairs;
 use super::reference::Access;
 use super::table::{ConnectionState, Hold, Kind};
-use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, Reader, ReceiveError, RecvError, Subscription};
+use crate::agent::{Filter, Inbox, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
@@ -282,7 +282,7 @@ impl Feed {
         } else {
             loop {
                 // The events after the listing have to be kept, and must still be kept when it has been read.
-                let oldest = agent.subscribe().position().saturating_sub(KEPT_EVENTS as u64 / 2);
+                let oldest = agent.subscribe().middle();
                 let listing = self.app.listings.get(oldest).await;
                 if let Ok(subscription) = agent.subscribe_after(listing.sequence) {
                     break (listing, subscription);

@@ -1,4 +1,4 @@
-//! The bus: numbers events, keeps the last [`KEPT_EVENTS`] of them, and wakes who waits.
+//! The bus: numbers events, keeps the last [`KEPT_EVENTS`] of them (fewer if they list many names), and wakes who waits.
 //!
 //! There is no queue per subscriber. A subscription is a position in one ring, so a slow subscriber costs nothing but
 //! its own completeness, a dropped one costs nothing at all, and the driver never waits for either.
@@ -33,7 +33,7 @@ use crate::event::{Event, EventKind};
 use crate::member::Member;
 use ring::Ring;
 pub(super) use ring::{Entry, Position};
-pub use ring::{KEPT_EVENTS, Reader, Readers};
+pub use ring::{KEPT_EVENTS, KEPT_LIST_BYTES, Reader, Readers};
 
 /// The members at one position in the stream of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Bus {
 
     /// Takes a change into the directory, appends its event, wakes who waits.
     pub(crate) fn publish(&self, change: &Change, at: SystemTime) -> Arc<Event> {
-        self.append(at, || self.directory.apply(change, at))
+        self.append(at, 0, || self.directory.apply(change, at))
     }
 
     /// Takes a change into the directory, and tells nobody.
@@ -80,11 +80,11 @@ impl Bus {
 
     /// Appends an event that changes no member, wakes who waits. A member that it shows is the directory's own.
     pub(crate) fn announce(&self, kind: EventKind, at: SystemTime) -> Arc<Event> {
-        self.append(at, || kind)
+        self.append(at, kind.list_bytes(), || kind)
     }
 
     /// `kind` is called under the lock.
-    fn append(&self, at: SystemTime, kind: impl FnOnce() -> EventKind) -> Arc<Event> {
+    fn append(&self, at: SystemTime, list_bytes: usize, kind: impl FnOnce() -> EventKind) -> Arc<Event> {
         let mut ring = self.ring();
         let kind = kind();
         ring.last += 1;
@@ -92,9 +92,8 @@ impl Bus {
             ring.told[place] += 1;
         }
         let event = Arc::new(Event { sequence: ring.last, at, kind });
-        // The forgotten one is freed after the lock.
-        let forgotten = if ring.events.len() == KEPT_EVENTS { ring.events.pop_front() } else { None };
-        ring.events.push_back(Arc::clone(&event));
+        // The forgotten ones are freed after the lock.
+        let forgotten = ring.push(Arc::clone(&event), list_bytes);
         let wakers = std::mem::take(&mut ring.wakers);
         drop(ring);
         drop(forgotten);
@@ -114,6 +113,12 @@ impl Bus {
     /// The number of the newest event.
     pub(crate) fn last(&self) -> u64 {
         self.ring().last
+    }
+
+    /// The number of the event in the middle of those that are kept.
+    #[cfg(feature = "agent")]
+    pub(super) fn middle(&self) -> u64 {
+        self.ring().middle()
     }
 
     /// The numbers of events by kind, in the order of [`EventKind::NAMES`].

@@ -1,6 +1,8 @@
 //! The ring: the last events of an agent, each at its number, and who waits for the next one.
 //!
-//! Invariant: the newest event is numbered `last`, and there are no gaps before it, as far back as events are kept.
+//! Invariants:
+//! - The newest event is numbered `last`, and there are no gaps before it, as far back as events are kept.
+//! - At most [`KEPT_EVENTS`] are kept, and at most [`KEPT_LIST_BYTES`] of lists of names in them; the newest always is.
 //!
 //! Must not know: the directory, the lock that it is under.
 
@@ -12,6 +14,9 @@ use crate::event::{Event, EventKind};
 
 /// Events kept for replay and for subscribers that are behind.
 pub const KEPT_EVENTS: usize = 4_096;
+/// The greatest size of the lists of names in kept events together, in bytes: both sides of a partition of the largest
+/// cluster. The newest event is kept whatever its size.
+pub const KEPT_LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// The newest events of an agent, and the subscriptions to them.
 #[derive(Debug, Default)]
@@ -19,6 +24,10 @@ pub(super) struct Ring {
     /// The newest is numbered `last`, and there are no gaps.
     pub(super) events: VecDeque<Arc<Event>>,
     pub(super) last: u64,
+    /// The kept events with lists of names, by number, and the size of those lists.
+    lists: VecDeque<(u64, usize)>,
+    /// The size of all of them together.
+    pub(super) list_bytes: usize,
     /// Changes of the directory that no event tells of.
     pub(super) untold: u64,
     pub(super) closed: bool,
@@ -91,6 +100,31 @@ pub(in crate::agent) enum Position {
 impl Ring {
     fn oldest(&self) -> u64 {
         self.last + 1 - self.events.len() as u64
+    }
+
+    /// Appends the event numbered `last`, whose lists of names have this size. Returns the events that are no longer
+    /// kept.
+    pub(super) fn push(&mut self, event: Arc<Event>, list_bytes: usize) -> Vec<Arc<Event>> {
+        self.events.push_back(event);
+        if list_bytes > 0 {
+            self.lists.push_back((self.last, list_bytes));
+            self.list_bytes += list_bytes;
+        }
+        let mut forgotten = Vec::new();
+        while self.events.len() > KEPT_EVENTS || (self.list_bytes > KEPT_LIST_BYTES && self.events.len() > 1) {
+            forgotten.extend(self.events.pop_front());
+            let oldest = self.oldest();
+            if let Some((_, bytes)) = self.lists.front().copied().filter(|(sequence, _)| *sequence < oldest) {
+                self.lists.pop_front();
+                self.list_bytes -= bytes;
+            }
+        }
+        forgotten
+    }
+
+    /// Returns the number of the event in the middle of those that are kept.
+    pub(super) fn middle(&self) -> u64 {
+        self.last - self.events.len() as u64 / 2
     }
 
     /// Returns the thing at a position.

@@ -155,3 +155,55 @@ fn a_snapshot_is_right_even_if_more_happened_than_is_kept() {
     assert!(bus.ring().after(0).is_none(), "the way that holds the lock is taken");
     assert_eq!(bus.ring().after(2).map(|events| events.len()), Some(KEPT_EVENTS));
 }
+
+/// Both sides of a partition, of this many names, each of the longest that is stored inline.
+fn partition(names: usize) -> EventKind {
+    let unreachable = (0..names).map(|n| name(&format!("n{n:020}"))).collect();
+    EventKind::PartitionSuspected { unreachable, reachable: Vec::new() }
+}
+
+#[test]
+fn lists_of_names_are_kept_up_to_the_bound_and_who_is_behind_is_told_of_the_gap() {
+    let bus = bus();
+    let one = partition(1_000);
+    let fit = KEPT_LIST_BYTES / one.list_bytes();
+    let mut slow = bus.subscribe();
+    for _ in 0..fit {
+        bus.announce(one.clone(), SystemTime::now());
+    }
+    assert_eq!(bus.ring().events.len(), fit, "as many as fit");
+    assert_eq!(bus.ring().list_bytes, fit * one.list_bytes());
+    bus.publish(&View::default().merge(&record("a", 1, 1, Status::Up))[0], SystemTime::now());
+    assert_eq!(bus.ring().events.len(), fit + 1, "one without a list costs nothing");
+    bus.announce(one.clone(), SystemTime::now());
+    assert_eq!(bus.ring().events.len(), fit + 1, "the oldest made room");
+    assert!(bus.ring().list_bytes <= KEPT_LIST_BYTES);
+    let Err(crate::agent::RecvError::Lagged { missed: 1 }) = slow.try_recv() else { panic!("not told") };
+    assert_eq!(slow.try_recv().map(|event| event.map(|event| event.sequence)), Ok(Some(2)));
+    let middle = bus.ring().middle();
+    assert_eq!(middle, bus.last() - (fit as u64 + 1) / 2, "a listing of this age is followed by kept events");
+}
+
+#[test]
+fn the_newest_event_is_kept_whatever_its_size() {
+    let bus = bus();
+    let small = partition(2);
+    bus.announce(small.clone(), SystemTime::now());
+    let large = partition(KEPT_LIST_BYTES / size_of::<NodeId>() + 1);
+    let mut quick = bus.subscribe();
+    bus.announce(large.clone(), SystemTime::now());
+    assert_eq!(bus.ring().events.len(), 1);
+    assert_eq!(quick.try_recv().map(|event| event.map(|event| event.kind == large)), Ok(Some(true)));
+    bus.announce(small.clone(), SystemTime::now());
+    assert_eq!(bus.ring().events.len(), 1, "it goes with the next one");
+    assert_eq!(bus.ring().list_bytes, small.list_bytes());
+    assert_eq!(bus.snapshot().sequence, 3);
+}
+
+#[test]
+fn a_long_name_costs_its_text_too() {
+    let unreachable = vec![name(&"x".repeat(NodeId::MAX_BYTES))];
+    let kind = EventKind::PartitionHealed { unreachable, reachable: vec![name("a")] };
+    assert!(kind.list_bytes() >= 2 * size_of::<NodeId>() + NodeId::MAX_BYTES);
+    assert_eq!(EventKind::QuorumLost { term: 1 }.list_bytes(), 0);
+}

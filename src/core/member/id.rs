@@ -53,6 +53,15 @@ impl NodeId {
         }
     }
 
+    /// Returns the memory that the name takes where it is kept, in bytes: at the most, since copies share a long text.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>()
+            + match &self.0 {
+                Text::Short { .. } => 0,
+                Text::Long(text) => 2 * size_of::<usize>() + text.len(),
+            }
+    }
+
     fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Text::Short { length, bytes } => &bytes[..usize::from(*length)],

@@ -6,13 +6,16 @@
 //! that are still here. The times that count are those at which they were last heard of, not those at which that was
 //! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
 //! accusations have gathered (a heartbeat interval, or the first death), and is repeated, with the whole list, if more
-//! join them. From then on the deaths of those members by silence are reported as
+//! join them. Since a report lists both sides, those that follow it keep a pause ([`PARTITION_PAUSE_PER_NAME`]): what
+//! joins a partition of thousands meanwhile is told together at its end, or before the first death. From then on the
+//! deaths of those members by silence are reported as
 //! [`DetectionMethod::NetworkPartition`].
 //!
 //! **Healed.** It is over when all of them are accounted for: back, or gone for good (they left, were removed, or were
 //! forgotten). It is also over when so few are missing that they would not be a partition, and stayed so few for as
 //! long as views may take to agree: then the cut has healed, and the members that are still missing have died
-//! meanwhile. The report names as unreachable those that did not come back.
+//! meanwhile. The report names as unreachable those that did not come back ([`MAX_PARTITION_LOST`] of those that are
+//! gone for good).
 //!
 //! It cannot know everything: hosts that lose power together look exactly like a cut; a process that dies on a host
 //! that lives is told apart where connections prove it (`connection_lost` never counts). The smaller side may be too
@@ -23,6 +26,10 @@
 //! |---|---|
 //! | the silent members, the reports, the end: a machine of its own | `machine` |
 //! | the machine's inputs from the core, and its reports as events | here |
+//!
+//! [`MIN_PARTITION`]: crate::core::limits::MIN_PARTITION
+//! [`PARTITION_PAUSE_PER_NAME`]: crate::core::limits::PARTITION_PAUSE_PER_NAME
+//! [`MAX_PARTITION_LOST`]: crate::core::limits::MAX_PARTITION_LOST
 //!
 //! Must not know: why a member fell silent, or how it came back.
 
@@ -70,8 +77,9 @@ impl Core {
         }
         let mut is_cut_off = false;
         if record.status == Status::Down {
-            if self.partition.is_due_before_death(run, before == Status::Suspect) {
-                self.suspect_partition();
+            if self.partition.is_due_before_death(self.now, run, before == Status::Suspect) {
+                let report = self.partition.gathered_before_death(self.now, live);
+                self.tell_of_partition(report);
             }
             is_cut_off = self.partition.died(run, live);
         }
@@ -91,8 +99,11 @@ impl Core {
     /// Reports a partition, since the accusations have gathered.
     pub(in crate::core) fn suspect_partition(&mut self) {
         let live = self.living();
-        let report =
-            if matches!(self.phase, Phase::Up) { self.partition.gathered(live) } else { self.partition.held_back() };
+        let report = if matches!(self.phase, Phase::Up) {
+            self.partition.gathered(self.now, live)
+        } else {
+            self.partition.held_back()
+        };
         self.tell_of_partition(report);
     }
 
