@@ -123,6 +123,7 @@ impl Ring {
     }
 
     /// Returns the number of the event in the middle of those that are kept.
+    #[cfg(any(test, feature = "agent"))]
     pub(super) fn middle(&self) -> u64 {
         self.last - self.events.len() as u64 / 2
     }

@@ -181,7 +181,7 @@ fn lists_of_names_are_kept_up_to_the_bound_and_who_is_behind_is_told_of_the_gap(
     let Err(crate::agent::RecvError::Lagged { missed: 1 }) = slow.try_recv() else { panic!("not told") };
     assert_eq!(slow.try_recv().map(|event| event.map(|event| event.sequence)), Ok(Some(2)));
     let middle = bus.ring().middle();
-    assert_eq!(middle, bus.last() - (fit as u64 + 1) / 2, "a listing of this age is followed by kept events");
+    assert_eq!(middle, bus.last() - (fit as u64).div_ceil(2), "a listing of this age is followed by kept events");
 }
 
 #[test]
