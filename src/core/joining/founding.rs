@@ -248,7 +248,7 @@ impl Core {
         if let Some(until) = awaited_until {
             self.timers.set_by(Timer::Found, until);
         }
-        let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none() && awaited_until.is_none();
+        let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
         let is_refused =
@@ -256,7 +256,9 @@ impl Core {
         // Another node should found the cluster; if it does not, for whatever reason, others may after as long again.
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
-        if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {
+        // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
+        let may_found = (is_first || is_patient) && awaited_until.is_none();
+        if may_found && self.transfer.is_none() && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();
         }

@@ -24,6 +24,7 @@ mod direct;
 mod doubt;
 mod edges;
 mod exchanges;
+mod finders;
 mod flooded;
 mod forgetting;
 mod forming;
