@@ -46,6 +46,7 @@ mod linking;
 mod merging;
 mod messages;
 mod misdirected;
+mod missing;
 mod movers;
 mod moving;
 mod names;

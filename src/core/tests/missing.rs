@@ -1,0 +1,212 @@
+//! Missing voters: who is looked for, by whom, and how often.
+
+use std::time::Duration;
+
+use super::leadership::{SECOND, cluster, leader};
+use super::net::{Net, address, id, ms};
+use crate::core::doors::Input;
+use crate::core::limits::{
+    MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, UNPROVEN_BURST, UNPROVEN_PER_SECOND,
+};
+use crate::core::member::Run;
+use crate::core::settings::Profile;
+use crate::core::wire::{Header, Message, Packet, PacketBuilder};
+
+/// A member that votes nowhere.
+const MEMBER: usize = 3;
+/// The time for which packets of a process that is gone may still be under way.
+const LAST_PACKETS: Duration = Duration::from_millis(100);
+
+/// Returns the number of packets by which these nodes ask at an address who is there, in so long.
+fn questions(net: &mut Net, from: &[usize], to: usize, duration: Duration) -> usize {
+    net.sent = Some(Vec::new());
+    net.run(duration);
+    let from: Vec<_> = from.iter().map(|node| net.nodes[*node].address).collect();
+    let sent = net.sent.take().expect("kept");
+    let asks = |bytes: &[u8]| {
+        let messages = Packet::decode(bytes).expect("decodes").messages;
+        messages.iter().any(|message| matches!(message, Message::WhoAreYou { .. }))
+    };
+    sent.iter().filter(|(by, at, bytes)| *at == address(to) && from.contains(by) && asks(bytes)).count()
+}
+
+#[test]
+fn a_missing_voter_is_looked_for_like_any_member_while_a_majority_is_there() {
+    let mut net = cluster(5, 3);
+    let gone = (leader(&net).0 + 1) % 3;
+    net.kill(gone);
+    net.run(SECOND * 10);
+    let once_in_a_retry_interval = 3 * 10;
+    let asked = questions(&mut net, &[3, 4], gone, SECOND * 10);
+    assert!(asked <= once_in_a_retry_interval, "{asked}");
+    // With one voter more, there is none.
+    let second = (gone + 1) % 3;
+    net.kill(second);
+    net.run(SECOND * 10);
+    let asked = questions(&mut net, &[3, 4], gone, SECOND * 10);
+    assert!(asked >= 10 * MISSING_VOTER_QUESTIONS as usize / 2, "{asked}");
+}
+
+#[test]
+fn where_no_electorate_was_ever_heard_of_seeds_are_looked_for_like_any_others() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    net.add("n0", 0, &[0, 60]);
+    net.add("n3", 1, &[0, 60]);
+    net.run(SECOND * 10);
+    net.assert_all_up();
+    let asked = questions(&mut net, &[0, 1], 60, SECOND * 10);
+    assert!(asked <= 3 * 10, "{asked}");
+}
+
+#[test]
+fn who_knows_that_there_is_an_electorate_and_not_its_voters_looks_for_its_seeds() {
+    let mut net = cluster(4, 3);
+    (0..4).for_each(|node| net.kill(node));
+    // Its disk holds that there was one.
+    let late = net.add("n3", 3, &[3, 60]);
+    net.run(SECOND * 10);
+    assert!(net.nodes[late].core.is_up(), "{}", net.describe());
+    assert_eq!(net.nodes[late].core.electorate(), None);
+    let asked = questions(&mut net, &[late], 60, SECOND * 10);
+    assert!(asked >= 10 * MISSING_VOTER_QUESTIONS as usize / 4, "{asked}");
+}
+
+/// Has a member take note that two voters may be gone, which say nothing from now on but a last word so long after that;
+/// returns the number of times that it looks for the first one from then on, before it would suspect it.
+fn looked_for(net: &mut Net, member: usize, heard_after: Duration) -> usize {
+    let runs = [0, 1].map(|voter| net.nodes[voter].core.me().run);
+    net.nodes[member].core.now = net.now;
+    for (voter, run) in runs.into_iter().enumerate() {
+        net.pause(voter, true);
+        net.nodes[member].core.voter_may_be_gone(run);
+    }
+    net.run(heard_after);
+    let (now, core) = (net.now, &mut net.nodes[member].core);
+    for run in runs {
+        let slot = core.view.slot_of_run(run).expect("known");
+        core.view.peer_mut(slot).last_sign = now;
+    }
+    let asked = questions(net, &[member], 0, ms(550));
+    [0, 1].map(|voter| net.pause(voter, false));
+    net.run(SECOND * 5);
+    asked
+}
+
+#[test]
+fn a_voter_is_missing_from_the_moment_at_which_its_link_broke_until_it_is_heard_again() {
+    let asked_if_heard = |after| looked_for(&mut cluster(4, 3), MEMBER, after);
+    assert!(asked_if_heard(Duration::ZERO) > 0);
+    assert!(asked_if_heard(LAST_PACKETS) > 0, "these are its last packets");
+    assert_eq!(asked_if_heard(LAST_PACKETS + ms(1)), 0, "it is there");
+}
+
+#[test]
+fn links_to_voters_that_broke_long_ago_keep_no_new_one_from_being_noticed() {
+    let mut net = cluster(4, 3);
+    let mut node = 2;
+    for _ in 0..=MAX_VOTERS {
+        let run = net.nodes[node].core.me().run;
+        net.nodes[MEMBER].core.voter_may_be_gone(run);
+        net.kill(node);
+        net.run(SECOND);
+        node = net.add("n2", 2, &[MEMBER]);
+        net.run(SECOND * 5);
+    }
+    let asked = looked_for(&mut net, MEMBER, Duration::ZERO);
+    assert!(asked > 0, "not asked");
+}
+
+#[test]
+fn in_a_large_cluster_a_voter_whose_link_broke_is_looked_for_by_its_observers_within_their_own_turn() {
+    let mut net = cluster(60, 3);
+    let turn = (net.settings.observers + 1) as u32 * SECOND / MISSING_VOTER_QUESTIONS;
+    assert!(turn <= ms(550));
+    for member in [MEMBER, 20, 40, 59] {
+        let asked = looked_for(&mut net, member, Duration::ZERO);
+        assert!(asked > 0, "by n{member}");
+    }
+}
+
+#[test]
+fn members_that_miss_voters_at_one_moment_do_not_all_ask_at_once() {
+    let members = 20;
+    let mut net = cluster(3 + members, 3);
+    let all: Vec<usize> = (3..3 + members).collect();
+    for voter in 0..3 {
+        net.pause(voter, true);
+    }
+    for voter in [0, 1] {
+        let run = net.nodes[voter].core.me().run;
+        all.iter().for_each(|member| net.nodes[*member].core.voter_may_be_gone(run));
+    }
+    // They take turns of half a second and more.
+    let asked = questions(&mut net, &all, 0, ms(100));
+    assert!(asked <= members / 2, "{asked} of {members}");
+}
+
+/// Has a stranger send a packet from a voter's address that is too small to be asked back.
+fn stranger_sends(net: &mut Net, from: usize, sequence: u64) {
+    let header = Header { cluster: Header::cluster_hash("test"), run: Run(0xbad), sequence, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    packet.push(&Message::Reply);
+    let bytes = packet.finish();
+    net.input(MEMBER, Input::Packet { from: address(from), bytes: &bytes });
+}
+
+#[test]
+fn a_stranger_at_a_voters_address_is_asked_at_once_and_again_after_a_pause_alone() {
+    let mut net = cluster(4, 3);
+    net.pause(0, true);
+    let mut asked = |net: &mut Net, packets: u64| {
+        let mut count = 0;
+        for sequence in 0..packets {
+            net.sent = Some(Vec::new());
+            stranger_sends(net, 0, sequence + 1);
+            count += net.sent.take().expect("kept").iter().filter(|(_, to, _)| *to == address(0)).count();
+        }
+        count
+    };
+    assert_eq!(asked(&mut net, 10), 1);
+    net.run(MISSING_VOTER_PAUSE - ms(1));
+    assert_eq!(asked(&mut net, 10), 0, "it was asked a moment ago");
+    net.run(ms(1));
+    assert_eq!(asked(&mut net, 10), 1);
+}
+
+#[test]
+fn nobody_is_asked_for_a_strangers_sake_at_an_address_that_its_voter_has_not_proven() {
+    let mut net = cluster(4, 3);
+    net.pause(0, true);
+    let run = net.nodes[0].core.me().run;
+    let core = &mut net.nodes[MEMBER].core;
+    let slot = core.view.slot_of_run(run).expect("known");
+    core.view.peer_mut(slot).proven = false;
+    net.sent = Some(Vec::new());
+    stranger_sends(&mut net, 0, 1);
+    let sent = net.sent.take().expect("kept");
+    assert!(sent.iter().all(|(_, to, _)| *to != address(0)), "{sent:?}");
+}
+
+#[test]
+fn what_goes_to_an_address_that_a_missing_voter_has_not_proven_is_within_its_hosts_credit() {
+    let bytes_to = |net: &mut Net, to: usize| {
+        net.sent = Some(Vec::new());
+        net.run(SECOND * 60);
+        let sent = net.sent.take().expect("kept");
+        // Whoever is lost is looked for besides, once in a retry interval, by larger questions.
+        let small = sent.iter().filter(|(_, at, bytes)| *at == address(to) && bytes.len() < MIN_QUESTION_BYTES);
+        small.map(|(_, _, bytes)| bytes.len()).sum::<usize>()
+    };
+    let mut net = cluster(4, 3);
+    (0..3).for_each(|node| net.kill(node));
+    net.run(SECOND * 5);
+    // No seed of anybody's.
+    let run = net.nodes[1].core.me().run;
+    let core = &mut net.nodes[MEMBER].core;
+    let slot = core.view.slot_of_run(run).expect("known");
+    core.view.peer_mut(slot).proven = false;
+    let credit = UNPROVEN_BURST + 60 * UNPROVEN_PER_SECOND;
+    let sent = bytes_to(&mut net, 1);
+    assert!(sent <= credit, "{sent} of {credit}");
+}
