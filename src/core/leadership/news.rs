@@ -27,9 +27,11 @@ use rand::seq::IndexedRandom;
 use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, MAX_TERMS_BEHIND, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
+use crate::core::limits::{
+    LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, MAX_TERMS_BEHIND, RENEWAL_RELAYS, WHO_LEADS_INTERVAL,
+};
 use crate::core::time::Time;
-use crate::core::view::Slot;
+use crate::core::view::{Slot, is_due};
 use crate::core::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
 impl Core {
@@ -270,6 +272,12 @@ impl Core {
 
     /// Answers a member that asks who leads.
     pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
+        let now = self.now;
+        let rare = self.view.peer_mut(to).rare_mut();
+        if !is_due(now, rare.last_led, LEADER_ANSWER_INTERVAL) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
+        rare.last_led = Some(now);
         // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
         // still be there.
         let is_led = self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_some());

@@ -20,7 +20,7 @@ use rand::seq::IndexedRandom;
 use super::{Core, NodeId, NumberedView, Output, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Digest, ViewRef};
-use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS};
+use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
 use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::Slot;
@@ -207,6 +207,9 @@ impl Core {
         }
         let mut after = want.after.clone();
         for _ in 0..VIEW_PARTS {
+            if !self.pay_for_view_part(to, &view) {
+                return self.counters.drop(DropReason::RateLimited);
+            }
             let first = after.as_ref().map_or(0, |after| view.members.partition_point(|id| id <= after));
             let is_first = after.is_none();
             let mut bytes = if is_first { 700 } else { 60 };
@@ -234,6 +237,23 @@ impl Core {
                 break;
             }
         }
+    }
+
+    /// Returns true if a member may be sent a part of a view now, and counts the part: a whole view at once, twice as
+    /// parts are lost, and then [`VIEW_PARTS_PER_SECOND`].
+    fn pay_for_view_part(&mut self, to: Slot, view: &NumberedView) -> bool {
+        let price = Duration::from_secs(1) / VIEW_PARTS_PER_SECOND;
+        let bytes: usize = view.members.iter().map(|id| id.as_str().len() + 1).sum();
+        let parts = bytes / (self.datagram_bytes() / 2) + usize::from(VIEW_PARTS);
+        let credit = price * 2 * u32::try_from(parts).unwrap_or(u32::MAX);
+        let now = self.now;
+        let rare = self.view.peer_mut(to).rare_mut();
+        let paid_until = rare.view_parts_paid_until.unwrap_or(now).max(now) + price;
+        let is_paid = paid_until.since(now) <= credit;
+        if is_paid {
+            rare.view_parts_paid_until = Some(paid_until);
+        }
+        is_paid
     }
 
     fn view_of(&self, digest: Digest) -> Option<NumberedView> {

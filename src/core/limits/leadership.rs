@@ -103,6 +103,11 @@ pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of parts of a numbered view that answer one question, and the greatest number of parts that are kept
 /// because they came early.
 pub const VIEW_PARTS: u8 = 8;
+/// The number of parts of numbered views a second that a member is sent, beyond one whole view, and that again for what
+/// was lost: whoever forges a member's address has no more than this sent there.
+pub const VIEW_PARTS_PER_SECOND: u32 = 40;
+/// The least time between two answers to one member's questions for the leader: less than between two questions.
+pub const LEADER_ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 /// The least time after which a part of a numbered view is asked for again.
 pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);
 /// The greatest number of times in a row that a part of a numbered view is asked for.

@@ -67,6 +67,9 @@ pub const REPAIR_PACKETS: usize = 16;
 pub const MAX_MESSAGES_PER_MEMBER: u32 = 20_000;
 /// The greatest size of their payloads in [`ALLOWANCE_INTERVAL`], in bytes.
 pub const MAX_BYTES_PER_MEMBER: usize = 64 * 1024 * 1024;
+/// The greatest size of the payloads in [`ALLOWANCE_INTERVAL`] that one member is sent in datagrams because it asks for
+/// broadcasts, in bytes: whoever forges its address has no more sent there.
+pub const MAX_FETCHED_BYTES: usize = 512 * 1024;
 /// The interval of these allowances.
 pub const ALLOWANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The greatest number of members for which they are counted.

@@ -1,4 +1,5 @@
-//! Allowances: the messages and bytes that one member may relay as new broadcasts, send in letters, and fetch.
+//! Allowances: the messages and bytes that one member may relay as new broadcasts, send in letters, and fetch; over
+//! datagrams, whose source can be forged, it fetches less.
 //!
 //! Each member has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what goes beyond it is dropped and
 //! counted. An honest origin is slower than that by its own pace (see `spread`), so a member that exceeds its budget
@@ -8,7 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::limits::{ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMBER, MAX_MESSAGES_PER_MEMBER};
+use crate::core::limits::{
+    ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMBER, MAX_FETCHED_BYTES, MAX_MESSAGES_PER_MEMBER,
+};
 use crate::core::member::Run;
 use crate::core::time::Time;
 
@@ -23,6 +26,8 @@ struct Spent {
     since: Time,
     messages: u32,
     bytes: usize,
+    /// The bytes of these that it fetched in datagrams.
+    fetched: usize,
 }
 
 impl Allowances {
@@ -39,9 +44,9 @@ impl Allowances {
                 return false;
             }
         }
-        let spent = self.spent.entry(run).or_insert(Spent { since: now, messages: 0, bytes: 0 });
+        let spent = self.spent.entry(run).or_insert(Spent { since: now, messages: 0, bytes: 0, fetched: 0 });
         if now.since(spent.since) >= ALLOWANCE_INTERVAL {
-            *spent = Spent { since: now, messages: 0, bytes: 0 };
+            *spent = Spent { since: now, messages: 0, bytes: 0, fetched: 0 };
         }
         let is_left = spent.messages < MAX_MESSAGES_PER_MEMBER && spent.bytes + bytes <= MAX_BYTES_PER_MEMBER;
         if is_left {
@@ -49,6 +54,18 @@ impl Allowances {
             spent.bytes += bytes;
         }
         is_left
+    }
+
+    /// Spends one message that the member fetches in datagrams; returns false if that is more than it has left.
+    pub(super) fn fetch(&mut self, now: Time, run: Run, bytes: usize) -> bool {
+        let fetched = self.spent.get(&run).filter(|spent| now.since(spent.since) < ALLOWANCE_INTERVAL);
+        if fetched.is_some_and(|spent| spent.fetched + bytes > MAX_FETCHED_BYTES) || !self.spend(now, run, bytes) {
+            return false;
+        }
+        if let Some(spent) = self.spent.get_mut(&run) {
+            spent.fetched += bytes;
+        }
+        true
     }
 
     /// Forgets everything, when no broadcast is remembered any more.
@@ -72,6 +89,10 @@ mod tests {
         assert!(allowances.spend(now, Run(2), MAX_BYTES_PER_MEMBER));
         assert!(!allowances.spend(now, Run(2), 1), "one byte more");
         assert!(allowances.spend(now + ALLOWANCE_INTERVAL, Run(1), 1));
+        assert!(allowances.fetch(now, Run(3), MAX_FETCHED_BYTES));
+        assert!(!allowances.fetch(now, Run(3), 1), "one byte more in datagrams");
+        assert!(allowances.spend(now, Run(3), 1), "but over a link");
+        assert!(allowances.fetch(now + ALLOWANCE_INTERVAL, Run(3), 1));
     }
 
     #[test]

@@ -237,7 +237,12 @@ impl Core {
                 self.ensure_link(slot);
                 continue;
             }
-            if !self.messaging.allowances.spend(self.now, run, message.payload.len()) {
+            let (allowances, bytes) = (&mut self.messaging.allowances, message.payload.len());
+            let is_allowed = match way {
+                Way::Datagrams | Way::Unbound => allowances.fetch(self.now, run, bytes),
+                Way::Link(_) => allowances.spend(self.now, run, bytes),
+            };
+            if !is_allowed {
                 self.counters.drop(DropReason::RateLimited);
                 break;
             }

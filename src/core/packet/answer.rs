@@ -8,6 +8,7 @@
 
 use std::net::SocketAddr;
 
+use super::questions::Asked;
 use super::receive::Sender;
 use super::senders::{MoveStep, SenderKind};
 use super::stranger::Introduction;
@@ -18,7 +19,7 @@ use crate::core::election::ElectorateReport;
 use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES, MIN_QUESTION_BYTES};
 use crate::core::member::{NodeId, Record, Status};
 use crate::core::view::{Slot, View, is_due};
-use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking};
+use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
 use crate::core::{Core, Phase};
 
 /// The marks that the messages of one packet leave, of which its answer is made.
@@ -62,14 +63,10 @@ pub(super) struct Answer {
     pub(super) seeking: Option<Seeking>,
     /// Word of the sender on its cluster's electorate, before it welcomes us.
     pub(super) founded: Option<ElectorateReport>,
-    /// The packet asked whom this node holds under a name: one packet is answered once.
-    pub(super) has_asked_for_holder: bool,
-    /// The packet asked for a change of the electorate: one packet asks once.
-    pub(super) has_asked_for_change: bool,
-    /// A step of the join handshake was taken: one packet takes one.
-    pub(super) has_taken_step: bool,
-    /// The packet asked for records: one packet asks once.
-    pub(super) has_asked_for_records: bool,
+    /// The questions of the packet that count once.
+    pub(super) asked: Asked,
+    /// The ranges of broadcasts that the packet asks for, at most [`MAX_WANTS`](crate::core::limits::MAX_WANTS).
+    pub(super) wants: Vec<Span>,
     /// The proof that the sender's run was given a keepsake, before it introduces itself.
     pub(super) reminder: Option<Nonce>,
     /// The packet proved that its sender holds what this node gave to the sender's run.
@@ -99,10 +96,8 @@ impl Answer {
             stranger: false,
             seeking: None,
             founded: None,
-            has_asked_for_holder: false,
-            has_asked_for_change: false,
-            has_taken_step: false,
-            has_asked_for_records: false,
+            asked: Asked::default(),
+            wants: Vec::new(),
             reminder: None,
             has_reminded: false,
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - From strangers only what is named here as theirs goes further; everything else marks the packet as a stranger's.
-//! - Of steps and questions that a packet may hold once, the first counts.
+//! - Of steps and questions that a packet may hold once, the first counts (see `questions`).
 //!
 //! Owns: the list of who is told what. Must not know: what the rooms make of it.
 
@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::inbox::News;
+use super::questions::Question;
 use super::receive::Sender;
 use super::stranger::Introduction;
 use crate::core::counters::DropReason;
 use crate::core::election::ElectionMessage;
+use crate::core::limits::MAX_WANTS;
 use crate::core::member::{LeaveReason, Status};
 use crate::core::view::Slot;
 use crate::core::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
@@ -21,22 +23,7 @@ use crate::core::{Core, Phase};
 
 impl Core {
     pub(super) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
-        let is_first = match message {
-            Message::Join { .. }
-            | Message::Challenge { .. }
-            | Message::Welcome { .. }
-            | Message::NotUp { .. }
-            | Message::Refused { .. }
-            | Message::Behind { .. }
-            | Message::Wait { .. }
-            | Message::Elsewhere { .. } => !std::mem::replace(&mut answer.has_taken_step, true),
-            Message::Pull { .. } | Message::Digest { .. } | Message::Want { .. } => {
-                !std::mem::replace(&mut answer.has_asked_for_records, true)
-            }
-            Message::IAm { .. } => answer.introduction.is_none(),
-            _ => true,
-        };
-        if !is_first {
+        if Question::of(&message).is_some_and(|question| !answer.asked.add(question)) {
             return self.counters.drop(DropReason::RateLimited);
         }
         match message {
@@ -83,9 +70,6 @@ impl Core {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.learn_lease_term(&word),
-            Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
-                self.counters.drop(DropReason::RateLimited);
-            }
             Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
@@ -195,15 +179,15 @@ impl Core {
             Message::ElectorateReport(_) => self.counters.drop(DropReason::Unproven),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
-            Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {
-                self.counters.drop(DropReason::RateLimited);
-            }
             Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
             Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
             Message::LeaseUpdate(ref word) => self.hear_lease_update(slot, word),
             Message::Broadcast(ref broadcast) => self.heard_broadcast(slot, broadcast),
             Message::HaveBroadcasts(ref spans) => self.told_of_broadcasts(slot, spans),
-            Message::WantBroadcasts(ref spans) => self.asked_for_broadcasts(slot, spans),
+            // One answer for all of the packet.
+            Message::WantBroadcasts(ref spans) => {
+                answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
+            }
             Message::Letter(ref letter) => self.heard_letter(slot, answer.way, letter),
             Message::Receipt { number } => self.heard_receipt(slot, number),
             Message::Page { .. } => self.counters.drop(DropReason::Unasked),

@@ -10,6 +10,7 @@
 //! | one packet: judged, read, acted on | `receive` |
 //! | its messages, handed to the rooms | `dispatch` |
 //! | what goes back to its sender | `answer` |
+//! | questions that a packet asks once | `questions` |
 //! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders` |
 //! | the messages of the packet at hand | `inbox` |
 //! | the contents of every packet to a member, and its greatest size | `send` |
@@ -19,6 +20,8 @@
 //! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! # Why every exchange ends
+//!
+//! Of each kind of question that is answered by packets of its own, a packet asks one (see `questions`).
 //!
 //! An answer to an answer is how two nodes keep each other busy for ever. So each kind that is answered is a question; its
 //! answer is no question, or is limited to so many in a time.
@@ -37,8 +40,8 @@
 //! | `Digest` | `Want` with records; then records | records are not answered; a node compares once in [`SYNC_INTERVAL`], and [`SYNC_TRIES`] times for one difference |
 //! | `Confirm`; `LastHeard` | `Confirmed`; `HeardAt` | these are not answered |
 //! | `Severed` | `Alive`, or `Severed` once it is found so | `Alive` is not answered, `Severed` goes out on a timer, a few times for one case |
-//! | `WhoLeads` | `LeaderClaim` or `ElectorateReport`, with `Reply` | a claim is asked about once in [`WHO_LEADS_INTERVAL`] |
-//! | `LeaderClaim`, `LeaderRenewal` | `WantView`, if the view is not held; then `ViewPart`s | a view is fetched once at a time, in rising order of names, a few times |
+//! | `WhoLeads` | `LeaderClaim` or `ElectorateReport`, with `Reply` | a claim is asked about once in [`WHO_LEADS_INTERVAL`], and each member is answered twice in it |
+//! | `LeaderClaim`, `LeaderRenewal` | `WantView`, if the view is not held; then `ViewPart`s | a view is fetched once at a time, in rising order of names, a few times; each member gets [`VIEW_PARTS_PER_SECOND`] |
 //! | `Election` | a reply of the same attempt, term or renewal | replies are not answered; each question goes out on a timer, or with a higher term |
 //! | `ChangeVoters` | `VotersChanged` | it is not answered; the question is repeated on a timer until then |
 //! | `LeaseUpdate` | passed on, or declined | each is passed on once, [`LEASE_WORDS_PER_SECOND`] in all; what declines is not answered |
@@ -58,6 +61,7 @@
 //! [`SYNC_INTERVAL`]: crate::core::limits::SYNC_INTERVAL
 //! [`SYNC_TRIES`]: crate::core::limits::SYNC_TRIES
 //! [`WHO_LEADS_INTERVAL`]: crate::core::limits::WHO_LEADS_INTERVAL
+//! [`VIEW_PARTS_PER_SECOND`]: crate::core::limits::VIEW_PARTS_PER_SECOND
 //! [`LEASE_WORDS_PER_SECOND`]: crate::core::limits::LEASE_WORDS_PER_SECOND
 //!
 //! Owns: sequence numbers of sent packets, aliases, cookies, the limits of questions.
@@ -70,6 +74,7 @@ mod dispatch;
 mod inbox;
 mod keepsakes;
 mod proof;
+mod questions;
 mod rates;
 mod receive;
 mod send;

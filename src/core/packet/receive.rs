@@ -197,6 +197,9 @@ impl Core {
                 answer.kind = self.sender_kind(sender.run, sender.from, way);
             }
         }
+        if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.wants.is_empty()) {
+            self.asked_for_broadcasts(slot, &answer.wants);
+        }
         match (self.member(sender, &answer), answer.kind) {
             (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
             (None, SenderKind::ClaimsMember(slot)) => {

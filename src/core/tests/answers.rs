@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::codec::one_of_each;
 use super::leadership;
 use super::liars::Liar;
+use super::messages::say;
 use super::net::{Net, address, ms};
+use crate::core::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
 use crate::core::member::{Record, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Span, Update};
@@ -88,6 +90,64 @@ fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
         }
         other => other,
     }
+}
+
+/// Has a member say a message to another at one moment, so often in each of so many packets, as far as there is room;
+/// returns the bytes that it said, and the bytes that were sent to its address at once.
+fn answered(message: &Message, packets: usize, times: usize) -> (usize, usize) {
+    let mut net = Pair::Proven.meet();
+    for _ in 0..MAX_WANTS {
+        say(&mut net, 1, &[7; 200]);
+    }
+    net.run(SOON);
+    let mut message = told(&net, 0, 1, message.clone());
+    if let Message::WantView(want) = &mut message {
+        want.digest = net.nodes[1].core.agreed_view().expect("a view").reference().digest;
+        want.after = None;
+    }
+    let (mut said, mut heard) = (0, 0);
+    for _ in 0..packets {
+        net.sent = Some(Vec::new());
+        said += Liar::new(0).fills(&mut net, 1, std::slice::from_ref(&message), times);
+        let sent = net.sent.take().expect("kept");
+        heard += sent.iter().filter(|(_, to, _)| *to == address(0)).map(|(.., bytes)| bytes.len()).sum::<usize>();
+    }
+    (said, heard)
+}
+
+#[test]
+fn a_packet_full_of_one_question_is_answered_as_one_question() {
+    for message in one_of_each() {
+        let (_, once) = answered(&message, 1, 1);
+        let (said, often) = answered(&message, 1, usize::MAX);
+        // What is gathered into one answer may be longer than the answer to one.
+        let most = once.max(said) + once + 200;
+        assert!(often <= most, "{message:?}: {often} bytes to {said}; {once} to one question");
+    }
+}
+
+#[test]
+fn a_question_that_is_repeated_at_once_brings_little_more_than_it_costs() {
+    const PACKETS: usize = 200;
+    for message in one_of_each() {
+        let (_, once) = answered(&message, 1, 1);
+        let (said, often) = answered(&message, PACKETS, 1);
+        let most = 40 * once + 2 * said;
+        assert!(often <= most, "{message:?}: {often} bytes to {said}; {once} to one question");
+    }
+}
+
+#[test]
+fn a_member_is_told_who_leads_twice_in_the_time_of_a_question() {
+    let mut net = Pair::Proven.meet();
+    let mut told = |pause: Duration| {
+        net.run(pause);
+        net.sent = Some(Vec::new());
+        Liar::new(0).says(&mut net, 1, &[Message::WhoLeads]);
+        net.sent.take().expect("kept").iter().filter(|(_, to, _)| *to == address(0)).count()
+    };
+    assert_eq!([told(LEADER_ANSWER_INTERVAL), told(Duration::ZERO), told(LEADER_ANSWER_INTERVAL - ms(1))], [1, 0, 0]);
+    assert_eq!(told(ms(1)), 1);
 }
 
 /// Returns the number of packets and frames that all nodes have sent.

@@ -11,7 +11,7 @@ use super::net::{Net, address, ms};
 use crate::core::doors::{Input, Output};
 use crate::core::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
-    VIEW_PARTS,
+    VIEW_PARTS, VIEW_PARTS_PER_SECOND,
 };
 use crate::core::member::tests::record;
 use crate::core::member::{NodeId, Record, Run, Status};
@@ -157,4 +157,27 @@ fn one_question_for_a_view_is_answered_by_so_many_parts() {
     assert!(begun.iter().all(|part| part.more), "and there is more");
     let last_name = begun.last().and_then(|part| part.members.last().cloned());
     assert!(last_name.is_some() && !parts(&mut net, last_name).is_empty(), "for those that go on");
+
+    // Whoever asks again and again, perhaps in its name, has the view sent to it a few times and not more.
+    let all = |net: &mut Net| {
+        let mut sent = 0;
+        let mut after = None;
+        loop {
+            let some = parts(net, after.take());
+            sent += some.len();
+            after = some.last().filter(|part| part.more).and_then(|part| part.members.last().cloned());
+            if after.is_none() {
+                return sent;
+            }
+        }
+    };
+    net.run(SECOND * 3);
+    let whole = all(&mut net);
+    assert_eq!(all(&mut net), whole, "all of it, once more, where packets were lost");
+    let more: usize = (0..50).map(|_| parts(&mut net, None).len()).sum();
+    assert!(more < 3 * whole, "{more} parts, {whole} are the view");
+    assert!(parts(&mut net, None).is_empty(), "and then no more");
+    net.run(SECOND);
+    let refilled: usize = (0..50).map(|_| parts(&mut net, None).len()).sum();
+    assert_eq!(refilled, VIEW_PARTS_PER_SECOND as usize);
 }

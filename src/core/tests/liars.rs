@@ -28,18 +28,29 @@ impl Liar {
         Self { node }
     }
 
-    pub(super) fn says(&self, net: &mut Net, to: usize, messages: &[Message]) {
+    /// Says messages in one packet, and returns its size.
+    pub(super) fn says(&self, net: &mut Net, to: usize, messages: &[Message]) -> usize {
+        self.fills(net, to, messages, 1)
+    }
+
+    /// Says messages so often, as far as they fit into one packet, and returns its size.
+    pub(super) fn fills(&self, net: &mut Net, to: usize, messages: &[Message], most: usize) -> usize {
         let core = &mut net.nodes[self.node].core;
         core.sequence += 1;
         let (run, sequence, fingerprint) = (core.me().run, core.sequence, core.fingerprint());
         let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint };
         let mut packet = PacketBuilder::new(&header, 1400);
-        for message in messages {
-            assert!(packet.push(message));
+        for nth in 0..most {
+            let is_full = !messages.iter().all(|message| packet.push(message));
+            assert!(!is_full || nth > 0, "no room");
+            if is_full {
+                break;
+            }
         }
         packet.pad_to(MIN_QUESTION_BYTES);
         let (from, bytes) = (net.nodes[self.node].address, packet.finish());
         net.input(to, Input::Packet { from, bytes: &bytes });
+        bytes.len()
     }
 
     /// Says the same messages to everybody else.

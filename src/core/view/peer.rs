@@ -94,6 +94,10 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) last_jump: Option<Time>,
     /// Time until which the names that it told of anew are paid for (see `invented`).
     pub(in crate::core) names_paid_until: Option<Time>,
+    /// Time until which the parts of numbered views that it was sent are paid for.
+    pub(in crate::core) view_parts_paid_until: Option<Time>,
+    /// Time at which it was last answered who leads.
+    pub(in crate::core) last_led: Option<Time>,
     /// The new address that it announced from the held one, and the time of the announcement.
     pub(in crate::core) announced: Option<(SocketAddr, Time)>,
     /// The refutations of its suspicions that are still remembered.

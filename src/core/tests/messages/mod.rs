@@ -30,7 +30,7 @@ fn payload(bytes: &[u8]) -> Payload {
     Payload::new(bytes).expect("not too large")
 }
 
-fn say(net: &mut Net, node: usize, bytes: &[u8]) {
+pub(super) fn say(net: &mut Net, node: usize, bytes: &[u8]) {
     net.command(node, Command::Broadcast { ticket: 1, topic: topic("t"), payload: payload(bytes) });
 }
 
