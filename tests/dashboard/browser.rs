@@ -22,6 +22,8 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 const DRIVER: &str = "chromedriver";
 /// The largest answer of the driver: a picture of a large window is far below.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// The greatest number of tries to click an element that the page replaces meanwhile.
+const CLICKS: usize = 10;
 /// The directory for pictures of pages.
 const PICTURES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dashboard");
 
@@ -120,11 +122,18 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": strokes }] }));
     }
 
-    /// Clicks an element as a mouse does: it must be in sight, and nothing may lie over it.
+    /// Clicks an element as a mouse does: it must be in sight, and nothing may lie over it. One that the page replaces
+    /// between the search and the click is looked for again, as the driver knows elements and a mouse knows places.
     pub(crate) fn click(&self, selector: &str) {
-        let element = self.post("/element", &json!({ "using": "css selector", "value": selector }));
-        let id = element.as_object().and_then(|object| object.values().next()).and_then(Value::as_str);
-        self.post(&format!("/element/{}/click", id.expect("an element")), &json!({}));
+        for _ in 0..CLICKS {
+            let element = self.post("/element", &json!({ "using": "css selector", "value": selector }));
+            let id = element.as_object().and_then(|object| object.values().next()).and_then(Value::as_str);
+            match self.try_post(&format!("/element/{}/click", id.expect("an element")), &json!({})) {
+                Err(reason) if reason.contains("stale element reference") => {}
+                clicked => return drop(clicked.unwrap_or_else(|reason| panic!("{reason}"))),
+            }
+        }
+        panic!("{selector} is replaced faster than it can be clicked");
     }
 
     /// Gives a command of the browser's own protocol.
