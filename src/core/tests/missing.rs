@@ -88,7 +88,9 @@ fn looked_for(net: &mut Net, member: usize, heard_after: Duration) -> usize {
         core.view.peer_mut(slot).last_sign = now;
     }
     let asked = questions(net, &[member], 0, ms(550));
-    [0, 1].map(|voter| net.pause(voter, false));
+    for voter in [0, 1] {
+        net.pause(voter, false);
+    }
     net.run(SECOND * 5);
     asked
 }
@@ -138,7 +140,9 @@ fn members_that_miss_voters_at_one_moment_do_not_all_ask_at_once() {
     }
     for voter in [0, 1] {
         let run = net.nodes[voter].core.me().run;
-        all.iter().for_each(|member| net.nodes[*member].core.voter_may_be_gone(run));
+        for member in &all {
+            net.nodes[*member].core.voter_may_be_gone(run);
+        }
     }
     // They take turns of half a second and more.
     let asked = questions(&mut net, &all, 0, ms(100));
@@ -158,7 +162,7 @@ fn stranger_sends(net: &mut Net, from: usize, sequence: u64) {
 fn a_stranger_at_a_voters_address_is_asked_at_once_and_again_after_a_pause_alone() {
     let mut net = cluster(4, 3);
     net.pause(0, true);
-    let mut asked = |net: &mut Net, packets: u64| {
+    let asked = |net: &mut Net, packets: u64| {
         let mut count = 0;
         for sequence in 0..packets {
             net.sent = Some(Vec::new());
