@@ -158,6 +158,13 @@ pub enum Notice {
         /// The member that reported the removal.
         by: NodeId,
     },
+    /// A member was told to have left, or to leave, and says otherwise.
+    FalseDeparture {
+        /// The member that is there.
+        id: NodeId,
+        /// The member that told so here; it may have been told so itself.
+        by: NodeId,
+    },
     /// The cluster remembers this node's name at an incarnation that this node does not accept, and lets it in only
     /// above that.
     FarBehind {
@@ -276,6 +283,9 @@ impl fmt::Display for Notice {
             ),
             Notice::MemberRemoved { id, by } => {
                 write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")
+            }
+            Notice::FalseDeparture { id, by } => {
+                write!(f, "{id:?} leaves or left, said {by:?}, and is up: look at {by:?}, or at who told it so")
             }
             Notice::FarBehind { incarnation } => write!(
                 f,

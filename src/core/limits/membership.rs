@@ -143,6 +143,11 @@ pub const DEPARTURE_WITNESSES: usize = 3;
 pub const MAX_DEPARTURES: usize = 128;
 /// The number of newcomers that must report it if neither the member nor a reliable observer of it is heard.
 pub const DEPARTURE_REPORTERS: usize = 3;
+/// The number of departures told by elders and refuted in [`FALSE_DEPARTURES_INTERVAL`] after which an elder's word that
+/// another member leaves has to outlast [`DEPARTURE_PATIENCE`]. No healthy member refutes its own departure.
+pub const MAX_FALSE_DEPARTURES: usize = 3;
+/// The interval of [`MAX_FALSE_DEPARTURES`].
+pub const FALSE_DEPARTURES_INTERVAL: Duration = Duration::from_secs(60);
 /// The time that `leave` and `remove` wait for confirmations.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time for which a leaving node stays Leaving before it is Left.

@@ -15,6 +15,7 @@
 //! | another live run at the holder's own address | the same, but the process at that address is asked for its record |
 //! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
 //! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |
+//! | the same, after several such reports were refuted | if it is not heard for a while |
 //! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
 //! | the same, if it is not observed, or has been silent here for a suspect timeout | if two elders report it |
 //! | the same, where there is but one other elder | if that one reports it, after a down timeout |

@@ -14,6 +14,11 @@
 //!                                               none of these, and several report it ─▶ believed
 //! ```
 //!
+//! An elder may lie, too: a false departure is shown for the moment in which its subject refutes it. After
+//! [`MAX_FALSE_DEPARTURES`] of them in [`FALSE_DEPARTURES_INTERVAL`], whoever told them and of whomever, the word of an
+//! elder about somebody else must outlast [`DEPARTURE_PATIENCE`], in which the subject is asked: only if it is not heard
+//! is it believed to have left. The elder is named. It may have passed on what another told it.
+//!
 //! A crash is decided within a second, and is reported as one everywhere before a false report of leaving could be
 //! believed.
 //!
@@ -21,17 +26,20 @@
 //! - No member that answers, and none that this node or an elder observes, leaves on the word of newcomers; and any
 //!   other only on that of [`DEPARTURE_REPORTERS`] or more.
 //! - At most [`MAX_DEPARTURES`] reports are kept, one for each member.
+//! - A member's own word that it leaves is believed at once, whatever was told before.
 //!
 //! Must not know: other reasons for doubt (see `belief`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rand::seq::IndexedRandom;
 
 use crate::core::counters::DropReason;
+use crate::core::doors::Notice;
 use crate::core::limits::{
-    DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_REPORTERS, DEPARTURE_WITNESSES, MAX_DEPARTURES,
+    DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_REPORTERS, DEPARTURE_WITNESSES, FALSE_DEPARTURES_INTERVAL,
+    MAX_DEPARTURES, MAX_FALSE_DEPARTURES,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
@@ -40,10 +48,15 @@ use crate::core::view::Slot;
 use crate::core::wire::{Message, Note};
 use crate::core::{Core, Phase};
 
-/// Reports of newcomers that members leave, by the run that is reported to leave.
+/// Reports of others that members leave, by the run that is reported to leave.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Departures {
+    /// Those that are not believed yet.
     said: BTreeMap<Run, Said>,
+    /// The elders whose word was believed last, to name them if it is refuted. At most [`MAX_DEPARTURES`].
+    tellers: BTreeMap<Run, Run>,
+    /// The times of the last ones that were refuted. At most [`MAX_FALSE_DEPARTURES`].
+    refuted: VecDeque<Time>,
 }
 
 #[derive(Debug)]
@@ -52,6 +65,8 @@ struct Said {
     note: Option<Note>,
     /// The members that report it: at most [`DEPARTURE_REPORTERS`].
     by: BTreeSet<Run>,
+    /// True if an elder is among them.
+    is_of_elder: bool,
     since: Time,
 }
 
@@ -71,6 +86,7 @@ impl Departures {
             if kept.record.incarnation == said.record.incarnation && said.record.supersedes(&kept.record) {
                 (kept.record, kept.note) = (said.record, said.note);
             }
+            kept.is_of_elder |= said.is_of_elder;
             if kept.by.len() < DEPARTURE_REPORTERS {
                 kept.by.extend(said.by);
             }
@@ -81,6 +97,27 @@ impl Departures {
         }
         self.said.insert(run, said);
         Some(true)
+    }
+
+    /// Remembers the elder whose word is believed about a run.
+    fn note_teller(&mut self, run: Run, teller: Run) {
+        if self.tellers.len() >= MAX_DEPARTURES && !self.tellers.contains_key(&run) {
+            self.tellers.pop_first();
+        }
+        self.tellers.insert(run, teller);
+    }
+
+    fn note_refuted(&mut self, now: Time) {
+        if self.refuted.len() >= MAX_FALSE_DEPARTURES {
+            self.refuted.pop_front();
+        }
+        self.refuted.push_back(now);
+    }
+
+    /// Returns true if so many were refuted lately that the next one has to wait.
+    fn are_often_false(&self, now: Time) -> bool {
+        let is_recent = |at: &&Time| now.since(**at) < FALSE_DEPARTURES_INTERVAL;
+        self.refuted.iter().filter(is_recent).count() >= MAX_FALSE_DEPARTURES
     }
 }
 
@@ -102,15 +139,21 @@ impl Core {
         note: Option<Note>,
         from: Slot,
     ) -> bool {
-        if !is_here_or_down(self.view.record(subject).status) || self.is_elder_beside_others(from) {
+        if !is_here_or_down(self.view.record(subject).status) {
+            return false;
+        }
+        let (by, is_of_elder) = (self.view.record(from).run, self.is_elder_beside_others(from));
+        let is_believed_at_once = !matches!(self.phase, Phase::Up) || !self.departures.are_often_false(self.now);
+        if is_of_elder && is_believed_at_once {
+            self.departures.note_teller(record.run, by);
             return false;
         }
         if !matches!(self.phase, Phase::Up) {
             // A leaving node asks no more questions, and must not vouch for reports of others.
             return true;
         }
-        let (run, by) = (record.run, BTreeSet::from([self.view.record(from).run]));
-        let said = Said { record: Arc::new(record.clone()), note, by, since: self.now };
+        let (run, by) = (record.run, BTreeSet::from([by]));
+        let said = Said { record: Arc::new(record.clone()), note, by, is_of_elder, since: self.now };
         match self.departures.keep(said) {
             Some(true) => {
                 self.timers.set(Timer::Departure(run), self.now + DEPARTURE_ASK_AGAIN);
@@ -127,7 +170,7 @@ impl Core {
     /// Asks again about a member that is reported to leave, or decides.
     pub(in crate::core) fn review_departure(&mut self, run: Run) {
         let Some(said) = self.departures.said.get(&run) else { return };
-        let (since, record) = (said.since, Arc::clone(&said.record));
+        let (since, record, is_of_elder) = (said.since, Arc::clone(&said.record), said.is_of_elder);
         let are_few = said.by.len() < DEPARTURE_REPORTERS;
         let is_open = |slot: &Slot| {
             let held = self.view.record(*slot);
@@ -137,6 +180,12 @@ impl Core {
         let Some(subject) = subject else {
             // The member itself or an elder has confirmed it; or the member refuted it, or is gone.
             self.departures.said.remove(&run);
+            let held = self.view.slot_of_run(run).map(|slot| self.view.record(slot));
+            let is_refuted =
+                held.is_some_and(|held| held.status == Status::Up && held.incarnation > record.incarnation);
+            if is_of_elder && is_refuted {
+                self.departures.note_refuted(self.now);
+            }
             return;
         };
         if self.view.record(subject).status == Status::Down {
@@ -171,12 +220,26 @@ impl Core {
             let session = self.view.entry(*slot).peer.session.as_ref();
             session.is_some_and(|session| session.heard > since)
         };
-        let is_known_better = self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard);
-        if is_known_better || are_few || self.is_deaf() {
+        // Elders that observe it and tell of it are not believed at once, so that they are heard is no evidence against it.
+        let is_doubtful = !is_of_elder && (are_few || self.observes(subject) || elders.iter().any(was_heard));
+        if is_doubtful || was_heard(&subject) || self.is_deaf() {
             self.departures.said.remove(&run);
+            if is_of_elder {
+                self.departures.note_refuted(self.now);
+            }
             return self.counters.drop(DropReason::Unproven);
         }
         self.believe_departure(subject);
+    }
+
+    /// Counts a departure that was shown here and that its subject refutes, and names who told it.
+    pub(super) fn note_false_departure(&mut self, slot: Slot) {
+        let Some(teller) = self.departures.tellers.remove(&self.view.record(slot).run) else { return };
+        self.departures.note_refuted(self.now);
+        if let Some(by) = self.view.slot_of_run(teller) {
+            let (id, by) = (self.view.record(slot).id.clone(), self.view.record(by).id.clone());
+            self.notice("false departure", Notice::FalseDeparture { id, by });
+        }
     }
 
     fn believe_departure(&mut self, subject: Slot) {
@@ -203,7 +266,7 @@ mod tests {
 
     fn said(run: u64, incarnation: u64, status: Status, since: Time) -> Said {
         let record = Record { run: Run(run), ..record("n1", incarnation, status) };
-        Said { record: Arc::new(record), note: None, by: [Run(9)].into(), since }
+        Said { record: Arc::new(record), note: None, by: [Run(9)].into(), is_of_elder: false, since }
     }
 
     #[test]
@@ -215,6 +278,21 @@ mod tests {
         assert_eq!(departures.keep(said(0, 1, Status::Leaving, Time::ORIGIN)), None);
         assert_eq!(departures.keep(said(1, 1, GRACEFUL, Time::ORIGIN)), Some(false), "it is kept already");
         assert_eq!(departures.size(), MAX_DEPARTURES);
+    }
+
+    #[test]
+    fn so_many_false_departures_are_counted_and_forgotten_in_time() {
+        let mut departures = Departures::default();
+        for round in 0..MAX_FALSE_DEPARTURES + 5 {
+            assert_eq!(departures.are_often_false(Time::ORIGIN), round >= MAX_FALSE_DEPARTURES);
+            departures.note_refuted(Time::ORIGIN);
+        }
+        assert_eq!(departures.refuted.len(), MAX_FALSE_DEPARTURES);
+        assert!(!departures.are_often_false(Time::ORIGIN + FALSE_DEPARTURES_INTERVAL));
+        for run in 0..=MAX_DEPARTURES as u64 {
+            departures.note_teller(Run(run), Run(9));
+        }
+        assert_eq!(departures.tellers.len(), MAX_DEPARTURES);
     }
 
     #[test]

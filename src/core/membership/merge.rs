@@ -15,6 +15,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::departures::is_departure;
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::limits::MAX_MEMBERS;
@@ -182,6 +183,13 @@ impl Core {
         }
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
             self.note_false_obituary(slot);
+        }
+        if is_departure(held.status)
+            && record.status == Status::Up
+            && record.incarnation > held.incarnation
+            && !is_new_run
+        {
+            self.note_false_departure(slot);
         }
         let mut is_ours = false;
         let peer = if is_new_run {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::liars::{Liar, about, old_cluster, update};
 use super::net::{Net, ms};
 use crate::core::counters::DropReason;
-use crate::core::limits::MAX_DAMPING;
-use crate::core::member::{ChangeKind, Status};
+use crate::core::doors::{Command, Notice};
+use crate::core::limits::{MAX_DAMPING, MAX_FALSE_DEPARTURES};
+use crate::core::member::{ChangeKind, LeaveReason, Status};
 use crate::core::settings::Profile;
 
 /// The last ones of these lie.
@@ -66,4 +67,45 @@ fn who_was_reported_dead_again_and_again_is_known_to_be_dead_within_a_second() {
             net.run_until(Duration::from_secs(1), "its death is known", is_known);
         }
     }
+}
+
+const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
+
+/// Has one elder say to everybody, ten times a second, that members leave: each of these in turn.
+fn sent_off_by_one(net: &mut Net, liar: usize, victims: std::ops::Range<usize>, status: Status, duration: Duration) {
+    for victim in victims.cycle().take((duration.as_millis() / 100) as usize) {
+        let lie = update(about(net, victim, net.nodes[victim].core.me().incarnation, status));
+        Liar::new(liar).says_to_all(net, &[lie]);
+        net.run(ms(100));
+    }
+}
+
+#[test]
+fn one_elder_shows_living_members_as_left_so_often_and_no_more_and_is_named() {
+    for (victims, status) in [(0..1, GRACEFUL), (0..1, Status::Leaving), (0..6, GRACEFUL)] {
+        let mut net = old_cluster(Profile::Lan, 8);
+        sent_off_by_one(&mut net, 7, victims.clone(), status, Duration::from_secs(100));
+        let is_gone = |kind: &ChangeKind| matches!(kind, ChangeKind::Leaving | ChangeKind::Left(_));
+        let is_named = |notice: &Notice| matches!(notice, Notice::FalseDeparture { by, .. } if by.as_str() == "n7");
+        let mut is_named_somewhere = false;
+        for observer in 0..7 {
+            let told = |victim| net.reported(observer, &format!("n{victim}")).into_iter().filter(is_gone).count();
+            let told: usize = victims.clone().filter(|victim| *victim != observer).map(told).sum();
+            assert!(told <= MAX_FALSE_DEPARTURES + 1, "{status:?}: {told} at n{observer}");
+            is_named_somewhere |= net.nodes[observer].notices.iter().any(is_named);
+        }
+        assert!(is_named_somewhere, "{status:?}");
+        net.run(Duration::from_secs(5));
+        net.assert_all_up();
+    }
+}
+
+#[test]
+fn who_was_said_to_leave_again_and_again_leaves_and_is_known_to_have_left() {
+    let mut net = old_cluster(Profile::Lan, 20);
+    sent_off_by_one(&mut net, 7, 0..1, GRACEFUL, Duration::from_secs(2));
+    net.command(0, Command::Leave);
+    let has_left = |net: &Net, node: usize| net.status(node, "n0") == Some(GRACEFUL);
+    net.run_until(ms(300), "whom it tells itself", |net| (1..20).any(|node| has_left(net, node)));
+    net.run_until(Duration::from_secs(4), "everybody", |net| (1..20).all(|node| has_left(net, node)));
 }
