@@ -221,7 +221,7 @@ impl Driver {
             voter_aside: core.election().is_some_and(Election::is_aside),
             agreed: core.agreed_view().cloned(),
             electorate: self.electorate.clone(),
-            standings: core.election().and_then(Election::standings).map(Arc::new),
+            standings: core.standings().map(Arc::new),
         });
     }
 }

@@ -122,7 +122,10 @@ pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member
         (state, None) => Finding::warn(
             "leader",
             format!("nobody leads ({})", plain(state)),
-            Some("normal for a lease after a leader is gone"),
+            Some(
+                "normal for a lease after a leader is gone; if it stays, too few voters vote: `headcount doctor` at each of \
+                 them says whether it does",
+            ),
         ),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::electorate::Voter;
+use super::electorate::{Electorate, Voter};
 use super::raw::Identity;
 use super::view::{NumberedView, ViewRef};
 use super::{Election, Role};
@@ -67,9 +67,10 @@ impl VoterStandings {
 }
 
 impl Election {
-    /// Returns the standings of the voters, as far as this node knows them.
-    pub fn standings(&self) -> Option<VoterStandings> {
-        let electorate = self.electorate()?;
+    /// Returns the standings of the voters, as far as this node knows them; `known`: the electorate that it has heard of,
+    /// which is all that a voter has whose disk is lost.
+    pub fn standings(&self, known: Option<&Electorate>) -> Option<VoterStandings> {
+        let electorate = self.electorate().or(known)?;
         let leading = match &self.role {
             Role::Leading(leading) if leading.has_claim() => Some(leading),
             _ => None,

@@ -32,6 +32,7 @@ use std::time::Duration;
 use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::core::election::{
     Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term,
+    VoterStandings,
 };
 use crate::core::member::{NodeId, Run, Status};
 use crate::core::time::Time;
@@ -163,6 +164,11 @@ impl Core {
     /// Returns the voter's machine, if leaders are elected here.
     pub fn election(&self) -> Option<&Election> {
         self.tracker.as_ref()?.election.as_ref()
+    }
+
+    /// Returns the standings of the voters, as far as this node, as a voter or by its name, knows them.
+    pub fn standings(&self) -> Option<VoterStandings> {
+        self.election()?.standings(self.electorate())
     }
 
     /// Returns the machine's state that must survive.

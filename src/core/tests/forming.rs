@@ -92,6 +92,22 @@ fn three_new_hosts_that_list_themselves_as_voters_form_nothing_in_a_led_cluster(
 }
 
 #[test]
+fn a_voter_whose_disk_is_lost_knows_that_it_does_not_vote() {
+    let mut net = cluster(5, 3);
+    run_with_one_leader(&mut net, SECOND * 20);
+    let (first, _) = leader(&net);
+    let lost = (first + 1) % 3;
+    let lost = reinstall(&mut net, lost, &[3]);
+    net.run(SECOND * 10);
+    let votes = |node: usize| {
+        let standings = net.nodes[node].core.standings().expect("it takes part");
+        let name = &net.nodes[lost].core.me().id;
+        standings.voters.iter().find(|standing| standing.voter.id == *name).and_then(|standing| standing.votes)
+    };
+    assert_eq!(votes(lost), Some(false), "{}", net.describe());
+}
+
+#[test]
 fn a_blank_voter_learns_of_the_electorate_before_it_is_up() {
     let mut net = cluster(5, 3);
     net.voters = vec![id("n5")];

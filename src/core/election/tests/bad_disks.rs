@@ -43,7 +43,7 @@ fn a_voter_whose_disk_fails_while_it_is_elected_keeps_nobody_from_leading_within
                 assert!(cluster.leader().is_some_and(|leader| leader != bad), "{what}");
             }
             assert!(cluster.newest_agreed().is_some_and(|view| view.members.contains(&id(30))), "{what}");
-            let standings = cluster.election(bad).standings().expect("it votes");
+            let standings = cluster.election(bad).standings(None).expect("it votes");
             let own = standings.voters.iter().find(|standing| standing.voter.id == id(bad)).expect("listed");
             assert_eq!(own.votes, Some(false), "{what}");
             assert!(cluster.alarms.contains(&(bad, Alarm::Aside)), "{what}: the operator is told");

@@ -122,7 +122,7 @@ fn a_leader_knows_how_its_voters_stand() {
     cluster.members.push(id(8));
     cluster.with(leader, Election::members_changed);
     cluster.run_for(LEASE + Duration::from_millis(500));
-    let standings = cluster.election(leader).standings().expect("it knows");
+    let standings = cluster.election(leader).standings(None).expect("it knows");
     let now = cluster.local(leader, cluster.now);
     assert_eq!((standings.acknowledging(now), standings.failure_tolerance(now)), (Some(2), Some(0)));
     for standing in &standings.voters {
@@ -132,7 +132,7 @@ fn a_leader_knows_how_its_voters_stand() {
         assert_eq!(standing.is_leader, standing.voter.id == id(leader));
     }
     let follower = (leader + 2) % 3;
-    let standings = cluster.election(follower).standings().expect("it knows the names");
+    let standings = cluster.election(follower).standings(None).expect("it knows the names");
     assert_eq!((standings.acknowledging(now), standings.failure_tolerance(now)), (None, None));
     for standing in &standings.voters {
         let is_me = standing.voter.id == id(follower);
@@ -142,7 +142,7 @@ fn a_leader_knows_how_its_voters_stand() {
     cluster.nodes[3].is_disk_full = true;
     cluster.with(leader, |election, context| election.add_voter(context, 1, id(3)));
     cluster.run_for(Duration::from_millis(500));
-    let standings = cluster.election(leader).standings().expect("it knows");
+    let standings = cluster.election(leader).standings(None).expect("it knows");
     let learner = standings.voters.iter().find(|standing| standing.is_learner).expect("it learns");
     assert_eq!((learner.voter.id.clone(), standings.votes(learner, now)), (id(3), Some(false)));
 }
