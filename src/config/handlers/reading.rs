@@ -53,6 +53,13 @@ pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result
     if problems.is_empty() { Ok(handlers) } else { Err(problems) }
 }
 
+/// Returns the one of these names that a mistyped one most likely means.
+fn nearest<'a>(unknown: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |known: &&str| strsim::jaro_winkler(known, unknown);
+    let alike = names.filter(|known| likeness(known) >= 0.8);
+    alike.max_by(|one, other| likeness(one).total_cmp(&likeness(other)))
+}
+
 /// One handler that is being read.
 struct Draft<'a> {
     item: &'a Item,
@@ -62,10 +69,7 @@ struct Draft<'a> {
 impl Draft<'_> {
     fn handler(&mut self, at: usize, entries: &[(String, Item)]) -> Option<HandlerConfig> {
         for (name, item) in entries.iter().filter(|(name, _)| !KEYS.contains(&name.as_str())) {
-            let likeness = |known: &&str| strsim::jaro_winkler(known, name);
-            let nearest = KEYS.into_iter().filter(|known| likeness(known) >= 0.8);
-            let nearest = nearest.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-            let hint = match nearest {
+            let hint = match nearest(name, KEYS.into_iter()) {
                 Some(known) => format!("did you mean {known}?"),
                 None => format!("keys of a handler are {}", KEYS.join(", ")),
             };
@@ -76,7 +80,14 @@ impl Draft<'_> {
         let name = given("name").map_or_else(|| Some(format!("handler-{}", at + 1)), |item| self.name(item));
         let kinds = self.words("kinds", given("kinds"), |kind| {
             let is_known = kind == MESSAGE || EventKind::NAMES.contains(&kind);
-            if is_known { Ok(kind.to_owned()) } else { Err("is no kind of event".to_owned()) }
+            if is_known {
+                return Ok(kind.to_owned());
+            }
+            let meant = nearest(kind, EventKind::NAMES.into_iter().chain([MESSAGE]));
+            Err(meant.map_or_else(
+                || "is no kind of event".to_owned(),
+                |meant| format!("is no kind of event: did you mean {meant}?"),
+            ))
         });
         let nodes = self.words("nodes", given("nodes"), |node| {
             NodeId::new(node).map_err(|error| format!("is not a valid name: {error}"))

@@ -295,7 +295,7 @@ pub enum ChangeError {
 #[non_exhaustive]
 pub enum Unchanged {
     /// The node to add votes already.
-    #[error("a voter of that name is in it")]
+    #[error("a voter of that name is in it; if its disk was lost, remove it first, and then add it")]
     VotesAlready,
     /// The node to remove does not vote.
     #[error("no voter of that name is in it")]
