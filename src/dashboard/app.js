@@ -125,7 +125,8 @@ async function readHistory(id, from = 0) {
     }
   } finally {
     abort.abort();
-    store.takeHistory(past);
+    // What came after the snapshot changes members: that is for the stream that follows it to tell.
+    store.takeHistory(past.filter((event) => event.sequence <= Number(last)));
     drawAll();
   }
 }

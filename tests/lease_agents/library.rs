@@ -88,12 +88,13 @@ async fn a_drain_that_nobody_waits_for_any_more_is_finished() {
     let url = format!("sqlite://{}", directory.path().join("a.db").display());
     let a = start_calm("a", &url, &[]).await;
     in_time(a.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    let mut given_up = 0;
     for round in 0..3 {
-        // As by a caller over HTTP that hangs up.
+        // As by a caller over HTTP that hangs up; on a busy machine it may be done before it can be given up.
         tokio::select! {
             biased;
-            _ = a.drain() => panic!("it takes longer than that"),
-            () = async {} => {}
+            drained = a.drain() => assert!(drained.is_ok(), "{round}"),
+            () = async {} => given_up += 1,
         }
         in_time(a.leadership().wait_for(|seen| !seen.is_me)).await.expect("it lives");
         in_time(async {
@@ -109,6 +110,7 @@ async fn a_drain_that_nobody_waits_for_any_more_is_finished() {
         in_time(a.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
         assert!(!a.me().draining, "{round}");
     }
+    assert!(given_up > 0, "no drain was given up");
     a.leave().await;
 }
 
