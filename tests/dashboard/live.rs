@@ -99,6 +99,48 @@ fn a_killed_node_is_shown_down_within_a_second_of_the_agents_own_event() {
     page.assert_quiet();
 }
 
+/// Lets the page read its history only when told to, in one part that has a death in it, and its stream's first part
+/// alone until that history was read.
+const HOLD_HISTORY: &str = "\
+    let read; const wasRead = new Promise((done) => { read = done; }); \
+    const asked = new Promise((done) => { window.readHistory = done; }); \
+    const real = window.fetch; \
+    window.fetch = async (url, options) => { \
+        if (String(url).includes('events?after=')) { \
+            window.holdsHistory = true; \
+            await asked; \
+            options.signal.addEventListener('abort', () => setTimeout(read, 0)); \
+            const body = (await real(url, options)).body.pipeThrough(new TextDecoderStream()).getReader(); \
+            let past = ''; \
+            while (!past.includes('node_detected_down')) past += (await body.read()).value; \
+            return new Response(past); \
+        } \
+        const answer = await real(url, options); \
+        if (!String(url).includes('events?')) return answer; \
+        let parts = 0; \
+        const held = new TransformStream({ transform: async (part, to) => { if (parts++) await wasRead; to.enqueue(part); } }); \
+        return new Response(answer.body.pipeThrough(held), { status: answer.status, headers: answer.headers }); \
+    };";
+
+#[test]
+fn a_node_that_dies_while_the_page_reads_its_history_is_shown_down() {
+    let Some(browser) = Browser::start() else { return };
+    let mut cluster = Cluster::start();
+    let killed = cluster.agents.pop().expect("c");
+    let watch = cluster.agents[0].watch();
+    browser.command("Page.addScriptToEvaluateOnNewDocument", &serde_json::json!({ "source": HOLD_HISTORY }));
+    let page = Page::open(browser, &cluster.agents[0].http, "expected=3");
+    page.until_members(&["a up", "b up", "c up"]);
+    page.until("the page asks for its history", "window.holdsHistory === true");
+    killed.signal(Signal::SIGKILL);
+    watch.wait_for("c", "node_detected_down");
+    assert_eq!(page.members(), ["a up", "b up", "c up"], "its stream is held");
+    page.run("window.readHistory()", &[]);
+    page.until_members(&["c down", "a up", "b up"]);
+    page.until_text("#events", "c is down");
+    page.assert_quiet();
+}
+
 #[test]
 fn a_banner_says_that_the_agent_is_silent_until_it_answers_again() {
     let Some(browser) = Browser::start() else { return };
