@@ -21,7 +21,8 @@ use tracing::Level;
 use super::request::Request;
 use crate::core::Reply;
 use crate::journal::Journal;
-use crate::transport::resolve::{self, Advertised, Resolver};
+use crate::transport::advertised::{self, Advertised};
+use crate::transport::resolve::Resolver;
 use crate::transport::sources::SeedSources;
 
 /// The longest interval at which this machine is asked whether the address is still its own.
@@ -61,7 +62,7 @@ impl Machine for ThisMachine {
     }
 
     async fn choose(&self) -> Advertised {
-        resolve::advertised(None, self.bound, &self.seeds, &self.resolver).await
+        advertised::advertised(None, self.bound, &self.seeds, &self.resolver).await
     }
 }
 

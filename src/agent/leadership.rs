@@ -1,21 +1,20 @@
-//! The leader, as programs see it, and work that runs only while this node leads.
+//! The leader, as programs see it: a statement with an end.
 //!
-//! Invariants:
-//! - What is published is a statement with an end: after [`Leadership::valid_until`] it says nothing, whether or not the
-//!   driver has come to say so. Whoever acts on it looks at the clock, too.
-//! - Led work begins only under a lease that stands, and is counted until its future is really gone. The driver learns
-//!   that all of it has ended before it hands leadership over; until then the voters are not released.
-//! - No work of a term begins after the end of that term was published: beginning and publishing exclude each other.
+//! Invariant: after [`Leadership::valid_until`] a value says nothing, whether or not the driver has come to say so. Whoever
+//! acts on it looks at the clock, too.
+//!
+//! `office` publishes it, and counts the work that runs only while this node leads.
 //!
 //! Must not know: elections.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::Poll;
+mod office;
+
 use std::time::Duration;
 
-use tokio::sync::watch;
+pub use office::LeadershipWatch;
+pub(in crate::agent) use office::Office;
+#[cfg(feature = "agent")]
+pub(in crate::agent) use office::{MAX_NAP, Piece};
 
 use super::clock::Clock;
 use crate::core::{self, LeadershipState, NodeId, Time};
@@ -23,10 +22,6 @@ use crate::core::{self, LeadershipState, NodeId, Time};
 /// Led work is cancelled this much before the claim ends, since timers fire late. (The margin for clocks that run at
 /// different rates is in the claim's end already.)
 const CANCEL_EARLY: Duration = Duration::from_millis(20);
-
-/// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended, claims do
-/// not.
-pub(super) const MAX_NAP: Duration = Duration::from_secs(1);
 
 /// The leader, as far as this node knows.
 ///
@@ -62,7 +57,7 @@ pub struct Leadership {
     pub term: u64,
     /// True if this node leads.
     pub is_me: bool,
-    /// Until when that holds without news, at the latest: a claim that is given up ends before.
+    /// The time until which this holds without news, at the latest: a claim that is given up ends before.
     pub valid_until: Option<LeaseInstant>,
 }
 
@@ -79,7 +74,7 @@ impl LeaseInstant {
         Self { clock, at }
     }
 
-    /// The time until then; zero if it is past.
+    /// Returns the time until then; zero if it is past.
     pub fn remaining(&self) -> Duration {
         self.at.since(self.clock.now())
     }
@@ -106,7 +101,7 @@ impl Leadership {
         Self { state, leader, term: term.0, is_me, valid_until: valid_until.map(|at| LeaseInstant { clock, at }) }
     }
 
-    /// The leadership of an agent that neither elects nor contends.
+    /// Returns the leadership of an agent that neither elects nor contends.
     pub const fn disabled() -> Self {
         Self { state: LeadershipState::Disabled, leader: None, term: 0, is_me: false, valid_until: None }
     }
@@ -116,7 +111,7 @@ impl Leadership {
         self.is_me && !self.is_past()
     }
 
-    /// The same as it is at this instant: what is past is vacant.
+    /// Returns the leadership at this instant: vacant, if the value is past its end.
     #[must_use]
     pub fn now(self) -> Self {
         if self.state == LeadershipState::Led && self.is_past() { self.vacated() } else { self }
@@ -135,364 +130,5 @@ impl Leadership {
     fn time_for(&self, term: u64) -> Option<Duration> {
         let until = self.valid_until.filter(|_| self.is_me && self.term == term)?;
         Some(until.remaining().saturating_sub(CANCEL_EARLY)).filter(|time| !time.is_zero())
-    }
-}
-
-/// A view of the leader, whenever one looks, and whenever it changes or is renewed.
-///
-/// Clones look independently. Nothing here holds a lock that the agent waits for.
-#[derive(Debug, Clone)]
-pub struct LeadershipWatch {
-    published: watch::Receiver<Published>,
-}
-
-impl LeadershipWatch {
-    /// Returns the leader at this instant, by the lease's own clock.
-    pub fn get(&self) -> Leadership {
-        let published = self.published.borrow().leadership.clone();
-        published.now()
-    }
-
-    /// Waits until something is published after the last call of this, or of [`Self::wait_for`]: a change, or a renewal of
-    /// what is so. `None` once the agent has stopped, or once the lease was given up for good. Cancel safe.
-    pub async fn changed(&mut self) -> Option<Leadership> {
-        if self.published.borrow().is_over {
-            return None;
-        }
-        self.published.changed().await.ok()?;
-        let published = self.published.borrow_and_update().clone();
-        (!published.is_over).then(|| published.leadership.now())
-    }
-
-    /// Waits until what is published, as of then, is as asked for; looks at once first. `None` if the agent has stopped
-    /// before that. Cancel safe.
-    pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&Leadership) -> bool) -> Option<Leadership> {
-        loop {
-            // Copied first: whatever the caller does while it looks, the agent goes on publishing.
-            let Published { leadership, is_over } = self.published.borrow_and_update().clone();
-            if is_over {
-                return None;
-            }
-            let now = leadership.now();
-            if is_wanted(&now) {
-                return Some(now);
-            }
-            self.published.changed().await.ok()?;
-        }
-    }
-}
-
-/// The leadership that the driver published last.
-#[derive(Debug, Clone)]
-struct Published {
-    leadership: Leadership,
-    /// The driver is gone.
-    is_over: bool,
-}
-
-/// The place that publishes leadership and counts led work.
-#[derive(Debug)]
-pub(in crate::agent) struct Office {
-    leadership: watch::Sender<Published>,
-    /// Pieces of led work that are not gone yet.
-    running: watch::Sender<usize>,
-}
-
-impl Office {
-    pub(in crate::agent) fn new() -> Arc<Self> {
-        let nobody = Published { leadership: Leadership::disabled(), is_over: false };
-        Arc::new(Self { leadership: watch::Sender::new(nobody), running: watch::Sender::new(0) })
-    }
-
-    pub(in crate::agent) fn watch(&self) -> LeadershipWatch {
-        LeadershipWatch { published: self.leadership.subscribe() }
-    }
-
-    pub(in crate::agent) fn publish(&self, leadership: Leadership) {
-        self.leadership.send_if_modified(|published| {
-            // A driver that was given up may come round once more.
-            if !published.is_over {
-                published.leadership = leadership;
-            }
-            !published.is_over
-        });
-    }
-
-    /// The driver is gone: whatever was claimed is renewed no more.
-    pub(in crate::agent) fn close(&self) {
-        self.leadership.send_if_modified(|published| {
-            if published.is_over {
-                return false;
-            }
-            *published = Published { leadership: published.leadership.clone().vacated(), is_over: true };
-            true
-        });
-    }
-
-    /// Returns the number of pieces of led work that are not gone yet.
-    pub(in crate::agent) fn running(&self) -> watch::Receiver<usize> {
-        self.running.subscribe()
-    }
-
-    /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself.
-    pub(in crate::agent) async fn while_leader<F, Fut>(self: &Arc<Self>, mut work: F) -> Fut::Output
-    where
-        F: FnMut(u64) -> Fut,
-        Fut: Future,
-    {
-        let mut leadership = self.leadership.subscribe();
-        loop {
-            let is_led = |published: &Published| published.leadership.time_for(published.leadership.term).is_some();
-            let leading = leadership.wait_for(is_led).await;
-            let Ok(term) = leading.map(|leading| leading.leadership.term) else {
-                // Not while this office stands, which is held here.
-                std::future::pending().await
-            };
-            let Some(piece) = self.begin(term) else { continue };
-            let done = self.run(term, &mut leadership, work(term)).await;
-            // The future is gone by now, so the piece may be.
-            drop(piece);
-            if let Some(value) = done {
-                return value;
-            }
-        }
-    }
-
-    /// Counts one piece of work, if the lease still stands.
-    pub(in crate::agent) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
-        // While this is borrowed nothing else is published.
-        let published = self.leadership.borrow();
-        published.leadership.time_for(term)?;
-        self.running.send_modify(|running| *running += 1);
-        Some(Piece(Arc::clone(self)))
-    }
-
-    /// Runs the future to its end, or drops it when the lease is about to end.
-    async fn run<T>(
-        &self,
-        term: u64,
-        leadership: &mut watch::Receiver<Published>,
-        work: impl Future<Output = T>,
-    ) -> Option<T> {
-        let mut end = pin!(end_of(term, leadership));
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            // A process that was stopped wakes up here, perhaps before its timers do.
-            let is_over = self.leadership.borrow().leadership.time_for(term).is_none();
-            if is_over || end.as_mut().poll(context).is_ready() {
-                return Poll::Ready(None);
-            }
-            work.as_mut().poll(context).map(Some)
-        })
-        .await
-    }
-}
-
-/// Waits until the term's lease is about to end, renewals included.
-async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
-    loop {
-        let Some(time) = leadership.borrow_and_update().leadership.time_for(term) else { return };
-        tokio::select! {
-            changed = leadership.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(time.min(MAX_NAP)) => {}
-        }
-    }
-}
-
-/// One piece of led work, however it ends.
-#[derive(Debug)]
-pub(in crate::agent) struct Piece(Arc<Office>);
-
-impl Piece {
-    /// The publisher of the leadership that it works for.
-    #[cfg(feature = "agent")]
-    pub(in crate::agent) fn office(&self) -> &Office {
-        &self.0
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.0.running.send_modify(|running| *running -= 1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn leading(clock: Clock, term: u64, time: Duration) -> Leadership {
-        let until = LeaseInstant { clock, at: clock.now() + time };
-        let me = NodeId::new("me").expect("a name");
-        Leadership { state: LeadershipState::Led, leader: Some(me), term, is_me: true, valid_until: Some(until) }
-    }
-
-    const LONG: Duration = Duration::from_secs(600);
-
-    async fn in_time<T>(future: impl Future<Output = T>) -> T {
-        tokio::time::timeout(Duration::from_secs(30), future).await.expect("in time")
-    }
-
-    /// Says when it is dropped.
-    struct Gone(Arc<AtomicBool>);
-
-    impl Drop for Gone {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_past_is_no_leadership_although_nobody_has_said_so_yet() {
-        let clock = Clock::start();
-        let past = leading(clock, 3, Duration::ZERO);
-        assert!(past.is_me && !past.is_leader_now());
-        let now = past.now();
-        assert_eq!((now.state, now.leader, now.term, now.is_me), (LeadershipState::Vacant, None, 3, false));
-        let still = leading(clock, 3, LONG);
-        assert!(still.is_leader_now());
-        assert_eq!(still.clone().now(), still);
-        assert_eq!(Leadership::disabled().now(), Leadership::disabled());
-    }
-
-    #[tokio::test]
-    async fn led_work_begins_in_each_term_and_is_gone_before_it_is_counted_out() {
-        let (office, clock) = (Office::new(), Clock::start());
-        let gone = Arc::new(AtomicBool::new(false));
-        let (terms, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        let (worker, mark) = (Arc::clone(&office), Arc::clone(&gone));
-        let work = tokio::spawn(async move {
-            worker
-                .while_leader(|term| {
-                    terms.send(term).expect("read");
-                    let gone = Gone(Arc::clone(&mark));
-                    async move {
-                        let _gone = gone;
-                        if term == 7 { term } else { std::future::pending().await }
-                    }
-                })
-                .await
-        });
-        let mut running = office.running();
-        office.publish(leading(clock, 5, LONG));
-        assert_eq!(seen.recv().await, Some(5));
-        in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
-        assert!(!gone.load(Ordering::SeqCst));
-        // A renewal disturbs nobody; the end of the term does.
-        office.publish(leading(clock, 5, LONG + LONG));
-        office.publish(leading(clock, 5, LONG).vacated());
-        in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
-        assert!(gone.load(Ordering::SeqCst), "dropped before it was counted out");
-        office.publish(leading(clock, 7, LONG));
-        assert_eq!(seen.recv().await, Some(7));
-        assert_eq!(work.await.expect("no panic"), 7, "it ended by itself");
-        assert_eq!(*running.borrow(), 0);
-    }
-
-    #[tokio::test]
-    async fn led_work_is_dropped_when_its_claim_runs_out_and_nobody_says_so() {
-        let (office, clock) = (Office::new(), Clock::start());
-        let ends = Arc::new(AtomicUsize::new(0));
-        let until = leading(clock, 5, Duration::from_millis(200));
-        let claim = until.valid_until.expect("a claim");
-        office.publish(until);
-        let count = Arc::clone(&ends);
-        let busy = Arc::clone(&office);
-        let work = tokio::spawn(async move {
-            busy.while_leader(|_| {
-                let count = Arc::clone(&count);
-                async move {
-                    // Always ready: no timer is needed to wake it, so none may be needed to stop it.
-                    loop {
-                        tokio::task::yield_now().await;
-                        assert!(!claim.is_past() || count.fetch_add(1, Ordering::SeqCst) < 1, "it goes on");
-                    }
-                }
-            })
-            .await
-        });
-        let mut running = office.running();
-        in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
-        in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
-        work.abort();
-    }
-
-    #[tokio::test]
-    async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 5, Duration::from_secs(1)));
-        let claim = office.watch().get().valid_until.expect("a claim");
-        let is_polled_late = Arc::new(AtomicBool::new(false));
-        let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
-        let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
-        let work = tokio::spawn(async move {
-            busy.while_leader(|_| {
-                let (late, polls) = (Arc::clone(&late), polls.clone());
-                poll_fn(move |context| {
-                    polls.send(()).expect("read");
-                    late.fetch_or(claim.is_past(), Ordering::SeqCst);
-                    // As if the process were stopped here: no timer fires meanwhile, and none before the next poll.
-                    std::thread::sleep(claim.remaining() + Duration::from_millis(1));
-                    context.waker().wake_by_ref();
-                    Poll::<()>::Pending
-                })
-            })
-            .await;
-        });
-        polled.recv().await.expect("it begins");
-        let mut running = office.running();
-        running.wait_for(|running| *running == 0).await.expect("it ends");
-        assert!(!is_polled_late.load(Ordering::SeqCst));
-        work.abort();
-    }
-
-    #[tokio::test]
-    async fn a_watch_shows_what_is_published_judged_by_the_clock_and_ends_with_the_agent() {
-        let (office, clock) = (Office::new(), Clock::start());
-        let mut watch = office.watch();
-        let mut late = watch.clone();
-        assert_eq!(watch.get(), Leadership::disabled());
-        office.publish(leading(clock, 3, Duration::ZERO));
-        let shown = in_time(watch.changed()).await.expect("the agent lives");
-        assert_eq!((shown.state, shown.term), (LeadershipState::Vacant, 3), "the claim is past");
-        office.publish(leading(clock, 4, LONG));
-        assert_eq!(in_time(late.wait_for(|now| now.is_me)).await.map(|led| led.term), Some(4));
-        office.close();
-        assert_eq!(in_time(watch.changed()).await, None);
-        assert_eq!(in_time(watch.changed()).await, None, "and stays ended");
-        assert_eq!(in_time(late.wait_for(|now| now.is_me)).await, None);
-        office.publish(leading(clock, 5, LONG));
-        assert_eq!((late.get().state, late.get().term), (LeadershipState::Vacant, 4));
-    }
-
-    #[tokio::test]
-    async fn whoever_looks_for_long_delays_no_publisher() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 3, LONG));
-        let mut watch = office.watch();
-        let publisher = Arc::clone(&office);
-        let seen = in_time(watch.wait_for(move |now| {
-            // Would wait for itself if looking held what publishing needs.
-            publisher.publish(leading(clock, now.term + 1, LONG));
-            now.term == 4
-        }));
-        assert_eq!(seen.await.map(|now| now.term), Some(4));
-    }
-
-    #[tokio::test]
-    async fn several_pieces_are_counted_and_none_begins_when_the_term_is_over() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 5, LONG));
-        let (one, two) = (office.begin(5).expect("led"), office.begin(5).expect("led"));
-        assert!(office.begin(4).is_none(), "another term's");
-        office.close();
-        assert!(office.begin(5).is_none());
-        let running = office.running();
-        drop(one);
-        assert_eq!(*running.borrow(), 1);
-        drop(two);
-        assert_eq!(*running.borrow(), 0);
     }
 }

@@ -37,8 +37,9 @@ use crate::journal::Journal;
 use crate::member::Member;
 use crate::seal::DatagramSealer;
 use crate::store::{Opened, StateWriter, Store, StoreError, StoreWarning};
+use crate::transport::advertised::advertised;
 use crate::transport::links::Links;
-use crate::transport::resolve::{self, Resolver};
+use crate::transport::resolve::Resolver;
 use crate::transport::sealing::Sealing;
 use crate::transport::sources::SeedSources;
 use crate::transport::{self, udp::BindError};
@@ -80,7 +81,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone()));
     let resolver = Resolver::new(journal.clone());
     let seeds = SeedSources::new(&config.seeds, config.seeds_file.as_deref(), &config.seeds_command);
-    let advertised = resolve::advertised(config.advertise, bound, &seeds, &resolver).await;
+    let advertised = advertised(config.advertise, bound, &seeds, &resolver).await;
     if let Some((level, text)) = advertised.remark() {
         journal.say(level, text);
     }

@@ -1,218 +1,14 @@
-//! Requests and answers of the other calls: info, join, remove, tags, problems.
+//! Requests and answers of single calls: join, remove, drain, tags; and problems.
 //!
 //! Invariant: a [`Problem`] always names the failure (`detail`) and, if there is something to try, the remedy (`hint`).
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::patterns;
-use super::time::millis;
-use crate::core::{NodeId, ProtocolRange, Settings};
-
-/// The state and the settings of one node, and a summary of its view.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct Info {
-    /// The node's name.
-    pub node: String,
-    /// The run of its process.
-    pub run: String,
-    /// The name of its cluster.
-    pub cluster: String,
-    /// Its software version.
-    pub version: String,
-    /// The wire protocol versions that it speaks.
-    pub protocol: Protocol,
-    /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
-    #[schemars(extend("enum" = crate::core::Status::NAMES))]
-    pub status: String,
-    /// The incarnation of its record.
-    pub incarnation: u64,
-    /// The address of its gossip.
-    pub address: String,
-    /// The address of its HTTP interface; `null` if HTTP is off.
-    pub http: Option<String>,
-    /// The number of changes of its view since its start.
-    pub changes: u64,
-    /// The fingerprint of its view: a hash that does not depend on the order of members.
-    pub fingerprint: String,
-    /// The number of members by status, itself included.
-    pub members: Counts,
-    /// The profile that its settings started from.
-    pub profile: String,
-    /// Its intervals and timeouts.
-    pub timing: Pace,
-    /// The time since its start, in milliseconds.
-    pub uptime_ms: u64,
-    /// `ok`, or the task that died.
-    pub tasks: String,
-    /// The views of the members that it hears, compared with its own; `null` if they were not compared.
-    #[serde(default)]
-    pub agreement: Option<Agreement>,
-    /// The leases in a database that it contends for, sorted; `null` where none leads.
-    #[serde(default)]
-    pub leases: Option<Vec<String>>,
-    /// The caller's access: `read` for one that may look, `write` for one that may do all; `null` in answers of older
-    /// agents.
-    #[serde(default)]
-    #[schemars(extend("enum" = [Some("read"), Some("write"), None::<&str>]))]
-    pub access: Option<String>,
-}
-
-/// The views of a node and of the live members that it hears.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct Agreement {
-    /// The groups of the same fingerprint, the node's own first.
-    pub fingerprints: Vec<SameView>,
-    /// The number of live members of which nothing was heard lately.
-    pub unheard: usize,
-}
-
-/// The members whose views have the same fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct SameView {
-    /// The fingerprint of the view.
-    pub fingerprint: String,
-    /// The number of members.
-    pub count: usize,
-    /// Their names, the first 16 of them.
-    pub members: Vec<String>,
-}
-
-impl From<&crate::agent::Agreement> for Agreement {
-    fn from(agreement: &crate::agent::Agreement) -> Self {
-        let same_view = |group: &crate::agent::SameView| SameView {
-            fingerprint: format!("{:016x}", group.fingerprint),
-            count: group.count,
-            members: group.members.iter().map(ToString::to_string).collect(),
-        };
-        Self { fingerprints: agreement.groups.iter().map(same_view).collect(), unheard: agreement.unheard }
-    }
-}
-
-/// A range of wire protocol versions, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Protocol {
-    /// The oldest version.
-    pub min: u8,
-    /// The newest version.
-    pub max: u8,
-}
-
-/// The number of members by status.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
-    /// Members that do not hold the whole view yet.
-    pub joining: usize,
-    /// Members that are well.
-    pub up: usize,
-    /// Members that have been silent for their suspect timeout, and may refute it.
-    pub suspect: usize,
-    /// Members that are saying goodbye.
-    pub leaving: usize,
-    /// Members that are held as dead.
-    pub down: usize,
-    /// Members that left, or were removed.
-    pub left: usize,
-}
-
-impl From<[usize; 6]> for Counts {
-    /// Takes the numbers in the order of [`Status::NAMES`](crate::Status::NAMES).
-    fn from([joining, up, suspect, leaving, down, left]: [usize; 6]) -> Self {
-        Self { joining, up, suspect, leaving, down, left }
-    }
-}
-
-/// A node's intervals and timeouts, as configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct Pace {
-    /// The longest time between two packets to a member that observes it, in milliseconds.
-    pub heartbeat_interval_ms: u64,
-    /// The silence after which others suspect it, in milliseconds.
-    pub suspect_timeout_ms: u64,
-    /// The silence after which others hold it as Down, in milliseconds.
-    pub down_timeout_ms: u64,
-    /// The time between two rounds of gossip, in milliseconds.
-    pub gossip_interval_ms: u64,
-    /// The number of members that each round goes to.
-    pub gossip_fanout: usize,
-    /// The time within which a probe is to be answered, in milliseconds.
-    pub probe_timeout_ms: u64,
-    /// The time between two tries to join or to find lost members again, in milliseconds.
-    pub retry_interval_ms: u64,
-    /// The age at which members that are Down or left are forgotten, in milliseconds.
-    pub reap_after_ms: u64,
-}
-
-impl From<&Settings> for Pace {
-    fn from(settings: &Settings) -> Self {
-        Self {
-            heartbeat_interval_ms: millis(settings.heartbeat_interval),
-            suspect_timeout_ms: millis(settings.suspect_timeout),
-            down_timeout_ms: millis(settings.down_timeout),
-            gossip_interval_ms: millis(settings.gossip_interval),
-            gossip_fanout: settings.gossip_fanout,
-            probe_timeout_ms: millis(settings.probe_timeout),
-            retry_interval_ms: millis(settings.retry_interval),
-            reap_after_ms: millis(settings.reap_after),
-        }
-    }
-}
-
-impl Info {
-    /// Takes the agent's figures, the address of its HTTP interface, and the state of its tasks.
-    pub fn new(info: &crate::agent::Info, http: Option<SocketAddr>, tasks: String) -> Self {
-        let ProtocolRange { min, max } = ProtocolRange::OURS;
-        Self {
-            node: info.me.id.to_string(),
-            run: info.me.run.to_string(),
-            cluster: info.cluster.to_string(),
-            version: info.me.version.clone(),
-            protocol: Protocol { min, max },
-            status: info.me.status.name().to_owned(),
-            incarnation: info.me.incarnation,
-            address: info.me.address.to_string(),
-            http: http.map(|address| address.to_string()),
-            changes: info.changes,
-            fingerprint: format!("{:016x}", info.fingerprint),
-            members: info.members.into(),
-            profile: info.profile.name().to_owned(),
-            timing: Pace::from(&info.settings),
-            uptime_ms: millis(info.uptime),
-            tasks,
-            agreement: None,
-            leases: None,
-            access: None,
-        }
-    }
-
-    /// Adds the leases that the node contends for.
-    #[must_use]
-    pub fn contending_for(mut self, leases: Option<Vec<String>>) -> Self {
-        self.leases = leases;
-        self
-    }
-
-    /// Adds the access of the caller.
-    #[must_use]
-    pub fn with_access(mut self, access: &str) -> Self {
-        self.access = Some(access.to_owned());
-        self
-    }
-
-    /// Adds what a comparison of views found.
-    #[must_use]
-    pub fn with_agreement(mut self, agreement: &crate::agent::Agreement) -> Self {
-        self.agreement = Some(agreement.into());
-        self
-    }
-}
+use crate::core::NodeId;
 
 /// The request that a node contact others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -366,7 +162,6 @@ impl From<&crate::agent::LeaderAddress> for LeaderAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Profile;
 
     #[test]
     fn a_problem_is_written_as_the_contract_says() {
@@ -414,18 +209,5 @@ mod tests {
         assert_eq!(json, r#"{"id":"b","status":"left","held_by":3,"confirmed":true,"warnings":[]}"#);
         let older = r#"{"id":"b","status":"left","held_by":3}"#;
         assert!(!serde_json::from_str::<Removed>(older).expect("readable").confirmed);
-    }
-
-    #[test]
-    fn counts_follow_the_order_of_the_statuses() {
-        let json = serde_json::to_string(&Counts::from([0, 5, 0, 0, 1, 2])).expect("JSON");
-        assert_eq!(json, r#"{"joining":0,"up":5,"suspect":0,"leaving":0,"down":1,"left":2}"#);
-    }
-
-    #[test]
-    fn the_pace_is_in_milliseconds() {
-        let json = serde_json::to_string(&Pace::from(&Profile::Local.settings())).expect("JSON");
-        let expected = r#"{"heartbeat_interval_ms":200,"suspect_timeout_ms":1000,"down_timeout_ms":2000,"gossip_interval_ms":500,"gossip_fanout":3,"probe_timeout_ms":50,"retry_interval_ms":1000,"reap_after_ms":86400000}"#;
-        assert_eq!(json, expected);
     }
 }

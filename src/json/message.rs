@@ -174,7 +174,7 @@ impl Deliver {
 pub struct Delivered {
     /// The message's id.
     pub id: String,
-    /// It was given to the programs of this node now. Otherwise they had it before, or it is too old for them.
+    /// True if the message was given to the programs of this node now. Otherwise they had it before, or it is too old.
     pub delivered: bool,
 }
 

@@ -12,6 +12,7 @@
 //! This module must not know sockets, routes or terminals.
 
 mod calls;
+mod info;
 mod keys;
 mod leadership;
 mod lease;
@@ -20,10 +21,8 @@ mod targets;
 mod time;
 mod view;
 
-pub use calls::{
-    Agreement, Counts, Drained, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol,
-    Removed, SameView, SetTags,
-};
+pub use calls::{Drained, JoinRequest, JoinResult, JoinResults, LeaderAddress, Problem, Removed, SetTags};
+pub use info::{Agreement, Counts, Info, Pace, Protocol, SameView};
 pub use keys::{AddKey, KeyHolder, KeyUse, Keys};
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};

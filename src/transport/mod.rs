@@ -3,18 +3,22 @@
 //! This layer moves and seals bytes, and names addresses. It must not know the content of a packet, the members, or the time; it
 //! never ends the agent because of something that a network did.
 
+pub(crate) mod advertised;
 pub(crate) mod links;
 pub(crate) mod resolve;
 pub(crate) mod sealing;
 pub(crate) mod sources;
-mod srv;
 pub(crate) mod udp;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use links::Listener;
 use udp::{BindError, Udp};
+
+/// Time limit for a lookup. Shorter than a resolver's own: another seed may answer at once.
+pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The largest number of ports that are tried if the system chooses, until one is free for UDP and for TCP. (Without a test:
 /// the system would have to choose that many ports in a row whose TCP half is taken.)

@@ -1,4 +1,4 @@
-//! Resolves texts to addresses: the seeds' names, and the address that this node advertises.
+//! Resolves texts to addresses: the seeds' names.
 //!
 //! Invariants: a text that is already numeric never waits for a name server, for its own lookup or another's; a slow
 //! name server delays only the names that need it, and never keeps more than [`MAX_LOOKUPS`] lookups alive, abandoned
@@ -8,9 +8,8 @@
 //! Must not know: when to look up again. That is the core's decision.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
@@ -18,15 +17,13 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Level;
 
+use super::LOOKUP_TIMEOUT;
 use super::sources::SeedSources;
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
 use crate::journal::Journal;
 
 /// The largest number of lookups alive at one time.
 pub(crate) const MAX_LOOKUPS: usize = MAX_SEEDS;
-
-/// Time limit for a lookup. Shorter than a resolver's own: another seed may answer at once.
-pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The reason why a text gave no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -207,154 +204,24 @@ fn distinct(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     kept
 }
 
-/// The address that other nodes are told to send to, and the reason for choosing it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Advertised {
-    pub(crate) address: SocketAddr,
-    why: Why,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// The address was given: as `advertise`, or as a specific address to bind.
-    Configured,
-    /// The address is this machine's source address toward a seed.
-    TowardSeed,
-    /// The address is this machine's source address toward the Internet.
-    DefaultRoute,
-    /// The address is loopback, and so are all seeds.
-    SeedsAreHere,
-    /// The address is loopback, since this machine has no other.
-    NothingElse,
-}
-
-impl Advertised {
-    /// Returns true if this machine had no address but loopback: it may get another one.
-    pub(crate) fn is_stopgap(&self) -> bool {
-        self.why == Why::NothingElse
-    }
-
-    /// Returns the address of a machine that has no other one than loopback.
-    pub(crate) fn stopgap(bound: SocketAddr) -> Self {
-        Self { address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), bound.port()), why: Why::NothingElse }
-    }
-
-    /// Returns an address that somebody gave.
-    pub(crate) fn configured(address: SocketAddr) -> Self {
-        Self { address, why: Why::Configured }
-    }
-
-    /// Returns a remark for the operator, with its urgency, if there is one to make.
-    pub(crate) fn remark(&self) -> Option<(Level, String)> {
-        let address = self.address;
-        match self.why {
-            Why::Configured => None,
-            Why::TowardSeed => {
-                Some((Level::INFO, format!("advertising {address}, this machine's address toward the seeds")))
-            }
-            Why::DefaultRoute => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
-            Why::SeedsAreHere => Some((
-                Level::WARN,
-                format!(
-                    "advertising {address}, since all seeds are on this machine: nodes on other machines cannot reach this \
-                     one; set `advertise` if they are to, or bind a loopback address if they are not"
-                ),
-            )),
-            Why::NothingElse => Some((
-                Level::WARN,
-                format!(
-                    "advertising {address}, since this machine has no other address: nobody else can reach this node; set \
-                     `advertise` if others are to"
-                ),
-            )),
-        }
-    }
-}
-
-/// Returns the address to advertise: the configured one (which was checked); otherwise the bound one if it is specific;
-/// otherwise the source address toward the first seed that leads out of this machine; otherwise the first address that
-/// is not loopback. It is loopback only if all seeds are on this machine, or there is no other. Names are waited for
-/// only if no numeric seed is given.
-pub(crate) async fn advertised(
-    configured: Option<SocketAddr>,
-    bound: SocketAddr,
-    seeds: &SeedSources,
-    resolver: &Resolver,
-) -> Advertised {
-    if let Some(address) = configured {
-        return Advertised::configured(address);
-    }
-    if !bound.ip().is_unspecified() {
-        return Advertised::configured(bound);
-    }
-    let mut found = Vec::new();
-    let mut lookup = resolver.look_up(seeds);
-    while let Some((_, addresses)) = lookup.try_next() {
-        found.push(addresses);
-    }
-    if found.iter().all(Vec::is_empty) {
-        while let Some((_, addresses)) = lookup.next().await {
-            found.push(addresses);
-        }
-    } else if !lookup.is_whole(found.len()) {
-        // One of which nobody knows where it is.
-        found.push(Vec::new());
-    }
-    choose(bound, &found)
-}
-
-/// Chooses the address by the known addresses of each seed, none if they are unknown.
-fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
-    let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
-    let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
-    // A seed without known addresses, or without a route to it at the moment, is elsewhere.
-    let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
-    let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
-    let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
-    let chosen = toward_seed.or_else(here).or_else(first);
-    chosen.map_or_else(
-        || Advertised::stopgap(bound),
-        |(ip, why)| Advertised { address: SocketAddr::new(ip, bound.port()), why },
-    )
-}
-
-/// Returns the source address toward the Internet, unless it is loopback. The targets are addresses reserved for
-/// documentation: no host has them, and nothing is sent.
-fn first_that_is_not_loopback(bound: SocketAddr) -> Option<IpAddr> {
-    let nowhere: [IpAddr; 2] =
-        [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()];
-    let mut ways = nowhere.into_iter().filter_map(|ip| source_toward(SocketAddr::new(ip, 9), bound));
-    ways.find(|ip| !ip.is_loopback())
-}
-
-/// Returns the source address that the system would use toward `target`. Connecting a UDP socket sends nothing; it only
-/// makes the system choose a route.
-fn source_toward(target: SocketAddr, bound: SocketAddr) -> Option<IpAddr> {
-    if target.is_ipv6() && bound.is_ipv4() {
-        return None;
-    }
-    let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let probe = UdpSocket::bind((any, 0)).ok()?;
-    probe.connect(target).ok()?;
-    let ip = probe.local_addr().ok()?.ip().to_canonical();
-    (!ip.is_unspecified()).then_some(ip)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
     use super::*;
 
-    fn address(text: &str) -> SocketAddr {
+    pub(in crate::transport) fn address(text: &str) -> SocketAddr {
         text.parse().expect("an address")
     }
 
     /// Creates a resolver with this many lookups at one time.
-    fn resolver(lookups: usize) -> Resolver {
+    pub(in crate::transport) fn resolver(lookups: usize) -> Resolver {
         let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
         Resolver { permits: Arc::new(Semaphore::new(lookups)), journal }
     }
 
-    fn seeds(seeds: &[&str]) -> SeedSources {
+    pub(in crate::transport) fn seeds(seeds: &[&str]) -> SeedSources {
         let seeds: Vec<String> = seeds.iter().map(|seed| (*seed).to_owned()).collect();
         SeedSources::new(&seeds, None, &[])
     }
@@ -392,15 +259,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_name_that_hangs_beside_a_numeric_seed_delays_no_start() {
-        let before = Instant::now();
-        let list = seeds(&["hangs.invalid:1", "127.0.0.1:1"]);
-        let found = advertised(None, address("0.0.0.0:7117"), &list, &resolver(0)).await;
-        assert_eq!(before.elapsed(), Duration::ZERO);
-        assert_ne!(found.why, Why::SeedsAreHere, "nobody knows where the other one is");
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn with_all_lookups_stuck_a_name_times_out_instead_of_starting_another() {
         let error = resolver(0).resolve("localhost:1").await.expect_err("nobody may look");
         assert_eq!(error, ResolveError::TimedOut { name: "localhost:1".to_owned() });
@@ -412,45 +270,6 @@ mod tests {
         let kept = distinct(many);
         assert_eq!(kept.len(), MAX_ADDRESSES_PER_SEED);
         assert_eq!(kept[1].port(), 2);
-    }
-
-    #[tokio::test]
-    async fn what_is_configured_or_bound_is_advertised_and_nobody_is_asked() {
-        let list = seeds(&["10.0.0.1:1", "hangs.invalid:1"]);
-        let configured = advertised(Some(address("10.9.9.9:1")), address("0.0.0.0:7117"), &list, &resolver(0)).await;
-        assert_eq!(configured.address, address("10.9.9.9:1"));
-        let bound = advertised(None, address("127.0.0.1:7117"), &list, &resolver(0)).await;
-        assert_eq!(bound.address, address("127.0.0.1:7117"));
-        assert!(configured.remark().is_none() && bound.remark().is_none());
-    }
-
-    #[test]
-    fn loopback_is_advertised_only_where_all_seeds_are_on_this_machine_and_said_loudly() {
-        let here = vec![address("127.0.0.1:1")];
-        for bound in ["0.0.0.0:7117", "[::]:7117"] {
-            let found = choose(address(bound), &[here.clone(), here.clone()]);
-            assert_eq!((found.address, found.why), (address("127.0.0.1:7117"), Why::SeedsAreHere));
-            assert!(found.remark().is_some_and(|(level, _)| level == Level::WARN));
-            // A seed that does not resolve yet may be anywhere.
-            assert_ne!(choose(address(bound), &[here.clone(), Vec::new()]).why, Why::SeedsAreHere);
-        }
-    }
-
-    #[test]
-    fn a_seed_elsewhere_outweighs_one_on_this_machine() {
-        // On any machine, a route out of it has no loopback address; without such a route there is none.
-        let bound = address("0.0.0.0:7117");
-        let found = choose(bound, &[vec![address("127.0.0.1:1")], vec![address("192.0.2.1:1")]]);
-        match source_toward(address("192.0.2.1:1"), bound) {
-            Some(source) => assert_eq!((found.address.ip(), found.why), (source, Why::TowardSeed)),
-            None => assert_ne!(found.why, Why::SeedsAreHere),
-        }
-    }
-
-    #[test]
-    fn without_seeds_there_is_always_an_address_that_can_be_sent_to() {
-        let found = choose(address("0.0.0.0:7117"), &[]);
-        assert!(crate::core::is_reachable(found.address), "{found:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The sources of seeds: the configured list, a file, the output of a command, SRV records. All are asked again at every try.
 //!
 //! Invariants:
-//! - At most [`MAX_SEEDS`] seeds count at one time; of more the first ones.
+//! - At most [`MAX_SEEDS`](crate::core::limits::MAX_SEEDS) seeds count at one time; of more the first ones.
 //! - A source that cannot be read counts with what it said last: a file that is being replaced, or a name server that is away, takes no
 //!   seed away. That is told, and not at every try.
 //! - Nothing here is waited for by whoever does not want seeds: files and commands have threads of their own, and every answer has a
@@ -9,29 +9,22 @@
 //!
 //! Must not know: to which addresses seeds resolve, and when to ask again.
 
-use std::io::Read as _;
+mod command;
+mod list;
+mod srv;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::config::{SRV, check_host_port};
-use crate::core::limits::MAX_SEEDS;
+use crate::config::SRV;
 use crate::journal::Journal;
 use crate::text::{MAX_SHOWN, visible};
 use crate::trouble::Trouble;
-
-/// The time that a command for seeds has.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most that is read of a file or of the output of a command, in bytes: 64 seeds and many comments.
-const MAX_BYTES: usize = 64 * 1024;
-/// The interval at which the end of a command is looked for.
-const COMMAND_PAUSE: Duration = Duration::from_millis(20);
-/// The time that the end of its output has after its own.
-const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
+use command::{COMMAND_TIMEOUT, run};
+pub(crate) use list::Seeds;
+use list::read_file;
 
 /// One source of seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +137,7 @@ impl Source {
     async fn ask(&self) -> Result<Seeds, String> {
         let named = match self {
             Self::Seed(seed) => Seeds { seeds: vec![seed.clone()], refused: None },
-            Self::Srv(name) => super::srv::look_up(name).await?,
+            Self::Srv(name) => srv::look_up(name).await?,
             Self::File(path) => {
                 let path = path.clone();
                 on_a_thread(move || read_file(&path)).await?
@@ -164,135 +157,9 @@ impl Source {
     }
 }
 
-/// The seeds that a source names.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seeds {
-    pub(crate) seeds: Vec<String>,
-    /// The first line that is none, and why.
-    pub(crate) refused: Option<String>,
-}
-
 /// Runs what may block on a thread of its own.
 async fn on_a_thread(work: impl FnOnce() -> Result<Seeds, String> + Send + 'static) -> Result<Seeds, String> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|died| Err(died.to_string()))
-}
-
-/// Reads one `host:port` a line; what is behind a `#` is a comment.
-fn parse(bytes: &[u8]) -> Result<Seeds, String> {
-    if bytes.len() > MAX_BYTES {
-        return Err(format!("more than {MAX_BYTES} bytes"));
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
-    let (mut seeds, mut refused) = (Vec::new(), None);
-    for (number, line) in (1..).zip(text.lines()) {
-        let seed = line.split('#').next().unwrap_or_default().trim();
-        if seed.is_empty() || seeds.iter().any(|known| known == seed) {
-            continue;
-        }
-        match check_host_port(seed) {
-            Ok(()) if seeds.len() == MAX_SEEDS => {
-                refused = refused.or_else(|| Some(format!("more than {MAX_SEEDS} seeds, from line {number} on")));
-            }
-            Ok(()) => seeds.push(seed.to_owned()),
-            Err(fault) => {
-                refused = refused.or_else(|| Some(format!("line {number}: \"{}\" {fault}", visible(seed, MAX_SHOWN))));
-            }
-        }
-    }
-    Ok(Seeds { seeds, refused })
-}
-
-fn read_file(path: &Path) -> Result<Seeds, String> {
-    let wrong = |error: std::io::Error| error.to_string();
-    // Opening a pipe would wait for its writer.
-    if !std::fs::metadata(path).map_err(wrong)?.is_file() {
-        return Err("it is no regular file".to_owned());
-    }
-    let file = std::fs::File::open(path).map_err(wrong)?;
-    parse(&read_bounded(file).map_err(wrong)?)
-}
-
-/// Reads to the end, or one byte more than counts.
-fn read_bounded(source: impl std::io::Read) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    source.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Runs a command and reads its output.
-fn run(words: &[String], limit: Duration) -> Result<Seeds, String> {
-    let mut command = command(words).map_err(|error| error.to_string())?;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("it cannot be run: {error}"))?;
-    let output = child.stdout.take().map(read_aside);
-    let errors = child.stderr.take().map(read_aside);
-    let deadline = Instant::now() + limit;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) if Instant::now() >= deadline => {
-                break Err(format!("it did not end within {} s", limit.as_secs_f32()));
-            }
-            Ok(None) => std::thread::sleep(COMMAND_PAUSE),
-            Err(error) => break Err(error.to_string()),
-        }
-    };
-    end(&mut child);
-    // Nobody holds the other ends any more, but for a process that has left the group.
-    let read = |from: Option<mpsc::Receiver<Vec<u8>>>| from.and_then(|from| from.recv_timeout(OUTPUT_PATIENCE).ok());
-    let (output, errors) = (read(output), read(errors));
-    let status = status?;
-    if status.success() {
-        let output = output.ok_or("a process that it left running holds its output open")?;
-        return parse(&output);
-    }
-    let errors = errors.unwrap_or_default();
-    let said = String::from_utf8_lossy(&errors);
-    let last = said.trim().lines().last().unwrap_or_default();
-    Err(format!("it failed ({status}): {}", visible(last, MAX_SHOWN)))
-}
-
-/// Reads up to a bound, and lets the rest go by.
-fn read_aside(mut source: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = tell.send(read_bounded(source.by_ref()).unwrap_or_default());
-        // Else the command would be ended by what it says.
-        let _ = std::io::copy(&mut source, &mut std::io::sink());
-    });
-    told
-}
-
-/// Returns the command in a process group of its own, so that it can be ended with all that it started.
-#[cfg_attr(not(all(unix, feature = "agent")), expect(clippy::unnecessary_wraps, reason = "as in the agent"))]
-fn command(words: &[String]) -> std::io::Result<Command> {
-    #[cfg(all(unix, feature = "agent"))]
-    if crate::process::is_this_programs() {
-        let mut command = crate::process::tied(words)?;
-        crate::process::without_the_agents(&mut command);
-        return Ok(command);
-    }
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    Ok(command)
-}
-
-/// Ends a command, and what it left behind.
-fn end(child: &mut Child) {
-    #[cfg(unix)]
-    let group = crate::process::Group::of(child.id()).ok();
-    #[cfg(unix)]
-    if let Some(group) = group {
-        let _ = group.signal(nix::sys::signal::Signal::SIGKILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    #[cfg(unix)]
-    if let Some(group) = group {
-        group.kill_rest();
-    }
 }
 
 #[cfg(test)]
@@ -301,36 +168,6 @@ mod tests {
 
     fn seeds(seeds: &[&str]) -> Vec<String> {
         seeds.iter().map(|seed| (*seed).to_owned()).collect()
-    }
-
-    #[test]
-    fn a_list_has_one_seed_a_line_and_comments() {
-        let text = b"# all of them\n10.0.0.1:7117\n\n  seed.example:7117  # the second\n10.0.0.1:7117\r\n[::1]:1";
-        let read = parse(text).expect("a list");
-        assert_eq!(read, Seeds { seeds: seeds(&["10.0.0.1:7117", "seed.example:7117", "[::1]:1"]), refused: None });
-        assert_eq!(parse(b"").map(|read| read.seeds.len()), Ok(0));
-    }
-
-    #[test]
-    fn a_line_that_is_no_seed_is_told_and_the_others_count() {
-        let read = parse(b"a:1\nnot a seed\nb:1\nc\n").expect("a list");
-        assert_eq!(read.seeds, seeds(&["a:1", "b:1"]));
-        let refused = read.refused.expect("told");
-        assert!(refused.starts_with("line 2: \"not a seed\" has no port"), "{refused}");
-    }
-
-    #[test]
-    fn more_seeds_than_count_are_cut_and_endless_lists_refused() {
-        let list = |count: usize| (0..count).map(|n| format!("s{n}:1")).collect::<Vec<_>>().join("\n");
-        assert_eq!(
-            parse(list(MAX_SEEDS).as_bytes()).map(|read| (read.seeds.len(), read.refused)),
-            Ok((MAX_SEEDS, None))
-        );
-        let read = parse(list(MAX_SEEDS + 1).as_bytes()).expect("a list");
-        assert_eq!(read.seeds.len(), MAX_SEEDS);
-        assert_eq!(read.refused.as_deref(), Some("more than 64 seeds, from line 65 on"));
-        assert!(parse(&vec![b'#'; MAX_BYTES + 1]).is_err());
-        assert!(parse(b"\xff:1").is_err());
     }
 
     #[tokio::test]
@@ -353,63 +190,5 @@ mod tests {
         assert_eq!(sources.ask(1, &journal).await, seeds(&["b:1", "c:1"]));
         std::fs::create_dir(&path).expect("made");
         assert_eq!(sources.ask(1, &journal).await, seeds(&["b:1", "c:1"]));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn the_output_of_a_command_is_such_a_list_and_a_failure_says_why() {
-        let shell = |script: &str| run(&seeds(&["sh", "-c", script]), COMMAND_TIMEOUT);
-        assert_eq!(shell("echo a:1; echo b:2").map(|read| read.seeds), Ok(seeds(&["a:1", "b:2"])));
-        let failed = shell("echo a:1; echo no such cluster >&2; exit 3").expect_err("it failed");
-        assert!(failed.contains("exit status: 3") && failed.contains("no such cluster"), "{failed}");
-        assert!(run(&seeds(&["/nonexistent/seeds"]), COMMAND_TIMEOUT).is_err());
-        let endless = shell("yes '#' | head -c 200000; echo a:1").expect_err("too long");
-        assert!(endless.contains("more than 65536 bytes"), "{endless}");
-        let chatty = "head -c 1000000 /dev/zero >&2; echo a:1";
-        assert_eq!(shell(chatty).map(|read| read.seeds), Ok(seeds(&["a:1"])), "what goes by ends nothing");
-        if cfg!(target_os = "linux") {
-            // The command ends once the daemon has a group of its own: until then it ends with it.
-            let ready = tempfile::NamedTempFile::new().expect("a file");
-            let path = ready.path().display();
-            let script = format!(
-                "setsid sh -c 'echo yes > {path}; exec sleep 20' & until [ -s {path} ]; do sleep 0.01; done; echo a:1"
-            );
-            let daemon = shell(&script).expect_err("its output is open still");
-            assert!(daemon.contains("holds its output open"), "{daemon}");
-        }
-        // A process that it leaves behind holds nothing up.
-        let began = Instant::now();
-        assert_eq!(shell("sleep 1000 & echo a:1").map(|read| read.seeds), Ok(seeds(&["a:1"])));
-        assert!(began.elapsed() < COMMAND_TIMEOUT);
-        // One that hangs is ended after its time.
-        let began = Instant::now();
-        let hung = run(&seeds(&["sh", "-c", "sleep 1000; echo a:1"]), Duration::from_millis(300));
-        assert_eq!(hung, Err("it did not end within 0.3 s".to_owned()));
-        assert!(began.elapsed() < Duration::from_secs(100));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("seeds");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || tell.send(read_file(&path)));
-        let read = told.recv_timeout(Duration::from_secs(30)).expect("nobody is waited for");
-        assert_eq!(read, Err("it is no regular file".to_owned()));
-    }
-
-    #[test]
-    fn no_more_is_read_than_counts() {
-        /// Gives bytes up to twice the bound, and then fails.
-        struct Long(usize);
-        impl std::io::Read for Long {
-            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-                self.0 += buffer.len();
-                if self.0 > 2 * MAX_BYTES { Err(std::io::Error::other("read too far")) } else { Ok(buffer.len()) }
-            }
-        }
-        assert_eq!(read_bounded(Long(0)).map(|bytes| bytes.len()).ok(), Some(MAX_BYTES + 1));
     }
 }

@@ -9,6 +9,10 @@
 //!
 //! Must not know: the content of a datagram, or how often to try again.
 
+mod errors;
+#[cfg(target_os = "linux")]
+mod overflow;
+
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket as StdSocket};
 use std::sync::Arc;
@@ -18,6 +22,10 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 #[cfg(target_os = "linux")]
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+
+pub(crate) use errors::SocketErrorKind;
+#[cfg(target_os = "linux")]
+use overflow::Overflow;
 
 /// The largest datagram that is handed on, in bytes. Senders keep to 1,400 bytes; the rest is room for settings of
 /// later versions.
@@ -77,65 +85,6 @@ pub(crate) enum Received {
     Empty,
     /// An error of one datagram or one moment; it is counted, and there may be more to receive.
     Failed(SocketErrorKind),
-}
-
-/// The kinds of socket errors, by their meaning for the agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SocketErrorKind {
-    /// A peer's system answered an earlier datagram with "port unreachable" (reported on receive by some systems).
-    PeerRefused,
-    /// A buffer is full, or the kernel is out of memory at the moment.
-    NoBuffers,
-    /// A datagram was too long.
-    TooLong,
-    /// No route to that address, or a firewall refused.
-    Unreachable,
-    /// Any other error that may pass.
-    Other,
-    /// The socket will never work again.
-    Fatal,
-}
-
-impl SocketErrorKind {
-    fn of(error: &io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted => {
-                return SocketErrorKind::PeerRefused;
-            }
-            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => return SocketErrorKind::NoBuffers,
-            ErrorKind::NetworkUnreachable
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkDown
-            | ErrorKind::AddrNotAvailable
-            | ErrorKind::PermissionDenied => return SocketErrorKind::Unreachable,
-            _ => {}
-        }
-        Self::of_code(error)
-    }
-
-    /// Classifies codes for which the standard library has no name of its own.
-    #[cfg(unix)]
-    fn of_code(error: &io::Error) -> Self {
-        use nix::errno::Errno;
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOBUFS) => SocketErrorKind::NoBuffers,
-            Some(Errno::EMSGSIZE) => SocketErrorKind::TooLong,
-            Some(Errno::EBADF | Errno::ENOTSOCK) => SocketErrorKind::Fatal,
-            _ => SocketErrorKind::Other,
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn of_code(error: &io::Error) -> Self {
-        // WSAEBADF, WSAENOTSOCK, WSAEMSGSIZE, WSAENOBUFS; WSAENETRESET is Windows' code for a TTL that ran out.
-        match error.raw_os_error() {
-            Some(10009 | 10038) => SocketErrorKind::Fatal,
-            Some(10040) => SocketErrorKind::TooLong,
-            Some(10055) => SocketErrorKind::NoBuffers,
-            Some(10052) => SocketErrorKind::PeerRefused,
-            _ => SocketErrorKind::Other,
-        }
-    }
 }
 
 /// A bound gossip socket.
@@ -320,55 +269,6 @@ fn open(address: SocketAddr) -> io::Result<StdSocket> {
     Ok(socket.into())
 }
 
-/// Counts datagrams that the kernel dropped before they were received. Linux reports with each datagram how many were
-/// lost before it.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-struct Overflow {
-    /// Space for one control message; empty if the kernel does not report losses.
-    control: Vec<u8>,
-    /// The kernel's 32-bit count as last seen.
-    last: u32,
-}
-
-#[cfg(target_os = "linux")]
-impl Overflow {
-    fn watch(socket: &StdSocket) -> Self {
-        use nix::sys::socket::{setsockopt, sockopt::RxqOvfl};
-        let told = setsockopt(socket, RxqOvfl, &1).is_ok();
-        Self { control: if told { nix::cmsg_space!(u32) } else { Vec::new() }, last: 0 }
-    }
-
-    fn receive(
-        &mut self,
-        socket: &UdpSocket,
-        buffer: &mut [u8],
-        counters: &SocketCounters,
-    ) -> io::Result<(usize, SocketAddr)> {
-        use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
-        use std::os::fd::AsRawFd;
-
-        let mut slices = [io::IoSliceMut::new(buffer)];
-        let received = recvmsg::<SockaddrStorage>(
-            socket.as_raw_fd(),
-            &mut slices,
-            Some(&mut self.control),
-            MsgFlags::MSG_DONTWAIT,
-        )?;
-        for message in received.cmsgs().into_iter().flatten() {
-            if let ControlMessageOwned::RxqOvfl(total) = message {
-                counters.overflows.fetch_add(u64::from(total.wrapping_sub(self.last)), Ordering::Relaxed);
-                self.last = total;
-            }
-        }
-        let from = received.address.as_ref().and_then(|from| {
-            let four = from.as_sockaddr_in().map(|from| SocketAddr::V4((*from).into()));
-            four.or_else(|| from.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into())))
-        });
-        from.map(|from| (received.bytes, from)).ok_or_else(|| io::Error::other("a datagram without a source address"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -494,20 +394,5 @@ mod tests {
         assert!(matches!(next(&mut b).await.0, Received::Datagram { length: 5, .. }));
         assert_eq!(b.counters().overflows(), sent - received);
         assert!(received < sent);
-    }
-
-    #[test]
-    fn errors_are_told_apart() {
-        let cases = [
-            (ErrorKind::ConnectionRefused, SocketErrorKind::PeerRefused),
-            (ErrorKind::ConnectionReset, SocketErrorKind::PeerRefused),
-            (ErrorKind::WouldBlock, SocketErrorKind::NoBuffers),
-            (ErrorKind::NetworkUnreachable, SocketErrorKind::Unreachable),
-            (ErrorKind::PermissionDenied, SocketErrorKind::Unreachable),
-            (ErrorKind::Other, SocketErrorKind::Other),
-        ];
-        for (kind, trouble) in cases {
-            assert_eq!(SocketErrorKind::of(&io::Error::from(kind)), trouble, "{kind}");
-        }
     }
 }

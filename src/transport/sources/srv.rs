@@ -1,13 +1,13 @@
 //! SRV records (RFC 2782): the names and ports of seeds, from the system's name servers.
 //!
-//! Invariant: an answer comes within [`LOOKUP_TIMEOUT`]; of many records the preferred ones count, by priority and weight.
+//! Invariant: an answer comes within [`LOOKUP_TIMEOUT`](crate::transport::LOOKUP_TIMEOUT); of many records the preferred ones count, by priority and weight.
 //!
 //! Must not know: to which addresses the names resolve: they are looked up as all names are.
 
 #[cfg(feature = "srv")]
 pub(super) use self::with_a_resolver::look_up;
 
-use super::sources::Seeds;
+use super::list::Seeds;
 
 #[cfg(not(feature = "srv"))]
 #[expect(clippy::unused_async, reason = "as where there is a resolver")]
@@ -26,7 +26,7 @@ mod with_a_resolver {
     use super::Seeds;
     use crate::config::check_host_port;
     use crate::core::limits::MAX_SEEDS;
-    use crate::transport::resolve::LOOKUP_TIMEOUT;
+    use crate::transport::LOOKUP_TIMEOUT;
 
     /// Returns the seeds that the SRV records of this name are.
     pub(in crate::transport) async fn look_up(name: &str) -> Result<Seeds, String> {
@@ -154,6 +154,6 @@ mod tests {
         let server = at(deaf.local_addr().expect("an address").port());
         let began = std::time::Instant::now();
         assert!(look_up_at(NAME, server, ResolverOpts::default()).await.is_err());
-        assert!(began.elapsed() < crate::transport::resolve::LOOKUP_TIMEOUT * 5, "{:?}", began.elapsed());
+        assert!(began.elapsed() < crate::transport::LOOKUP_TIMEOUT * 5, "{:?}", began.elapsed());
     }
 }

@@ -1,0 +1,203 @@
+//! The address that a node advertises: the one that was given, or the one from which this machine sends to its seeds.
+//!
+//! Invariant: nothing is sent. The system is asked for a route, and no more.
+//!
+//! Must not know: what an address is advertised for.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use tracing::Level;
+
+use super::resolve::Resolver;
+use super::sources::SeedSources;
+
+/// The address that other nodes are told to send to, and the reason for choosing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Advertised {
+    pub(crate) address: SocketAddr,
+    why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The address was given: as `advertise`, or as a specific address to bind.
+    Configured,
+    /// The address is this machine's source address toward a seed.
+    TowardSeed,
+    /// The address is this machine's source address toward the Internet.
+    DefaultRoute,
+    /// The address is loopback, and so are all seeds.
+    SeedsAreHere,
+    /// The address is loopback, since this machine has no other.
+    NothingElse,
+}
+
+impl Advertised {
+    /// Returns true if this machine had no address but loopback: it may get another one.
+    pub(crate) fn is_stopgap(&self) -> bool {
+        self.why == Why::NothingElse
+    }
+
+    /// Returns the address of a machine that has no other one than loopback.
+    pub(crate) fn stopgap(bound: SocketAddr) -> Self {
+        Self { address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), bound.port()), why: Why::NothingElse }
+    }
+
+    /// Returns an address that somebody gave.
+    pub(crate) fn configured(address: SocketAddr) -> Self {
+        Self { address, why: Why::Configured }
+    }
+
+    /// Returns a remark for the operator, with its urgency, if there is one to make.
+    pub(crate) fn remark(&self) -> Option<(Level, String)> {
+        let address = self.address;
+        match self.why {
+            Why::Configured => None,
+            Why::TowardSeed => {
+                Some((Level::INFO, format!("advertising {address}, this machine's address toward the seeds")))
+            }
+            Why::DefaultRoute => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
+            Why::SeedsAreHere => Some((
+                Level::WARN,
+                format!(
+                    "advertising {address}, since all seeds are on this machine: nodes on other machines cannot reach this \
+                     one; set `advertise` if they are to, or bind a loopback address if they are not"
+                ),
+            )),
+            Why::NothingElse => Some((
+                Level::WARN,
+                format!(
+                    "advertising {address}, since this machine has no other address: nobody else can reach this node; set \
+                     `advertise` if others are to"
+                ),
+            )),
+        }
+    }
+}
+
+/// Returns the address to advertise: the configured one (which was checked); otherwise the bound one if it is specific;
+/// otherwise the source address toward the first seed that leads out of this machine; otherwise the first address that
+/// is not loopback. It is loopback only if all seeds are on this machine, or there is no other. Names are waited for
+/// only if no numeric seed is given.
+pub(crate) async fn advertised(
+    configured: Option<SocketAddr>,
+    bound: SocketAddr,
+    seeds: &SeedSources,
+    resolver: &Resolver,
+) -> Advertised {
+    if let Some(address) = configured {
+        return Advertised::configured(address);
+    }
+    if !bound.ip().is_unspecified() {
+        return Advertised::configured(bound);
+    }
+    let mut found = Vec::new();
+    let mut lookup = resolver.look_up(seeds);
+    while let Some((_, addresses)) = lookup.try_next() {
+        found.push(addresses);
+    }
+    if found.iter().all(Vec::is_empty) {
+        while let Some((_, addresses)) = lookup.next().await {
+            found.push(addresses);
+        }
+    } else if !lookup.is_whole(found.len()) {
+        // One of which nobody knows where it is.
+        found.push(Vec::new());
+    }
+    choose(bound, &found)
+}
+
+/// Chooses the address by the known addresses of each seed, none if they are unknown.
+fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
+    let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
+    let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
+    // A seed without known addresses, or without a route to it at the moment, is elsewhere.
+    let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
+    let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
+    let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
+    let chosen = toward_seed.or_else(here).or_else(first);
+    chosen.map_or_else(
+        || Advertised::stopgap(bound),
+        |(ip, why)| Advertised { address: SocketAddr::new(ip, bound.port()), why },
+    )
+}
+
+/// Returns the source address toward the Internet, unless it is loopback. The targets are addresses reserved for
+/// documentation: no host has them, and nothing is sent.
+fn first_that_is_not_loopback(bound: SocketAddr) -> Option<IpAddr> {
+    let nowhere: [IpAddr; 2] =
+        [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()];
+    let mut ways = nowhere.into_iter().filter_map(|ip| source_toward(SocketAddr::new(ip, 9), bound));
+    ways.find(|ip| !ip.is_loopback())
+}
+
+/// Returns the source address that the system would use toward `target`. Connecting a UDP socket sends nothing; it only
+/// makes the system choose a route.
+fn source_toward(target: SocketAddr, bound: SocketAddr) -> Option<IpAddr> {
+    if target.is_ipv6() && bound.is_ipv4() {
+        return None;
+    }
+    let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let probe = UdpSocket::bind((any, 0)).ok()?;
+    probe.connect(target).ok()?;
+    let ip = probe.local_addr().ok()?.ip().to_canonical();
+    (!ip.is_unspecified()).then_some(ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::transport::resolve::tests::{address, resolver, seeds};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_hangs_beside_a_numeric_seed_delays_no_start() {
+        let before = Instant::now();
+        let list = seeds(&["hangs.invalid:1", "127.0.0.1:1"]);
+        let found = advertised(None, address("0.0.0.0:7117"), &list, &resolver(0)).await;
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        assert_ne!(found.why, Why::SeedsAreHere, "nobody knows where the other one is");
+    }
+
+    #[tokio::test]
+    async fn what_is_configured_or_bound_is_advertised_and_nobody_is_asked() {
+        let list = seeds(&["10.0.0.1:1", "hangs.invalid:1"]);
+        let configured = advertised(Some(address("10.9.9.9:1")), address("0.0.0.0:7117"), &list, &resolver(0)).await;
+        assert_eq!(configured.address, address("10.9.9.9:1"));
+        let bound = advertised(None, address("127.0.0.1:7117"), &list, &resolver(0)).await;
+        assert_eq!(bound.address, address("127.0.0.1:7117"));
+        assert!(configured.remark().is_none() && bound.remark().is_none());
+    }
+
+    #[test]
+    fn loopback_is_advertised_only_where_all_seeds_are_on_this_machine_and_said_loudly() {
+        let here = vec![address("127.0.0.1:1")];
+        for bound in ["0.0.0.0:7117", "[::]:7117"] {
+            let found = choose(address(bound), &[here.clone(), here.clone()]);
+            assert_eq!((found.address, found.why), (address("127.0.0.1:7117"), Why::SeedsAreHere));
+            assert!(found.remark().is_some_and(|(level, _)| level == Level::WARN));
+            // A seed that does not resolve yet may be anywhere.
+            assert_ne!(choose(address(bound), &[here.clone(), Vec::new()]).why, Why::SeedsAreHere);
+        }
+    }
+
+    #[test]
+    fn a_seed_elsewhere_outweighs_one_on_this_machine() {
+        // On any machine, a route out of it has no loopback address; without such a route there is none.
+        let bound = address("0.0.0.0:7117");
+        let found = choose(bound, &[vec![address("127.0.0.1:1")], vec![address("192.0.2.1:1")]]);
+        match source_toward(address("192.0.2.1:1"), bound) {
+            Some(source) => assert_eq!((found.address.ip(), found.why), (source, Why::TowardSeed)),
+            None => assert_ne!(found.why, Why::SeedsAreHere),
+        }
+    }
+
+    #[test]
+    fn without_seeds_there_is_always_an_address_that_can_be_sent_to() {
+        let found = choose(address("0.0.0.0:7117"), &[]);
+        assert!(crate::core::is_reachable(found.address), "{found:?}");
+    }
+}
