@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the graph of observers: rings of names, settled members, retained neighbours, newborns and their sponsors, walking past doubted members | `observers`, `rings`, `settled`, `retained`, `newborns`, `walk` |
+//! | the graph of observers: rings of names, settled members, retained neighbours, newborns and their sponsors, walking past doubted members, and one way of such a walk | `observers`, `rings`, `settled`, `retained`, `newborns`, `walk`, `path` |
 //! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `inquiry` |
 //! | a broken link, and the verdict within a second | `crash` |
@@ -25,6 +25,7 @@ mod inquiry;
 mod newborns;
 mod observers;
 mod partition;
+mod path;
 mod retained;
 mod rings;
 mod settled;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::detector::probe_after;
 use super::newborns::Newborns;
 use super::retained::RetainedNeighbours;
-use super::rings::{Ends, Rings, ring_count};
+use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::settled::Settled;
 use super::walk::Walk;
 use crate::core::limits::MIN_CRASH_PROBE_GAP;
@@ -31,9 +31,6 @@ use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
 use crate::core::{Core, Phase};
-
-/// The number of rings along which news is flooded to the neighbours.
-pub(super) const FLOOD_RINGS: usize = 3;
 
 /// This node's place in the graph.
 #[derive(Debug)]

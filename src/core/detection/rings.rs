@@ -5,6 +5,9 @@
 
 use crate::core::view::Slot;
 
+/// The number of rings along which news is flooded to the neighbours.
+pub(super) const FLOOD_RINGS: usize = 3;
+
 /// The nearest live members on each ring.
 #[derive(Debug)]
 pub(super) struct Rings {

@@ -30,8 +30,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::observers::FLOOD_RINGS;
-use super::rings::{Ends, Rings, ring_count};
+use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use crate::core::limits::{CROWD, CROWD_MEMORY, MAX_AUDITS, SETTLE, SETTLE_TOGETHER};
 use crate::core::member::Status;
 use crate::core::time::Time;

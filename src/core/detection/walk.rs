@@ -33,8 +33,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::observers::FLOOD_RINGS;
-use super::rings::Rings;
+use super::path::{Liveness, Path, Place, path};
+use super::rings::{FLOOD_RINGS, Rings};
 use crate::core::limits::{
     FIRST_REACH, MAX_NEWCOMERS_PASSED, MIN_CRASH_PROBE_GAP, MIN_NEWCOMERS_PER_WAY, REACH_GROWTH, WIDE_DOUBT,
 };
@@ -93,91 +93,6 @@ impl Walk {
     pub(super) fn doubted(&self) -> &BTreeSet<Slot> {
         &self.doubted
     }
-}
-
-/// A member on a ring, seen from the node that walks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The distance to it along the ring.
-    pub(super) distance: u64,
-    pub(super) slot: Slot,
-    pub(super) liveness: Liveness,
-    /// True if it is one more of the newcomers of which few are passed.
-    pub(super) is_newcomer: bool,
-}
-
-impl Place {
-    /// Returns true if passing it leaves room for one newcomer less.
-    fn is_counted(&self) -> bool {
-        self.is_newcomer && self.liveness != Liveness::Answers
-    }
-}
-
-/// The liveness of a member that a walk comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Liveness {
-    Doubted,
-    /// The member was not heard since the doubts began.
-    Unknown,
-    /// The member was heard since the doubts began.
-    Answers,
-}
-
-/// A way along a ring.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Path {
-    /// The members on it, in the order of their distance, the end included.
-    pub(super) slots: Vec<Slot>,
-    /// True if the last of them answers, or all were passed.
-    pub(super) is_finished: bool,
-    pub(super) end: Option<Slot>,
-}
-
-/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones and at
-/// most so many `newcomers`. If the nearest member is not doubted, the way is empty.
-pub(super) fn path(places: &mut Vec<Place>, reach: usize, newcomers: usize) -> Path {
-    let end = places.iter().filter(|place| place.liveness == Liveness::Answers).map(|place| place.distance).min();
-    if let Some(end) = end {
-        places.retain(|place| place.distance <= end);
-    }
-    // In a crowd the nearest few are all that can be passed, and only those are worth sorting.
-    let uncounted = places.iter().filter(|place| !place.is_counted()).count();
-    let enough = newcomers.saturating_add(uncounted + 1);
-    if enough < places.len() {
-        places.select_nth_unstable_by_key(enough, |place| place.distance);
-        places.truncate(enough);
-    }
-    places.sort_unstable_by_key(|place| place.distance);
-    let mut path = Path { is_finished: true, ..Path::default() };
-    let Some(Place { liveness: Liveness::Doubted, .. }) = places.first() else { return path };
-    let (mut unknown, mut new) = (0, 0);
-    for place in places {
-        if place.is_counted() {
-            if new == newcomers {
-                path.is_finished = false;
-                break;
-            }
-            new += 1;
-        }
-        match place.liveness {
-            Liveness::Unknown if unknown == reach => {
-                path.is_finished = false;
-                break;
-            }
-            Liveness::Unknown => {
-                // It may still answer.
-                path.is_finished = false;
-                unknown += 1;
-            }
-            Liveness::Doubted => {}
-            Liveness::Answers => {
-                path.is_finished = true;
-                path.end = Some(place.slot);
-            }
-        }
-        path.slots.push(place.slot);
-    }
-    path
 }
 
 /// The times at which the doubted members on one way were heard last, by their suspect timeouts. A member behind them
@@ -414,94 +329,5 @@ impl Core {
         if is_behind_crashed {
             self.look_for_crash(slot);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn places(states: &[Liveness]) -> Vec<Place> {
-        let place = |(nth, liveness): (usize, &Liveness)| Place {
-            distance: (nth as u64 + 1) * 10,
-            slot: nth as Slot,
-            liveness: *liveness,
-            is_newcomer: false,
-        };
-        let mut places: Vec<Place> = states.iter().enumerate().map(place).collect();
-        // They are listed in the order of the table, not of the ring.
-        places.reverse();
-        places
-    }
-
-    fn liveness() -> impl Strategy<Value = Liveness> {
-        prop_oneof![4 => Just(Liveness::Doubted), 2 => Just(Liveness::Unknown), 1 => Just(Liveness::Answers)]
-    }
-
-    proptest! {
-        #[test]
-        fn a_way_holds_the_nearest_that_answers_and_all_before_it(
-            states in prop::collection::vec(liveness(), 1..60), reach in 1usize..80,
-        ) {
-            let path = path(&mut places(&states), reach, 0);
-            if states[0] != Liveness::Doubted {
-                prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
-                return Ok(());
-            }
-            let whole: Vec<Slot> = (0..path.slots.len() as Slot).collect();
-            prop_assert_eq!(&path.slots, &whole, "in order, and nobody is left out");
-            let of = |liveness| path.slots.iter().filter(|slot| states[**slot as usize] == liveness).count();
-            prop_assert!(of(Liveness::Unknown) <= reach);
-            let nearest = states.iter().position(|liveness| *liveness == Liveness::Answers);
-            if let Some(end) = path.end {
-                prop_assert_eq!(Some(end as usize), nearest);
-                prop_assert_eq!(path.slots.last(), Some(&end));
-                prop_assert!(path.is_finished);
-            } else {
-                prop_assert_eq!(of(Liveness::Answers), 0);
-                let is_limited = of(Liveness::Unknown) == reach && path.slots.len() < states.len();
-                prop_assert!(is_limited || path.slots.len() == states.len());
-                prop_assert_eq!(path.is_finished, of(Liveness::Unknown) == 0);
-            }
-        }
-
-        /// Both ends of a run of doubted members find each other: if one walks to the other, the other walks to it.
-        #[test]
-        fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
-            let mut states = vec![Liveness::Doubted; dead];
-            states.push(Liveness::Answers);
-            let there = path(&mut places(&states), FIRST_REACH, 0);
-            prop_assert_eq!(there.end, Some(dead as Slot));
-            prop_assert_eq!(there.slots.len(), dead + 1);
-        }
-    }
-
-    #[test]
-    fn so_many_newcomers_are_passed_and_no_more_whatever_is_known_of_them() {
-        for liveness in [Liveness::Unknown, Liveness::Doubted] {
-            let mut states = vec![Liveness::Doubted];
-            states.resize(100, liveness);
-            let mut places = places(&states);
-            places.iter_mut().filter(|place| place.slot >= 10).for_each(|place| place.is_newcomer = true);
-            let path = path(&mut places, usize::MAX, 20);
-            assert_eq!((path.slots.len(), path.is_finished, path.end), (30, false, None), "{liveness:?}");
-        }
-    }
-
-    #[test]
-    fn a_run_of_a_thousand_is_crossed_in_six_pauses() {
-        let mut known = 1;
-        let mut reach = FIRST_REACH;
-        let mut pauses = 0;
-        while known < 1_000 {
-            let states: Vec<Liveness> =
-                (0..1_000).map(|nth| if nth < known { Liveness::Doubted } else { Liveness::Unknown }).collect();
-            known = path(&mut places(&states), reach, 0).slots.len();
-            reach *= REACH_GROWTH;
-            pauses += 1;
-        }
-        assert!(pauses <= 6, "{pauses}");
     }
 }

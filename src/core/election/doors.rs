@@ -300,7 +300,7 @@ pub enum Unchanged {
     /// The node to remove does not vote.
     #[error("no voter of that name is in it")]
     VotesNot,
-    /// Nobody would be left, or too many, or one voter twice.
+    /// No voter would be left, or too many, or one voter twice.
     #[error("one to seven vote, each once")]
     OutOfBounds,
     /// A recovery names too many voters.

@@ -14,11 +14,9 @@ use std::time::Duration;
 
 use super::changing::PendingChange;
 use super::electorate::{Electorate, VoterChange};
-use super::leading::Leading;
 use super::raw::Identity;
-use super::view::{Delta, MAX_NUMBER, NumberedView};
+use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Context, Election, Role};
-use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
@@ -56,22 +54,6 @@ impl Numbering {
         let pending = self.pending.as_ref();
         let is_due = may_number && self.is_settled && !pending.is_some_and(PendingChange::is_sounding);
         self.due.filter(|_| is_due).into_iter().chain(pending.map(PendingChange::deadline)).min()
-    }
-}
-
-impl Leading {
-    /// Returns the difference between this voter's view and `view`, if the former is known and the difference is short.
-    pub(super) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
-        let base = self.numbering.base.as_ref()?;
-        let newest = view.reference();
-        let held = self.accepted.get(&voter);
-        if held.is_some_and(|held| held.digest == newest.digest || held.digest != base.reference().digest) {
-            return None;
-        }
-        if base.reference().digest == newest.digest {
-            return None;
-        }
-        Some(view.since(base)).filter(|delta| delta.fits(MAX_DELTA_BYTES))
     }
 }
 

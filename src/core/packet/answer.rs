@@ -9,8 +9,8 @@
 use std::net::SocketAddr;
 
 use super::questions::Asked;
-use super::receive::Sender;
-use super::senders::{MoveStep, SenderKind};
+use super::sender::{Sender, SenderKind};
+use super::senders::MoveStep;
 use super::stranger::Introduction;
 use super::way::Way;
 use crate::core::counters::DropReason;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::answer::Answer;
 use super::inbox::News;
 use super::questions::Question;
-use super::receive::Sender;
+use super::sender::Sender;
 use super::stranger::Introduction;
 use crate::core::counters::DropReason;
 use crate::core::election::ElectionMessage;

@@ -21,29 +21,15 @@ use std::net::SocketAddr;
 
 use super::answer::Answer;
 use super::inbox::{Inbox, Received};
-use super::senders::SenderKind;
+use super::sender::{Sender, SenderKind};
 use super::way::Way;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output, Receiver};
-use crate::core::member::{ProtocolRange, Run, Status};
+use crate::core::member::{ProtocolRange, Status};
 use crate::core::time::Time;
 use crate::core::view::{Freshness, Slot};
 use crate::core::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
 use crate::core::{Core, Phase};
-
-/// The origin of a packet.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::core) struct Sender {
-    pub(in crate::core) from: SocketAddr,
-    pub(in crate::core) run: Run,
-    /// Its standing with this node when the packet came.
-    pub(in crate::core) kind: SenderKind,
-    /// The way it came; answers go the same way.
-    pub(in crate::core) way: Way,
-    /// Size of the packet: no answer to an unproven address is larger. Where datagrams are sealed it is less, so that it is
-    /// true of what travels.
-    pub(in crate::core) bytes: usize,
-}
 
 impl Core {
     pub(in crate::core) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {

@@ -30,7 +30,7 @@ use rand::Rng;
 
 use super::inbox::Inbox;
 use super::rates::PerKeyRate;
-use super::receive::Sender;
+use super::sender::{Sender, SenderKind};
 use crate::core::counters::DropReason;
 use crate::core::limits::{
     CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL, MAX_RESTARTS, RESTART_TIMEOUT,
@@ -41,26 +41,15 @@ use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// The relation of a packet's sender to this node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum SenderKind {
-    /// A member, from an address that is known to be its own.
-    Member(Slot),
-    /// A node at another address that bears this member's run.
-    ClaimsMember(Slot),
-    /// A node whose run is not in the view, or an anonymous one.
-    Stranger,
-}
-
 /// A step in which an observer at another address proves that it is there: each is taken once at a time, wherever it is
 /// taken from. Nobody that bears the same run at the same address before makes it wait for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::core) enum MoveStep {
-    /// It is asked back.
+    /// This node asks it back.
     Question,
-    /// It is asked once more, by whom it can know.
+    /// This node asks it once more, and names members that the observer can know.
     SecondQuestion,
-    /// It is called.
+    /// This node opens a link to it.
     Call,
 }
 

@@ -1,10 +1,9 @@
-//! The view: the table of members and its fingerprint. It does not know how a record was learnt.
+//! The view: the table of members. It does not know how a record was learnt.
 //!
 //! Invariants:
 //! - At most one record per name, and per run.
-//! - `fingerprint` is the wrapping sum of the hashes of all records that are not Joining: equal sets of records have
-//!   equal fingerprints in whatever order they were learnt.
-//! - `live` holds exactly the live members other than this node; `counts` counts by status.
+//! - `live` holds exactly the live members other than this node.
+//! - Every record is in the sums of `tally` exactly once.
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::core::Core).
@@ -12,17 +11,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Slot;
 use super::order::Order;
 use super::peer::Peer;
 use super::runs::Runs;
+use super::tally::Tally;
 use crate::core::limits::MAX_ACQUAINTANCES;
 use crate::core::member::{NodeId, Record, Run, Status};
-
-/// The index of a member in the table.
-pub(in crate::core) type Slot = u32;
-
-/// The number of buckets of names in which records are compared when views differ.
-pub(in crate::core) const BUCKETS: usize = 256;
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
 /// memory, so an entry fits into one cache line.
@@ -80,11 +75,7 @@ pub(in crate::core) struct View {
     /// The members whose addresses were proven last, the latest at the back; at most [`MAX_ACQUAINTANCES`]. Some may be
     /// gone, or elsewhere, by now.
     acquaintances: VecDeque<Slot>,
-    fingerprint: u64,
-    /// The fingerprint of each bucket of names; empty until the first member.
-    buckets: Vec<u64>,
-    changes: u64,
-    counts: [usize; Status::NAMES.len()],
+    tally: Tally,
 }
 
 impl View {
@@ -101,15 +92,15 @@ impl View {
     }
 
     pub(in crate::core) fn fingerprint(&self) -> u64 {
-        self.fingerprint
+        self.tally.fingerprint()
     }
 
     pub(in crate::core) fn changes(&self) -> u64 {
-        self.changes
+        self.tally.changes()
     }
 
     pub(in crate::core) fn counts(&self) -> [usize; Status::NAMES.len()] {
-        self.counts
+        self.tally.counts()
     }
 
     /// Returns the live members other than this node, in no particular (but reproducible) order.
@@ -279,7 +270,7 @@ impl View {
         self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
         self.by_run.insert(record.run, slot);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
-        self.count(record.status, hash, name_hash, true);
+        self.tally.add(record.status, hash, name_hash);
         let status = record.status;
         let is_proven = peer.proven;
         self.entries[slot as usize] = Some(Entry {
@@ -323,8 +314,8 @@ impl View {
             entry.peer = peer;
         }
         let name_hash = entry.name_hash;
-        self.count(old.status, old_hash, name_hash, false);
-        self.count(status, hash, name_hash, true);
+        self.tally.take(old.status, old_hash, name_hash);
+        self.tally.add(status, hash, name_hash);
         if old.run != run {
             self.by_run.remove(old.run, slot);
             self.by_run.insert(run, slot);
@@ -346,30 +337,13 @@ impl View {
         self.by_run.remove(entry.record.run, slot);
         self.unsettled_names -= usize::from(entry.is_unsettled_name);
         self.free.push(slot);
-        self.count(entry.status, entry.hash, entry.name_hash, false);
+        self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record
     }
 
     /// Returns the digest that two views compare before they exchange records: 32 bits for each bucket.
     pub(in crate::core) fn digest(&self) -> Vec<u8> {
-        self.buckets.iter().flat_map(|sum| ((sum >> 32) as u32 ^ *sum as u32).to_le_bytes()).collect()
-    }
-
-    fn count(&mut self, status: Status, hash: u64, name_hash: u64, added: bool) {
-        self.buckets.resize(BUCKETS, 0);
-        let bucket = &mut self.buckets[name_hash as usize % BUCKETS];
-        let hash = if status == Status::Joining { 0 } else { hash };
-        let count = &mut self.counts[status.index()];
-        if added {
-            *count += 1;
-            self.fingerprint = self.fingerprint.wrapping_add(hash);
-            *bucket = bucket.wrapping_add(hash);
-            self.changes += 1;
-        } else {
-            *count -= 1;
-            self.fingerprint = self.fingerprint.wrapping_sub(hash);
-            *bucket = bucket.wrapping_sub(hash);
-        }
+        self.tally.digest()
     }
 
     fn list_live(&mut self, slot: Slot) {

@@ -2,7 +2,8 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the table and its fingerprint | `members` |
+//! | the table of members | `members` |
+//! | the fingerprint, the digest for comparing views, members by status | `tally` |
 //! | one observer's state of one member beside its record: last sign, round trip, replay window | `peer` |
 //! | look-ups by run and by name; the order of names | `runs`, `table`, `order` |
 //! | reaped names, so that a late update does not raise the dead | `tombstones` |
@@ -20,11 +21,16 @@ mod pool;
 mod refutations;
 mod runs;
 mod table;
+mod tally;
 mod tombstones;
 
 pub(in crate::core) use echo_state::EchoState;
-pub(in crate::core) use members::{BUCKETS, Entry, Slot, View};
+pub(in crate::core) use members::{Entry, View};
 pub(in crate::core) use peer::{AddressOrigin, Freshness, Peer, RareState, is_due};
 pub use pool::RecordPool;
 pub(in crate::core) use table::{Key, Table};
+pub(in crate::core) use tally::BUCKETS;
 pub(in crate::core) use tombstones::Tombstones;
+
+/// The index of a member in the table.
+pub(in crate::core) type Slot = u32;

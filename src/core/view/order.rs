@@ -6,7 +6,7 @@
 //!
 //! Invariant: no block is empty, and none is longer than [`BLOCK`].
 
-use super::members::Slot;
+use super::Slot;
 
 /// The greatest number of slots in a block: at most two kilobytes are moved.
 const BLOCK: usize = 512;

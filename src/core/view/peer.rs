@@ -38,14 +38,14 @@ pub(in crate::core) struct Peer {
 /// The way in which a member got its present address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) enum AddressOrigin {
-    /// It joined with this address, or proved that it moved there.
+    /// The member joined with this address, or proved that it moved there.
     Proven,
-    /// It has just proven that it is at another address, most often by its keepsake: its own report of its address is
-    /// now believed.
+    /// The member has just proven that it is at another address, most often by its keepsake: its own report of its
+    /// address is now believed.
     JustProven,
-    /// It moved according to others, who were believed.
+    /// The member moved according to others, who were believed.
     Hearsay,
-    /// It was gone, and came back at another address without a keepsake.
+    /// The member was gone, and came back at another address without a keepsake.
     Unproven,
 }
 

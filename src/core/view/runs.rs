@@ -5,7 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::members::Slot;
+use super::Slot;
 use super::table::{Cells, Key};
 use crate::core::member::Run;
 

@@ -11,7 +11,7 @@
 //!
 //! Must not know: the values, or the bound of their number; the bounds are the users'.
 
-use super::members::Slot;
+use super::Slot;
 
 /// The greatest share of the cells that may be taken: at three quarters, a successful search reads two or three cells.
 const MOST_FULL: (usize, usize) = (3, 4);

@@ -19,8 +19,10 @@
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
 //! accepted as a whole or not at all. This module must not know the *meaning* of a message.
 
+mod error;
 mod families;
 mod fields;
+mod header;
 mod leading;
 mod message;
 mod packet;
@@ -28,13 +30,15 @@ mod parcel;
 mod raw;
 mod read;
 
+pub use error::PacketError;
 pub(in crate::core) use families::{Families, family};
 pub use fields::{Candidacy, Candidate, Confirmation, Echo, Heartbeat, Nonce, Note, Refusal, Seeking, Update};
+pub use header::{Header, VERSION};
 pub use leading::{
     ChangeVoters, LeaderClaim, LeaderRenewal, LeaseUpdate, ViewPart, VoterRequest, VotersChanged, WantView,
 };
 pub use message::Message;
-pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
+pub use packet::{Packet, PacketBuilder};
 pub use parcel::{Broadcast, Letter, Purpose, Span};
 pub(super) use raw::RawRecord;
 pub(super) use read::{Messages, RawUpdate, Read, read, sender_of};

@@ -7,7 +7,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
-use super::packet::PacketError;
+use super::error::PacketError;
 use crate::core::member::{LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, check_name, is_reachable};
 use crate::core::settings::Timing;
 

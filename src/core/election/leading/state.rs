@@ -13,7 +13,8 @@ use crate::core::election::message::{Claim, Renewal};
 use crate::core::election::numbering::Numbering;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
-use crate::core::election::view::ViewRef;
+use crate::core::election::view::{Delta, NumberedView, ViewRef};
+use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
@@ -128,5 +129,19 @@ impl Leading {
 
     pub(super) fn sent_at(&self, sequence: u64) -> Option<Time> {
         self.sent.iter().find(|(sent, _)| *sent == sequence).map(|(_, at)| *at)
+    }
+
+    /// Returns the difference between this voter's view and `view`, if the former is known and the difference is short.
+    pub(in crate::core::election) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
+        let base = self.numbering.base.as_ref()?;
+        let newest = view.reference();
+        let held = self.accepted.get(&voter);
+        if held.is_some_and(|held| held.digest == newest.digest || held.digest != base.reference().digest) {
+            return None;
+        }
+        if base.reference().digest == newest.digest {
+            return None;
+        }
+        Some(view.since(base)).filter(|delta| delta.fits(MAX_DELTA_BYTES))
     }
 }
