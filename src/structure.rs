@@ -4,6 +4,8 @@
 //! are read from the source. Calls from one `impl` of a shared type to another are no imports, and are not seen here; nor
 //! are tests, which may name anything (but in `core`).
 
+mod circles;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

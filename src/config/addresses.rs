@@ -113,6 +113,16 @@ pub(super) fn is_host_name(host: &str) -> bool {
     host.len() <= 253 && host.split('.').all(label) && !last_is_number
 }
 
+/// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
+#[cfg(feature = "agent")]
+pub(super) fn stays_on_this_machine(seed: &str) -> bool {
+    let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
+    match literal(seed) {
+        Some(address) => is_loopback(&address),
+        None => seed.rsplit_once(':').is_some_and(|(host, _)| is_localhost(host)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,6 +47,8 @@ mod set;
 mod show;
 #[cfg(feature = "client")]
 mod token;
+#[cfg(feature = "agent")]
+mod words;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

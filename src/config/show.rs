@@ -5,7 +5,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::keys::{Key, keys};
+use super::keys::{Key, cell, keys};
 use super::layers::Loaded;
 use super::problem::Source;
 use crate::text::visible;
@@ -69,22 +69,6 @@ impl Loaded {
             })
             .collect();
         json!({ "settings": settings })
-    }
-}
-
-/// Returns the cell of a value in a table; `None` for a value that is not set.
-pub(super) fn cell(value: &Json) -> Option<String> {
-    match value {
-        Json::Null => None,
-        Json::String(text) => Some(text.clone()),
-        Json::Array(items) if items.is_empty() => None,
-        Json::Array(items) => Some(items.iter().filter_map(cell).collect::<Vec<_>>().join(", ")),
-        Json::Object(entries) if entries.is_empty() => None,
-        Json::Object(entries) => {
-            let pair = |(key, value): (&String, &Json)| format!("{key}={}", cell(value).unwrap_or_default());
-            Some(entries.iter().map(pair).collect::<Vec<_>>().join(", "))
-        }
-        other => Some(other.to_string()),
     }
 }
 

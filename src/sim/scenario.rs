@@ -6,6 +6,7 @@
 mod acts;
 mod contenders;
 mod measure;
+mod outcome;
 mod stage;
 mod succession;
 
@@ -46,7 +47,7 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
     let mut stage = Stage::new(world, tell);
     let settings = &options.settings;
     stage.enter(Phase::Forming, settings.suspect_timeout + Duration::from_secs(1));
-    let formed_after = stage.agreement(acts::patience(settings));
+    let formed_after = stage.agreement(stage::patience(settings));
     report.formed_after = formed_after.filter(|_| !options.formed);
     stage.run_for(settings.suspect_timeout);
     stage.world.watch();

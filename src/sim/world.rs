@@ -161,11 +161,11 @@ enum Event {
         node: usize,
         process: u64,
     },
-    /// It is the recorder's turn.
+    /// The recorder takes its turn.
     Recorder {
         visit: u64,
     },
-    /// It is the turn of the recorder that plays what the dead said.
+    /// The recorder with a plan plays the next datagram of a node that is gone.
     Misdirected,
     Heal {
         cut: CutId,

@@ -24,9 +24,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::StoreError;
 use super::origin::{FileFacts, FileTime, Origin};
 use super::warning::StoreWarning;
+use super::{MOVED_FILE, StoreError};
 
 #[cfg(unix)]
 mod by_handle;
@@ -39,13 +39,10 @@ mod replace;
 use by_handle::Handle;
 #[cfg(not(unix))]
 use by_path::Handle;
-pub(super) use replace::Mark;
 use replace::Predecessor;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
 pub(super) const STATE_FILE: &str = "headcount.state";
-/// The file into which an operator writes a word to say that the directory was moved, and is no backup.
-pub(super) const MOVED_FILE: &str = "headcount.moved";
 /// The file that is being written, before it takes the state file's place. Under the lock only this process uses it.
 const NEXT_FILE: &str = "headcount.state-next";
 /// Prefix of the names of files that are yet to take the state file's place, in this version and in earlier ones.

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::directory::MOVED_FILE;
+use super::MOVED_FILE;
 use super::state::BadState;
 use crate::core::NodeId;
 

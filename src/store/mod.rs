@@ -33,6 +33,9 @@ use state::Saved;
 pub(crate) use warning::StoreWarning;
 pub(crate) use writer::{StateWriter, Stored, WriterDied, WriterHealth, Written};
 
+/// The file into which an operator writes a word to say that the directory was moved, and is no backup.
+const MOVED_FILE: &str = "headcount.moved";
+
 /// A locked data directory.
 #[derive(Debug)]
 pub(crate) struct Store {

@@ -28,8 +28,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::Mark;
-use super::origin::{FileTime, Origin};
+use super::origin::{FileTime, Mark, Origin};
 use crate::core::election::{Ballot, BallotV4};
 use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};

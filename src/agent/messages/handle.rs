@@ -162,7 +162,7 @@ impl Agent {
     /// named.
     pub fn listen<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<Inbox, InvalidTopic> {
         let topics = topics.into_iter().map(Topic::of_program).collect::<Result<BTreeSet<_>, _>>()?;
-        Ok(self.inner.shared.mailroom.listen(topics))
+        Ok(Inbox::listen(&self.inner.shared.mailroom, topics))
     }
 
     /// The messages of one topic from now on, their payloads read as JSON.

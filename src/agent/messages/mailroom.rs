@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::SystemTime;
 
-use super::inbox::{Inbox, Message};
+use super::message::Message;
 use crate::core::{Delivery, Topic};
 
-/// Messages that wait for one listener.
+/// The greatest number of messages that wait for one listener.
 pub const MAX_WAITING_MESSAGES: usize = 4_096;
-/// Their payloads together.
+/// The greatest size of the payloads that wait for one listener, together, in bytes.
 pub const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 
 /// All listeners of one agent.
@@ -54,7 +54,7 @@ pub(super) enum Next {
 }
 
 impl Queue {
-    /// Puts a message in; says how many gave way.
+    /// Puts a message in; returns the number of messages that gave way.
     fn put(&mut self, message: &Arc<Message>) -> u64 {
         self.waiting.push_back(Arc::clone(message));
         self.bytes += message.payload.len();
@@ -75,14 +75,14 @@ impl Mailroom {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new listener to these topics; to all, if there are none.
-    pub(super) fn listen(self: &Arc<Self>, topics: BTreeSet<Topic>) -> Inbox {
+    /// Makes a queue for these topics; for all, if there are none. Returns the number of its listener.
+    pub(super) fn listen(&self, topics: BTreeSet<Topic>) -> u64 {
         let mut state = self.state();
         state.last += 1;
         let id = state.last;
         let queue = Queue { topics, waiting: VecDeque::new(), bytes: 0, missed: 0, waker: None };
         state.queues.insert(id, queue);
-        Inbox::new(Arc::clone(self), id)
+        id
     }
 
     /// Puts a message into the queues of those who listen.
@@ -101,7 +101,7 @@ impl Mailroom {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// No message comes any more: listeners read what waits, and are told that this is all.
+    /// Ends the mailroom: listeners read what waits, and are told that this is all.
     pub(in crate::agent) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -148,7 +148,8 @@ impl Mailroom {
 mod tests {
     use std::time::Duration;
 
-    use super::super::inbox::ReceiveError;
+    use super::super::inbox::Inbox;
+    use super::super::message::ReceiveError;
     use super::*;
     use crate::core::{DeliveryKind, MessageId, NodeId, Payload, Run};
 
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn listeners_get_their_topics_in_order() {
         let room = Arc::new(Mailroom::default());
-        let (mut cache, mut all) = (room.listen(topics(&["cache"])), room.listen(topics(&[])));
+        let (mut cache, mut all) = (Inbox::listen(&room, topics(&["cache"])), Inbox::listen(&room, topics(&[])));
         for (sequence, topic) in [(1, "cache"), (2, "jobs"), (3, "cache")] {
             room.deliver(delivery(sequence, topic, 1), SystemTime::now());
         }
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn a_slow_listener_loses_the_oldest_and_is_told_and_others_lose_nothing() {
         let room = Arc::new(Mailroom::default());
-        let (mut slow, mut quick) = (room.listen(topics(&[])), room.listen(topics(&[])));
+        let (mut slow, mut quick) = (Inbox::listen(&room, topics(&[])), Inbox::listen(&room, topics(&[])));
         for sequence in 0..MAX_WAITING_MESSAGES as u64 {
             room.deliver(delivery(sequence, "t", 0), SystemTime::now());
             assert_eq!(sequences(&mut quick), [sequence]);
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn payloads_that_wait_have_a_bound_of_their_own() {
         let room = Arc::new(Mailroom::default());
-        let mut slow = room.listen(topics(&[]));
+        let mut slow = Inbox::listen(&room, topics(&[]));
         let most = (MAX_WAITING_BYTES / 65_536) as u64;
         for sequence in 0..=most {
             room.deliver(delivery(sequence, "t", 65_536), SystemTime::now());
@@ -212,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_is_woken_and_who_is_gone_leaves_nothing() {
         let room = Arc::new(Mailroom::default());
-        let mut inbox = room.listen(topics(&[]));
+        let mut inbox = Inbox::listen(&room, topics(&[]));
         let waiting = tokio::spawn(async move { inbox.recv().await.map(|message| message.id.sequence) });
         tokio::task::yield_now().await;
         room.deliver(delivery(7, "t", 1), SystemTime::now());
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn a_listener_that_keeps_up_loses_nothing_however_much_is_said() {
         let room = Arc::new(Mailroom::default());
-        let mut quick = room.listen(topics(&[]));
+        let mut quick = Inbox::listen(&room, topics(&[]));
         for sequence in 0..2 * (MAX_WAITING_BYTES / 65_536) as u64 {
             room.deliver(delivery(sequence, "t", 65_536), SystemTime::now());
             assert_eq!(sequences(&mut quick), [sequence]);
@@ -234,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_when_the_agent_stops_is_told_and_a_stream_ends() {
         let room = Arc::new(Mailroom::default());
-        let (mut inbox, mut stream) = (room.listen(topics(&[])), room.listen(topics(&[])));
+        let (mut inbox, mut stream) = (Inbox::listen(&room, topics(&[])), Inbox::listen(&room, topics(&[])));
         let waiting = tokio::spawn(async move { inbox.recv().await });
         let next = tokio::spawn(async move {
             std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut stream), context))

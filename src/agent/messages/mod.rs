@@ -15,13 +15,15 @@
 mod handle;
 mod inbox;
 mod mailroom;
+mod message;
 #[cfg(feature = "agent")]
 mod outbox;
 
 pub use handle::{Broadcasted, MessageError};
-pub use inbox::{Inbox, Message, Messages, ReceiveError, Received};
+pub use inbox::{Inbox, Messages, Received};
 pub(super) use mailroom::Mailroom;
 pub use mailroom::{MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+pub use message::{Message, ReceiveError};
 #[cfg(feature = "agent")]
 pub use outbox::DirectFigures;
 #[cfg(all(test, feature = "agent"))]

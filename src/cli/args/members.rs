@@ -97,7 +97,7 @@ pub(in crate::cli) struct WaitArgs {
     /// How many members must be up, the agent itself included
     #[arg(value_name = "N", required_unless_present = "members", conflicts_with = "members")]
     count: Option<usize>,
-    /// The same as N
+    /// How many members must be up, as N
     #[arg(long, value_name = "N")]
     members: Option<usize>,
     /// How long to wait

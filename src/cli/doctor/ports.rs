@@ -19,7 +19,7 @@ use crate::seal::Key;
 /// The holder of a node's gossip port on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// Nobody.
+    /// The port is free.
     Nobody,
     /// An agent of the cluster, by its node's name.
     Member(String),

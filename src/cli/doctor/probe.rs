@@ -51,9 +51,9 @@ pub(super) enum Udp {
     OtherVersion(ProtocolRange),
     /// A node whose packets are sealed with a key.
     Sealed,
-    /// Nobody.
+    /// No answer came.
     Silent,
-    /// It was not asked.
+    /// The address was not asked.
     Untried,
     /// The question could not be sent, or the system says that nobody listens.
     Failed(String),
@@ -155,9 +155,9 @@ fn ask(address: SocketAddr, mut voice: Voice) -> std::io::Result<Udp> {
 
 /// The meaning of one datagram.
 enum Said {
-    /// It asks back, with a nonce that is to be echoed.
+    /// The node asks back, with a nonce that is to be echoed.
     Asks(Nonce),
-    /// It says who, or what, is there.
+    /// The datagram says who, or what, is at the address.
     Is(Udp),
 }
 

@@ -12,13 +12,12 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, Wrap};
 
-use super::look::{Look, cut};
+use super::look::{Look, cut, event_line, status_of};
 use super::pages;
 use super::screen::{Mode, Screen, Silence};
 use crate::cli::human::{self, NOTHING, plain};
 use crate::cli::paint::Tone;
-use crate::cli::watch::details;
-use crate::json::{Event, Member};
+use crate::json::Member;
 
 /// Below this height there is room for members alone.
 const HEIGHT_WITH_EVENTS: u16 = 17;
@@ -309,11 +308,6 @@ fn whole_seconds(age: Duration) -> Duration {
     if age < Duration::from_secs(2) { Duration::ZERO } else { Duration::from_secs(age.as_secs()) }
 }
 
-pub(super) fn status_of(member: &Member) -> String {
-    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("drains"));
-    why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status))
-}
-
 fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
     if area.height == 0 {
         return;
@@ -330,19 +324,6 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) 
     let none = if screen.unstreamed().is_some() { " No events are served now." } else { " Nothing has happened yet." };
     let lines = if lines.is_empty() { vec![Line::styled(none, look.tone(Tone::Faint))] } else { lines };
     frame.render_widget(Paragraph::new(lines).block(block), area);
-}
-
-/// Formats one event: time, kind, node, and what else there is to say.
-pub(super) fn event_line(event: &Event, look: &Look, with_date: bool) -> Line<'static> {
-    let at = if with_date { look.date_and_time(event.at) } else { look.time_of_day(event.at) };
-    let mut spans = vec![
-        Span::styled(format!(" {at}  "), look.tone(Tone::Faint)),
-        Span::styled(format!("{:<19}", plain(&event.event)), look.tone(Tone::of_event(&event.event))),
-    ];
-    let mut rest: Vec<String> = event.node.as_deref().map(plain).into_iter().collect();
-    rest.extend(details(event));
-    spans.push(Span::raw(format!(" {}", rest.join("  "))));
-    Line::from(spans)
 }
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {

@@ -1,4 +1,4 @@
-//! Styles, times and widths: everything about the look that is not on the screen.
+//! Styles, times, widths and lines of text: everything about the look that has no place on the screen of its own.
 //!
 //! Invariant: without colours, what is loud is still reversed or bold.
 
@@ -7,9 +7,12 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
+use crate::cli::human::plain;
 use crate::cli::paint::Tone;
+use crate::cli::watch::details;
+use crate::json::{Event, Member};
 
 /// The time, and what the terminal can do.
 #[derive(Debug, Clone)]
@@ -74,4 +77,23 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
         }
     }
     short + "…"
+}
+
+/// Returns the status of a member, with its cause if there is one.
+pub(super) fn status_of(member: &Member) -> String {
+    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("drains"));
+    why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status))
+}
+
+/// Formats one event: time, kind, node, and what else there is to say.
+pub(super) fn event_line(event: &Event, look: &Look, with_date: bool) -> Line<'static> {
+    let at = if with_date { look.date_and_time(event.at) } else { look.time_of_day(event.at) };
+    let mut spans = vec![
+        Span::styled(format!(" {at}  "), look.tone(Tone::Faint)),
+        Span::styled(format!("{:<19}", plain(&event.event)), look.tone(Tone::of_event(&event.event))),
+    ];
+    let mut rest: Vec<String> = event.node.as_deref().map(plain).into_iter().collect();
+    rest.extend(details(event));
+    spans.push(Span::raw(format!(" {}", rest.join("  "))));
+    Line::from(spans)
 }

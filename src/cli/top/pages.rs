@@ -8,8 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Borders, Paragraph, Wrap};
 
-use super::draw::{event_line, status_of};
-use super::look::Look;
+use super::look::{Look, event_line, status_of};
 use super::screen::Screen;
 use crate::cli::human::{self, NOTHING, plain};
 use crate::cli::paint::Tone;

@@ -7,7 +7,7 @@ use super::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, MESSAGE
 use crate::config::given::{Item, Value};
 use crate::config::keys::Key;
 use crate::config::problem::{Problem, printable};
-use crate::config::set;
+use crate::config::words;
 use crate::core::{NodeId, Tags, Topic};
 use crate::event::EventKind;
 use crate::text::{MAX_SHOWN, visible};
@@ -178,7 +178,7 @@ impl Draft<'_> {
         let retry_for = self.duration("retry_for", retry_for, DEFAULT_RETRY_FOR, Duration::ZERO);
         let token_file = match token_file.map(|item| (item, &item.value)) {
             None => Some(None),
-            Some((item, Value::Text(path))) => match set::path(path) {
+            Some((item, Value::Text(path))) => match words::path(path) {
                 Ok(path) => Some(Some(path)),
                 Err(reason) => self.refuse(item, "token_file", &reason, "a path"),
             },
@@ -255,7 +255,7 @@ impl Draft<'_> {
         };
         let most = *TIMEOUTS.end();
         let allowed = format!("{} to {}", humantime::format_duration(least), humantime::format_duration(most));
-        match set::duration(text) {
+        match words::duration(text) {
             Ok(time) if (least..=most).contains(&time) => Some(time),
             Ok(_) => self.refuse(item, key, "is out of range", &allowed),
             Err(reason) => self.refuse(item, key, &reason, &allowed),

@@ -6,7 +6,7 @@ use std::fmt;
 
 use axum::http::Uri;
 
-use crate::config::layers::stays_on_this_machine;
+use crate::config::addresses::stays_on_this_machine;
 
 /// The address of a webhook. Shown without path and query, which are secrets with many services.
 #[derive(Clone, PartialEq, Eq)]

@@ -229,3 +229,19 @@ fn optional(text: Option<impl ToString>) -> Json {
 fn duration(duration: Duration) -> Json {
     Json::String(humantime::format_duration(duration).to_string())
 }
+
+/// Returns the cell of a value in a table; `None` for a value that is not set.
+pub(in crate::config) fn cell(value: &Json) -> Option<String> {
+    match value {
+        Json::Null => None,
+        Json::String(text) => Some(text.clone()),
+        Json::Array(items) if items.is_empty() => None,
+        Json::Array(items) => Some(items.iter().filter_map(cell).collect::<Vec<_>>().join(", ")),
+        Json::Object(entries) if entries.is_empty() => None,
+        Json::Object(entries) => {
+            let pair = |(key, value): (&String, &Json)| format!("{key}={}", cell(value).unwrap_or_default());
+            Some(entries.iter().map(pair).collect::<Vec<_>>().join(", "))
+        }
+        other => Some(other.to_string()),
+    }
+}

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Key, Reload, Slot, duration, optional};
-use crate::config::set;
+use crate::config::words;
 use crate::core::{NodeId, Profile};
 
 pub(super) static KEYS: [Key; 21] = [
@@ -51,7 +51,7 @@ pub(super) static KEYS: [Key; 21] = [
         range: "IP:PORT of this machine; port 0 takes a free one",
         doc: "Where gossip is received, UDP and TCP.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::address(text).map(|address| agent.config.bind = Some(address))),
+        slot: Slot::Text(|agent, text| words::address(text).map(|address| agent.config.bind = Some(address))),
         get: |agent| optional(agent.config.bind),
     },
     Key {
@@ -60,7 +60,7 @@ pub(super) static KEYS: [Key; 21] = [
         range: "IP:PORT, neither unspecified nor multicast, port not 0",
         doc: "Where others send to; by itself the bound address, or the one toward the first seed.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::address(text).map(|address| agent.config.advertise = Some(address))),
+        slot: Slot::Text(|agent, text| words::address(text).map(|address| agent.config.advertise = Some(address))),
         get: |agent| optional(agent.config.advertise),
     },
     Key {
@@ -90,7 +90,7 @@ pub(super) static KEYS: [Key; 21] = [
         range: "a path",
         doc: "A file of further seeds, one a line, read again at every try.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.seeds_file = Some(path))),
+        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.seeds_file = Some(path))),
         get: |agent| optional(agent.config.seeds_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -108,7 +108,7 @@ pub(super) static KEYS: [Key; 21] = [
         range: "a path",
         doc: "The directory of the state that survives a restart.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.data_dir = Some(path))),
+        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.data_dir = Some(path))),
         get: |agent| optional(agent.config.data_dir.as_ref().map(|path| path.display())),
     },
     Key {

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{Key, Reload, Slot, optional};
-use crate::config::set;
+use crate::config::words;
 use crate::seal::{InvalidSealMode, SealMode};
 
 pub(super) static KEYS: [Key; 3] = [
@@ -26,7 +26,7 @@ pub(super) static KEYS: [Key; 3] = [
         range: "a path",
         doc: "The file with the cluster's keys, one a line; the first one seals.",
         reload: Reload::Live,
-        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.seal.key_file = Some(path))),
+        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.seal.key_file = Some(path))),
         get: |agent| optional(agent.config.seal.key_file.as_ref().map(|path| path.display())),
     },
     Key {

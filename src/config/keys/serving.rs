@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Key, Reload, Slot, optional};
 use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
-use crate::config::set;
+use crate::config::words;
 
 pub(super) static KEYS: [Key; 10] = [
     Key {
@@ -15,7 +15,7 @@ pub(super) static KEYS: [Key; 10] = [
         doc: "Where HTTP requests are accepted.",
         reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
-            agent.http.bind = if text == "off" { None } else { Some(set::address(text)?) };
+            agent.http.bind = if text == "off" { None } else { Some(words::address(text)?) };
             Ok(())
         }),
         get: |agent| json!(agent.http.bind.map_or("off".to_owned(), |address| address.to_string())),
@@ -26,7 +26,7 @@ pub(super) static KEYS: [Key; 10] = [
         range: "a path",
         doc: "The file with the token that every request must bear.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.token_file = Some(path))),
+        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.http.token_file = Some(path))),
         get: |agent| optional(agent.http.token_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -35,7 +35,7 @@ pub(super) static KEYS: [Key; 10] = [
         range: "a path",
         doc: "The file with a second token, for requests that change nothing.",
         reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.read_token_file = Some(path))),
+        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.http.read_token_file = Some(path))),
         get: |agent| optional(agent.http.read_token_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -90,7 +90,7 @@ pub(super) static KEYS: [Key; 10] = [
         doc: "What is logged.",
         reload: Reload::Live,
         slot: Slot::Text(|agent, text| {
-            agent.log.level = set::directives(text)?;
+            agent.log.level = words::directives(text)?;
             Ok(())
         }),
         get: |agent| json!(agent.log.level),

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Given, Loaded};
 use crate::config::agent::AgentConfig;
-use crate::config::keys::{Key, find, keys};
+use crate::config::keys::{Key, cell, find, keys};
 use crate::config::problem::{LoadError, Problem, Source, printable};
 use crate::config::token::Token;
-use crate::config::{Config, ConfigError, show};
+use crate::config::{Config, ConfigError};
 use crate::core::NodeId;
 
 /// The state of one [`Loader::load`].
@@ -161,7 +161,7 @@ impl Merge {
 
     pub(super) fn value_of(&self, key: &str) -> String {
         let written = self.written.get(key).cloned();
-        let shown = || find(key).map(|key| show::cell(&(key.get)(&self.agent)).unwrap_or(key.default().to_owned()));
+        let shown = || find(key).map(|key| cell(&(key.get)(&self.agent)).unwrap_or(key.default().to_owned()));
         written.or_else(shown).unwrap_or_default()
     }
 

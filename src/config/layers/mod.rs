@@ -1,6 +1,6 @@
 //! The layers: flag > environment > file > profile > default. Merges them and remembers the source of each value.
 //!
-//! [`Loader`] collects them; `variables` knows which variables are ours, `merge` applies and judges, `secrets` reads the
+//! [`Loader`] collects them; `variables` knows which variables are ours, `texts` reads their values and those of flags, `merge` applies and judges, `secrets` reads the
 //! files with tokens and keys, `warnings` says what is probably a mistake.
 //!
 //! Every given value is checked with its own source, also one that a stronger layer hides: a file that is refused today
@@ -13,6 +13,7 @@
 
 mod merge;
 mod secrets;
+mod texts;
 mod variables;
 mod warnings;
 
@@ -21,7 +22,6 @@ use std::path::PathBuf;
 
 use self::merge::Merge;
 use self::variables::{is_service_link, service_link, variable};
-pub(super) use self::warnings::stays_on_this_machine;
 use super::agent::AgentConfig;
 use super::file;
 use super::given::Item;

@@ -3,7 +3,7 @@
 //! A warning is a [`Problem`] like those that refuse, beside the result; it changes nothing.
 
 use super::merge::Merge;
-use crate::config::addresses::{is_loopback, literal};
+use crate::config::addresses::{is_loopback, stays_on_this_machine};
 use crate::config::problem::{Problem, printable};
 use crate::config::{HandlerAction, LeadershipMode};
 use crate::lease::LeaseName;
@@ -45,14 +45,5 @@ impl Merge {
             }
         }
         self.warnings.extend(warnings);
-    }
-}
-
-/// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
-pub(in crate::config) fn stays_on_this_machine(seed: &str) -> bool {
-    let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
-    match literal(seed) {
-        Some(address) => is_loopback(&address),
-        None => seed.rsplit_once(':').is_some_and(|(host, _)| is_localhost(host)),
     }
 }

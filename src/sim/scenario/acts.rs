@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Scenario;
-use super::measure::{self, Failure};
-use super::stage::Stage;
-use super::{contenders, succession};
+use super::outcome::{Failure, Outcome};
+use super::stage::{Stage, patience};
+use super::{contenders, measure, succession};
 use crate::core::election::LeaseTiming;
 use crate::core::{Command, Settings};
 use crate::sim::World;
@@ -21,23 +21,6 @@ const FLIP_FLOP: Duration = Duration::from_secs(20);
 const MASS: usize = 10;
 /// Time within which everything is restarted.
 const RESTART: Duration = Duration::from_secs(2);
-
-/// The outcome of a scenario's event.
-#[derive(Default)]
-pub(super) struct Outcome {
-    /// Failures whose detection is measured.
-    pub(super) failures: Vec<Failure>,
-    /// Nodes that were disturbed: alarms about them are not false.
-    pub(super) disturbed: BTreeSet<usize>,
-    /// True if the network, or nodes that go on running, were disturbed: alarms about all other nodes count although
-    /// the world is not calm.
-    pub(super) goes_on: bool,
-}
-
-/// Returns the time after which waiting for an agreement is given up.
-pub(super) fn patience(settings: &Settings) -> Duration {
-    settings.retry_interval * 20 + settings.down_timeout * 4 + Duration::from_secs(30)
-}
 
 /// Returns the approximate duration of the event, for the display of progress.
 pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming) -> Duration {

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use super::acts::{Outcome, patience};
-use super::stage::Stage;
+use super::outcome::Outcome;
+use super::stage::{Stage, patience};
 use super::succession::{Figures, ROUNDS};
 use crate::lease::ContenderTiming;
 use crate::sim::faults::LeaseFault;

@@ -3,28 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::acts::Outcome;
+use super::outcome::{Failure, Outcome};
 use crate::core::{ChangeKind, Run};
 use crate::sim::network::Traffic;
 use crate::sim::report::{Alarms, Distribution, Rate, Report};
 use crate::sim::{Sighting, World};
-
-/// A failure whose detection is measured.
-pub(super) struct Failure {
-    at: Duration,
-    subject: usize,
-    run: Option<Run>,
-    /// Number of nodes that can notice it.
-    observers: usize,
-}
-
-impl Failure {
-    /// Returns the failure of a running node, at this moment.
-    pub(super) fn now(world: &World, subject: usize, observers: usize) -> Self {
-        let run = world.core(subject).map(|core| core.me().run);
-        Self { at: world.now(), subject, run, observers }
-    }
-}
 
 /// Returns the time from each failure to each observer's first report of it with a change that matches `is_it`.
 fn latencies(world: &World, failures: &[Failure], is_it: impl Fn(ChangeKind) -> bool) -> Vec<Duration> {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::core::Settings;
 use crate::sim::World;
 use crate::sim::network::Traffic;
 use crate::sim::report::Sample;
@@ -41,6 +42,11 @@ pub struct Progress {
     pub now: Duration,
     /// Approximate share of the run that is done, 0–1.
     pub done: f64,
+}
+
+/// Returns the time after which waiting for an agreement is given up.
+pub(super) fn patience(settings: &Settings) -> Duration {
+    settings.retry_interval * 20 + settings.down_timeout * 4 + Duration::from_secs(30)
 }
 
 /// The world of a scenario, sampled while it runs.

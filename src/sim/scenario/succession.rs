@@ -5,9 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::acts::{Outcome, patience};
-use super::measure::Failure;
-use super::stage::Stage;
+use super::outcome::{Failure, Outcome};
+use super::stage::{Stage, patience};
 use crate::core::election::LeaseTiming;
 use crate::sim::report::{Distribution, Report, Succession};
 use crate::sim::{LeaderNews, World};

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Event, Waiting, World};
-use crate::core::wire::Header;
 use crate::core::{LinkId, Record};
 use crate::sim::adversary::{Action, Adversary, AdversaryCounts, Attack, Honest, PACE, Scene};
 use crate::sim::invariants::Invariant;
@@ -99,7 +98,7 @@ impl World {
             is_up: process.core.is_up(),
         });
         let honest = honest.collect();
-        let cluster = Header::cluster_hash(super::life::CLUSTER);
+        let cluster = super::life::cluster();
         self.adversary_state.scene = Scene { cluster, honest, dead: self.adversary_state.dead.clone() };
     }
 

@@ -70,7 +70,7 @@ impl World {
             .collect();
         let mut sponsor = Sponsor {
             address: address_of(self.nodes.len(), self.options.ipv6),
-            cluster: Header::cluster_hash(super::life::CLUSTER),
+            cluster: super::life::cluster(),
             mtu: self.options.settings.mtu,
             fingerprint: records.iter().fold(0, |sum, record| sum.wrapping_add(record.hash())),
             records,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
 use crate::core::limits::INCARNATION_STEP;
+use crate::core::wire::Header;
 use crate::core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
 use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
@@ -15,7 +16,12 @@ use crate::sim::random::nanos;
 /// The wall-clock time at which every simulation begins, in Unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;
 /// Name of every simulated cluster.
-pub(super) const CLUSTER: &str = "simulated";
+const CLUSTER: &str = "simulated";
+
+/// Returns the cluster of every world, as packets name it.
+pub(super) fn cluster() -> u32 {
+    Header::cluster_hash(CLUSTER)
+}
 
 impl World {
     /// Adds a node and starts it; returns its number.

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::seals::cluster;
+use super::life::cluster;
 use super::{Event, World};
 use crate::core::wire::{Header, Heartbeat, Message, PacketBuilder};
 use crate::seal::DatagramSealer;

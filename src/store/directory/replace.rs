@@ -16,13 +16,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, lock_or_is_taken, note};
 use crate::store::StoreError;
-
-/// A byte that, written in place, marks a file as superseded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Mark {
-    pub(in crate::store) offset: u64,
-    pub(in crate::store) byte: u8,
-}
+use crate::store::origin::Mark;
 
 /// The state that the next write follows.
 #[derive(Debug)]

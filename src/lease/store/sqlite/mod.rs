@@ -14,10 +14,12 @@
 //! | the thread, requests and giving them up | `worker` |
 //! | the file: how it is made, judged, and noticed when it is gone | `file` |
 //! | the open database: transactions, errors | `database` |
-//! | a round, a list and a sweep in SQL | `statements` |
+//! | a round, a list and a sweep, each a transaction | `rounds` |
+//! | their SQL | `statements` |
 
 mod database;
 mod file;
+mod rounds;
 mod statements;
 mod worker;
 

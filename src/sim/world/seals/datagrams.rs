@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use super::SealFlaw;
 use super::recorder::elsewhere;
-use super::{SealFlaw, cluster};
 use crate::core::{Receiver, Run};
 use crate::seal::{DatagramSealer, Opened, SealError};
 use crate::sim::invariants::Invariant;
 use crate::sim::world::World;
+use crate::sim::world::life::cluster;
 
 impl World {
     /// Returns the sealed datagrams of a packet; the packet itself in a clear world, and none for what has no place in a

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::{Edge, SealFlaw, cluster};
+use super::{Edge, SealFlaw};
 use crate::core::{Input, LinkEvent, LinkId};
 use crate::seal::{LinkSealer, LinkStep, SealMode};
 use crate::sim::world::World;
+use crate::sim::world::life::cluster;
 
 /// The seal of one end of a connection.
 #[derive(Debug)]

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::World;
+use super::life::cluster;
 use super::misdirecting::Misdirecting;
-use crate::core::wire::Header;
 use crate::core::{LinkId, Run};
 use crate::seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
 use links::Link;
@@ -224,9 +224,4 @@ impl World {
             process.core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
         }
     }
-}
-
-/// Returns the cluster of every world.
-pub(super) fn cluster() -> u32 {
-    Header::cluster_hash(super::life::CLUSTER)
 }

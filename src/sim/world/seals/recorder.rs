@@ -5,11 +5,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::{cluster, key_of};
+use super::key_of;
 use crate::core::Run;
 use crate::seal::{DatagramSealer, Key};
 use crate::sim::invariants::Invariant;
 use crate::sim::random::{Purpose, Random};
+use crate::sim::world::life::cluster;
 use crate::sim::world::{Event, Waiting, World};
 
 /// Time between two turns of the recorder.
@@ -21,7 +22,7 @@ const KEPT: usize = 2_000;
 /// Latency of what it plays.
 const UNDER_WAY: Duration = Duration::from_micros(300);
 
-/// Somebody who hears everything, and plays it again.
+/// An attacker who hears everything, and plays it again.
 #[derive(Debug)]
 pub(super) struct Recorder {
     random: Random,
