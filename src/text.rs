@@ -7,8 +7,8 @@
 /// The longest text of others that a message repeats, in characters.
 pub(crate) const MAX_SHOWN: usize = 80;
 
-/// The same text, with what cannot be seen or lies about its neighbours written out, cut where that gets longer than so
-/// many characters.
+/// Returns a text with every character written out that is invisible or changes how its neighbours are shown, cut where it
+/// gets longer than `most` characters.
 pub(crate) fn visible(text: &str, most: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(most));
     let mut room = most;

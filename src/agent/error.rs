@@ -45,7 +45,7 @@ pub enum StartError {
         /// The words of the system.
         reason: String,
     },
-    /// There is no tokio runtime here: [`Agent::start`](crate::Agent::start) is called inside one, with its timers on.
+    /// The caller runs outside of a tokio runtime. [`Agent::start`](crate::Agent::start) needs one, with its timers enabled.
     #[error("an agent is started inside a tokio runtime: call Agent::start from a task of one, or from its block_on")]
     NoRuntime,
     /// The system gave the agent no thread or event queue of its own.
@@ -104,7 +104,7 @@ pub enum AgentError {
         /// The leader, as far as this node knows.
         leader: Option<LeaderAddress>,
     },
-    /// Somebody is to give leadership up, and nobody has it.
+    /// Leadership was to be given up, and nobody leads.
     #[error("nobody leads at the moment, so there is nobody to resign: try again in a few seconds")]
     NobodyLeads,
     /// The leader of a lease was asked to give it up, and did not in time.
@@ -135,17 +135,17 @@ pub enum AgentError {
     Stopped,
 }
 
-/// Why it is not proven that this node leads. It may lead all the same where it says so.
+/// The reason why this node could not prove that it leads. It may lead all the same, where the reason says so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfirmError {
-    /// It does not lead.
+    /// This node does not lead.
     #[error("this node does not lead: {}", ask_leader(leader.as_ref()))]
     NotLeader {
         /// The leader, as far as this node knows.
         leader: Option<LeaderAddress>,
     },
-    /// It led when it was asked, and its claim ended before a majority had answered.
+    /// This node led when it was asked, and its claim ended before a majority had answered.
     #[error("leadership was lost before it was confirmed: ask who leads now")]
     Lost,
     /// A majority did not answer in time. The claim may stand all the same.
@@ -154,10 +154,10 @@ pub enum ConfirmError {
          leases, and try again"
     )]
     TimedOut,
-    /// Too many wait for an answer.
+    /// Too many requests wait for an answer.
     #[error("too many wait for leadership to be confirmed: try again in a second")]
     Busy,
-    /// Nobody is elected here, so nobody ever leads.
+    /// No leader is ever elected: `leadership.mode` is `none`.
     #[error("nobody is elected here: leadership.mode is \"none\"")]
     Disabled,
     /// The agent has stopped.
@@ -165,11 +165,11 @@ pub enum ConfirmError {
     Stopped,
 }
 
-/// Why work of a leader is done no more, or was never begun.
+/// The reason why work of a leader was stopped, or never begun.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeadError {
-    /// Nobody is elected here, so nobody ever leads.
+    /// No leader is ever elected: `leadership.mode` is `none`.
     #[error(
         "nobody is elected here: leadership.mode is \"none\"; name voters and a data directory (Config::with_voters, \
          Config::data_dir) or a database (Config::with_lease), or set the mode to quorum to learn who leads elsewhere"
@@ -206,19 +206,19 @@ fn ask_leader(leader: Option<&LeaderAddress>) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
-    /// The protocol ended it: it left, was removed, or was refused.
+    /// The protocol ended the agent: the node left, was removed, or was refused.
     #[error(transparent)]
     Core(#[from] StopReason),
-    /// The last handle was dropped; nobody was told goodbye.
+    /// The last handle was dropped; the peers were not told.
     #[error("the last handle was dropped")]
     Dropped,
-    /// It was told to stop without leaving.
+    /// The agent was told to stop without leaving.
     #[error("stopped without leaving")]
     Cancelled,
-    /// It was told to leave and did not finish its goodbye in time. Its peers may take it for crashed.
+    /// The agent was told to leave and did not finish its goodbye in time. Its peers may take it for crashed.
     #[error("the goodbye was not finished in time: others may take this node for crashed")]
     LeaveTimedOut,
-    /// A part of it died.
+    /// A part of the agent died.
     #[error(transparent)]
     Failed(#[from] Failure),
 }

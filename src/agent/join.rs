@@ -44,10 +44,10 @@ pub enum JoinFailure {
         /// In words.
         reason: String,
     },
-    /// Nobody answered.
+    /// No node answered.
     #[error("nobody answered within {} s: check the address, the firewall and that an agent runs there", CONTACT_TIMEOUT.as_secs())]
     Silent,
-    /// Nobody could be asked: the address is none, its name does not resolve, or the agent is busy.
+    /// No node could be asked: the text is no address, its name does not resolve, or the agent is busy.
     #[error("{reason}")]
     NotAsked {
         /// In words.

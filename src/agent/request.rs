@@ -46,7 +46,7 @@ impl Say {
 /// A request of a handle to the driver.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// One of the commands about messages.
+    /// A command about messages.
     Say { what: Say, answer: oneshot::Sender<Reply> },
     /// [`Command::Join`].
     Join { addresses: Vec<SocketAddr>, answer: oneshot::Sender<Reply> },

@@ -148,7 +148,7 @@ impl Shared {
         self.leases.get()
     }
 
-    /// Whatever is claimed is renewed no more.
+    /// Ends all claims to lead: none is renewed any more.
     pub(super) fn close_offices(&self) {
         self.office.close();
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -180,7 +180,7 @@ impl Shared {
         self.bus.announce(kind, at)
     }
 
-    /// Takes it to whoever looks, and to led work.
+    /// Publishes the leadership, also to led work.
     pub(super) fn publish_leadership(&self, told: core::Leadership) {
         self.office.publish(Leadership::new(told, self.clock));
     }

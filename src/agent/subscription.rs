@@ -88,7 +88,7 @@ impl Subscription {
         self
     }
 
-    /// The same subscription, restricted.
+    /// Returns this subscription, restricted to the events that the filter lets through.
     #[must_use]
     pub fn filtered(mut self, filter: Filter) -> Self {
         self.filter = filter;

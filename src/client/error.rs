@@ -35,7 +35,7 @@ pub enum ClientError {
         /// The chance of the same call in a moment.
         outlook: RetryOutlook,
     },
-    /// There was no answer within the time limit.
+    /// The agent did not answer within the time limit.
     #[error("the agent at {agent} did not answer in time")]
     TimedOut {
         /// The agent's address.

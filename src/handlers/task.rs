@@ -154,7 +154,7 @@ pub(super) struct Feed {
 enum Came {
     Event(Box<crate::Event>),
     Message(Box<Message>),
-    /// So many of them were lost.
+    /// The number of events or messages that were lost.
     Lost(u64),
 }
 

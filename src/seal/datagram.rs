@@ -34,15 +34,15 @@ pub const MIN_OVERHEAD: usize = FIXED_BYTES + KeyId::BYTES - CLEAR_BYTES + 1 + T
 /// The outcome of opening a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// It was sealed, and the packet was written to the buffer.
+    /// The datagram was sealed, and its packet was written to the buffer.
     Sealed {
-        /// True if it was sealed for this run.
+        /// True if the datagram was sealed for this run.
         is_bound: bool,
-        /// True if it is opened for the first time, for certain. It is not certain of a bound datagram whose number is far
+        /// True if the datagram is certainly opened for the first time. That is not certain of a bound datagram whose number is far
         /// behind or far ahead: the core has a window of its own, of which the sender proves that it was pushed.
         is_first: bool,
     },
-    /// It does not claim to be sealed.
+    /// The datagram does not claim to be sealed.
     Clear,
 }
 

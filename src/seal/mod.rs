@@ -87,26 +87,26 @@ pub use ring::{KeyRing, MAX_KEYS, RingError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// It is clear, and only sealed ones are taken.
+    /// The datagram or frame is clear, and only sealed ones are taken.
     #[error("not sealed")]
     Unsealed,
-    /// It is sealed, or greets, in a format version that this build does not speak.
+    /// The seal, or the greeting of a connection, has a format version that this build does not speak.
     #[error("sealed in an unknown format version")]
     UnknownVersion,
-    /// It is too short or not in the form of a sealed packet.
+    /// The bytes are too short, or not in the form of a sealed packet.
     #[error("malformed")]
     Malformed,
-    /// It is sealed with a key that this node does not hold.
+    /// The seal was made with a key that this node does not hold.
     #[error("sealed with key {0}, which this node does not hold")]
     UnknownKey(KeyId),
-    /// Its seal does not match its bytes: it was changed, or made without the key.
+    /// The seal does not match the bytes: they were changed, or sealed without the key.
     #[error("the seal does not match")]
     Forged,
-    /// It is bound to a receiver, and its seal does not match for this one: it was meant for another run (a node's that was
+    /// The datagram is bound to a receiver, and the seal does not match for this one: it was meant for another run (a node's that was
     /// restarted, say), or was played here by somebody who recorded it, or is forged.
     #[error("sealed for another node, or forged")]
     Misdirected,
-    /// It was opened before, or is older than anything that can be told from that.
+    /// The datagram or frame was opened before, or is too old to tell.
     #[error("seen before")]
     Replayed,
 }

@@ -38,11 +38,11 @@ use talk::{Told, awaited};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
 const MAX_NAP: Duration = Duration::from_secs(1);
-/// Whoever leaves tries so often to release what it holds, where the database does not answer.
+/// The number of tries of a node that leaves to release what it holds, where the database does not answer.
 const MAX_FAREWELLS: u32 = 2;
 /// Led work that ends sooner than this after its leadership is not reported as awaited.
 const WORK_ENDS_WITHIN: Duration = Duration::from_secs(1);
-/// Whoever leads sweeps at most so often.
+/// The shortest time between two sweeps of the node that leads.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The parts that the task is made of.

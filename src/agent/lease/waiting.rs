@@ -33,7 +33,7 @@ struct Asked {
 pub(super) struct Waiting(Vec<Asked>);
 
 impl Waiting {
-    /// Somebody asks; says whether a round is wanted for it.
+    /// Takes a request in; returns true if a round is wanted for it.
     pub(super) fn ask(&mut self, now: Time, lease: LeaseName, claim: Option<&Claim>, answer: Answer) -> bool {
         self.0.retain(|asked| !asked.answer.is_closed());
         let refused = match claim.filter(|claim| claim.is_me) {

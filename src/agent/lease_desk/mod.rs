@@ -80,16 +80,16 @@ pub(in crate::agent) enum Unproven {
 pub(in crate::agent) enum Heard {
     /// A word about a lease, and whether it is of one whose word counts.
     Word { word: LeaseUpdate, is_of_elder: bool },
-    /// Somebody leads by voters, who are none of this node's.
+    /// A leader was elected by voters, which this node does not configure.
     Voters(VotersHeard),
 }
 
-/// Word of one whose word counts that voters elect leaders in this cluster.
+/// The word of a trusted member that voters elect leaders in this cluster.
 #[derive(Debug)]
 pub(in crate::agent) struct VotersHeard {
     /// The member that says so; `None` for the sponsor of a joiner.
     pub(in crate::agent) by: Option<NodeId>,
-    /// Somebody leads now.
+    /// True if there is a leader now.
     pub(in crate::agent) is_led: bool,
     /// The leader and its term, if they are named.
     pub(in crate::agent) leader: Option<(NodeId, u64)>,

@@ -29,23 +29,23 @@ pub struct LeaseNode {
     pub node: NodeId,
     /// The address at which calls reach it, if it says so.
     pub rpc_address: Option<SocketAddr>,
-    /// It was heard from within the liveness window.
+    /// True if the node was heard from within the liveness window.
     pub is_active: bool,
-    /// It holds the lease, which has not expired.
+    /// True if the node holds the lease, which has not expired.
     pub is_leader: bool,
-    /// The term that it holds, or held last and nobody has taken over yet.
+    /// The term that the node holds, or the last one that it held, if nobody has taken the lease over yet.
     pub term: Option<u64>,
     /// The time since its last round.
     pub heartbeat_age: Duration,
-    /// The time until its lease expires; zero once it has. `None`: it holds none.
+    /// The time until its lease expires; zero once it has expired; `None` if the node holds none.
     pub expires_in: Option<Duration>,
 }
 
-/// Why nodes are not listed.
+/// The reason why nodes are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseNodesError {
-    /// There is no table.
+    /// No database is configured, so there is no table of nodes.
     #[error("leadership does not come from a database here: leadership.mode is not \"lease\"")]
     NotLeaseMode,
     /// The database did not answer.

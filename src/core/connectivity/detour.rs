@@ -52,9 +52,9 @@ struct Detour {
     unheard_since: Option<Time>,
     /// The member's word that this node's datagrams do not come there.
     told: Option<Told>,
-    /// It is certain that datagrams between the two do not pass.
+    /// True if datagrams between the two certainly do not pass.
     is_certain: bool,
-    /// The operator was told that datagrams do not pass.
+    /// True if the operator was told that datagrams do not pass.
     is_told: bool,
 }
 

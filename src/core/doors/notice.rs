@@ -66,7 +66,7 @@ pub enum Notice {
         /// The factor by which its timeouts are stretched.
         stretch: u32,
     },
-    /// There is no evidence against this node's observation any more.
+    /// The evidence against this node's observation is gone.
     HealthyAgain,
     /// A member tells of more unknown names than members have to tell of.
     TooManyNames {

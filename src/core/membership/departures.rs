@@ -51,11 +51,11 @@ use crate::core::{Core, Phase};
 /// Reports of others that members leave, by the run that is reported to leave.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Departures {
-    /// Those that are not believed yet.
+    /// The reports that are not believed yet.
     said: BTreeMap<Run, Said>,
-    /// The elders whose word was believed last, to name them if it is refuted. At most [`MAX_DEPARTURES`].
+    /// The elders whose reports were believed last, to name them if a report is refuted. At most [`MAX_DEPARTURES`].
     tellers: BTreeMap<Run, Run>,
-    /// The times of the last ones that were refuted. At most [`MAX_FALSE_DEPARTURES`].
+    /// The times of the last reports that were refuted. At most [`MAX_FALSE_DEPARTURES`].
     refuted: VecDeque<Time>,
 }
 

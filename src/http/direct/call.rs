@@ -29,13 +29,13 @@ pub(super) struct Caller {
     tokens: Tokens,
 }
 
-/// The reason for which a call brought nothing.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    /// There is no connection, or it broke.
+    /// The connection could not be made, or broke.
     #[error("{0}; see that its HTTP interface is reached from here")]
     Broken(String),
-    /// There was no answer in time.
+    /// The answer did not come in time.
     #[error("no answer within {} s", CALL_TIMEOUT.as_secs())]
     TimedOut,
     /// The other node refused.

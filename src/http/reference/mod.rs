@@ -120,11 +120,11 @@ enum Content {
 /// The token that a call asks for, where tokens are configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
-    /// None.
+    /// No token.
     Open,
-    /// One that may look.
+    /// A token that may read.
     Read,
-    /// One that may do all.
+    /// A token that may do everything.
     Write,
 }
 
