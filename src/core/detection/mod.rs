@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the graph of observers: rings of names, settled members, retained neighbours, newborns and their sponsors, walking past doubted members, and one way of such a walk | `observers`, `rings`, `settled`, `retained`, `newborns`, `walk`, `path` |
 //! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
-//! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `inquiry` |
+//! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
 //! | many silent at once | `partition` |
@@ -21,7 +21,7 @@ mod echo;
 mod flapping;
 mod health;
 mod heartbeat;
-mod inquiry;
+mod indirect_probe;
 mod newborns;
 mod observers;
 mod partition;
@@ -33,6 +33,6 @@ mod walk;
 
 pub(in crate::core) use crash::Crashes;
 pub(in crate::core) use health::LocalHealth;
-pub(in crate::core) use inquiry::Inquiries;
+pub(in crate::core) use indirect_probe::Inquiries;
 pub(in crate::core) use observers::Observers;
 pub(in crate::core) use partition::Partition;

@@ -20,7 +20,7 @@
 //!
 //! | reported by | counts |
 //! |---|---|
-//! | voters that are configured here, seeds; elders (see `removal`) that were here before this node | for as long as they stand by it; several make it sure |
+//! | voters that are configured here, seeds; elders (see `elders`) that were here before this node | for as long as they stand by it; several make it sure |
 //! | those elders, where a configured voter was here before this node, too, and is not sure of it | like elders that came a moment ago: that voter knows them better |
 //! | elders that came later, and have been here for long; to a joiner, its sponsor; to a node that forms no electorate, the elders before it, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
 //! | elders that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |

@@ -13,7 +13,7 @@
 //! | an electorate that an operator put in place of the known one | when two members report it, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
 //! | a numbered view | when a voter reports it, or two members |
 //!
-//! Members here are those whose word counts (*elders*, see `removal`): members that have just come may be invented, by
+//! Members here are those whose word counts (*elders*, see `elders`): members that have just come may be invented, by
 //! the dozen. A node that knows no electorate yet listens to everybody: the leader may have come last. But a node that
 //! is to form the first electorate would be kept from it for good, and listens only to members whose report of an
 //! electorate lasts (see `founded`).

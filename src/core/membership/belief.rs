@@ -11,7 +11,7 @@
 //! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if reported live, it is asked |
 //! | an unknown name, above [`MAX_FIRST_INCARNATION`] | the same |
 //! | another live run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
-//! | the same, if the holder sends no heartbeats here | if two elders (see `removal`) report it |
+//! | the same, if the holder sends no heartbeats here | if two elders (see `elders`) report it |
 //! | another live run at the holder's own address | the same, but the process at that address is asked for its record |
 //! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
 //! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |

@@ -2,7 +2,7 @@
 //! elder.
 //!
 //! A leaving member tells its observers, and repeats it over every link that it closes; from them it spreads. A member
-//! that has just joined (every member but elders, see `removal`; being the only other member is not enough) may be
+//! that has just joined (every member but elders, see `elders`; being the only other member is not enough) may be
 //! invented: its report is kept for a while, and the member itself is asked, and elders that observe it:
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A held record is only ever replaced by one that supersedes it (see [`Record::supersedes`]).
-//! - This node's own record is written by no other: updates about oneself go to `lifecycle`.
+//! - This node's own record is written by no other: updates about oneself go to `refutation`.
 //! - An update that is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
 //! - A suspicion that waited while this process stood still is not believed: its true age is unknown by then, and
 //!   passed on it would make dead members look fresher, or live ones older, everywhere. A member that still holds it

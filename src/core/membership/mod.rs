@@ -5,9 +5,11 @@
 //! | merging updates into the view: maximum of (incarnation, rank) | `merge` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
 //! | updates that are not believed on one member's word | `belief` |
-//! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
+//! | this node's own record: incarnations, tags, leaving; reports of departures | `lifecycle`, `departures` |
+//! | what others hold this node for, and when it refutes that | `refutation` |
+//! | members whose word counts | `elders` |
 //! | this node's own move to another address | `moving` |
-//! | removing others, and being told that one was removed | `remove`, `removal` |
+//! | an operator's command to remove a member; whose report of a removal is believed | `remove_command`, `removal` |
 //! | bounds of the names that others tell of | `invented` |
 //! | the addresses where strays were held before | `homes` |
 //! | confirmations that peers hold a record | `confirm` |
@@ -21,19 +23,22 @@ mod accusation;
 mod belief;
 mod confirm;
 mod departures;
+mod elders;
 mod homes;
 mod invented;
 mod lifecycle;
 mod merge;
 mod moving;
 mod reap;
+mod refutation;
 mod removal;
-mod remove;
+mod remove_command;
 
 pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
 pub(in crate::core) use departures::Departures;
+pub(in crate::core) use elders::Arrivals;
 pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use moving::Move;
-pub(in crate::core) use removal::{Arrivals, Removals};
+pub(in crate::core) use removal::Removals;

@@ -1,0 +1,180 @@
+//! Elders: the members whose word counts about the life and death of others, by when they came.
+//!
+//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or that is a seed and
+//! answered at the seed's address. In a cluster that is itself younger than that, the members that founded it together
+//! with this node are elders, too (within [`FOUNDED_TOGETHER`] of each other, and present for half of the time), and in
+//! any case the first [`MIN_ELDERS`] that came: an operator can remove a member from a young cluster, and a member that
+//! came later cannot.
+//!
+//! Must not know: what an elder says.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::core::limits::{FOUNDED_TOGETHER, MIN_ELDERS, SETTLE};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+
+/// The times at which members came.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Arrivals {
+    up_since: Option<Time>,
+    /// True if this node was there before its cluster, or found it at the same moment as others.
+    is_founder: bool,
+    /// True if nobody else was there when this node became Up.
+    was_alone: bool,
+    /// The times at which members came, by their slots, if that was less than [`SETTLE`] ago and after this node was
+    /// Up. Empty if there are none.
+    young: Vec<Option<Moment>>,
+    /// The addresses at which the earlier runs of those of them were whose word about leases counted.
+    back: BTreeMap<Slot, SocketAddr>,
+}
+
+/// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as they are forgotten within weeks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment(NonZeroU32);
+
+impl Moment {
+    fn at(time: Time, up_since: Time) -> Self {
+        Self(NonZeroU32::new(time.since(up_since).as_millis() as u32).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn ago(self, now: Time, up_since: Time) -> Duration {
+        let now = now.since(up_since).as_millis() as u32;
+        // The first millisecond counts as the second.
+        Duration::from_millis(u64::from(now.max(1).wrapping_sub(self.0.get())))
+    }
+}
+
+impl Arrivals {
+    /// Notes that this node is Up: the members that are there now came before it.
+    pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool, was_alone: bool) {
+        *self = Self { up_since: Some(now), is_founder, was_alone, young: Vec::new(), back: BTreeMap::new() };
+    }
+
+    /// Notes the time at which a new run came.
+    pub(super) fn note_arrival(&mut self, now: Time, slot: Slot) {
+        if let Some(up_since) = self.up_since {
+            let place = slot as usize;
+            if self.young.len() <= place {
+                self.young.reserve_exact((place + 1 - self.young.len()).max(place / 8));
+                self.young.resize(place + 1, None);
+            }
+            self.young[place] = Some(Moment::at(now, up_since));
+        }
+    }
+
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.back.remove(&slot);
+        if let Some(came) = self.young.get_mut(slot as usize) {
+            *came = None;
+        }
+    }
+
+    /// Forgets the times of members that have settled.
+    pub(in crate::core) fn tidy(&mut self, now: Time) {
+        let Some(up_since) = self.up_since else { return };
+        let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
+        let mut any = false;
+        let young = &self.young;
+        self.back.retain(|slot, _| young.get(*slot as usize).copied().flatten().as_ref().is_some_and(is_young));
+        for came in &mut self.young {
+            *came = came.filter(is_young);
+            any |= came.is_some();
+        }
+        if !any {
+            self.young = Vec::new();
+        }
+    }
+
+    /// Returns the time at which a member came, if that was after this node and a short while ago.
+    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
+        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
+        (ago < SETTLE).then(|| now - ago)
+    }
+
+    /// Returns true if a member came before this node, or long ago, or founded the cluster with it.
+    fn is_elder(&self, now: Time, slot: Slot) -> bool {
+        let (Some(came), Some(up_since)) = (self.came(now, slot), self.up_since) else { return true };
+        self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
+    }
+
+    /// Returns true if a member came long ago, or while this node was new itself.
+    fn is_settled(&self, now: Time, slot: Slot) -> bool {
+        self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
+    }
+}
+
+impl Core {
+    /// Returns true if there were no other members when this node became Up: nobody knew more than it.
+    pub fn has_begun_alone(&self) -> bool {
+        self.arrivals.was_alone
+    }
+
+    /// Returns true if a member has been known for a while, or is at an address where this node was told to look for
+    /// members.
+    pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
+        self.arrivals.is_settled(self.now, slot) || self.is_contact(slot)
+    }
+
+    /// Returns true if a member came before this node, or long ago.
+    pub(in crate::core) fn is_known_for_long(&self, slot: Slot) -> bool {
+        self.arrivals.came(self.now, slot).is_none()
+    }
+
+    /// Returns true if a member is at an address where this node was told to look for members, and has proven that
+    /// address.
+    pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
+        self.view.entry(slot).peer.proven && self.is_where_contacts_are(slot)
+    }
+
+    /// Returns true if a member's record has an address where this node was told to look for members, proven or not.
+    pub(super) fn is_where_contacts_are(&self, slot: Slot) -> bool {
+        self.reunion.is_contact(self.view.record(slot).address)
+    }
+
+    /// Returns true if this node has been Up for so short a while that no member is known for longer.
+    pub(in crate::core) fn is_new_here(&self) -> bool {
+        self.arrivals.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
+    }
+
+    /// Returns true if a member's word counts about the life and death of others.
+    pub(in crate::core) fn is_elder(&self, slot: Slot) -> bool {
+        if self.is_elder_beside_others(slot) {
+            return true;
+        }
+        let came = |slot: Slot| self.arrivals.came(self.now, slot);
+        let mine = came(slot);
+        let is_before = |other: &Slot| *other != slot && (self.is_elder_beside_others(*other) || came(*other) < mine);
+        self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
+    }
+
+    /// Returns true if a member's word counts about leases: that of an elder, and of one that is back.
+    pub(in crate::core) fn counts_about_leases(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let is_back = entry.peer.proven && self.arrivals.back.get(&slot) == Some(&entry.record.address);
+        is_back || self.is_elder(slot)
+    }
+
+    /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
+    /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name
+    /// between.
+    pub(super) fn meet_new_run(&mut self, slot: Slot) {
+        if self.arrivals.up_since.is_some() && self.is_elder(slot) {
+            self.arrivals.back.insert(slot, self.view.record(slot).address);
+        }
+        self.arrivals.note_arrival(self.now, slot);
+    }
+
+    /// Returns true if a member is an elder for another reason than being among the first [`MIN_ELDERS`].
+    pub(super) fn is_elder_beside_others(&self, slot: Slot) -> bool {
+        self.arrivals.is_elder(self.now, slot) || self.is_contact(slot)
+    }
+
+    pub(super) fn elders(&self) -> Vec<Slot> {
+        self.view.live().iter().copied().filter(|slot| self.is_elder(*slot)).collect()
+    }
+}
