@@ -1,4 +1,5 @@
-//! Lease tokens: the secret that proves which contender wrote a row.
+//! Lease tokens: the secret that proves which contender wrote a row. It is no fencing token: that is the term, which the
+//! database counts up at each take-over (see `store`), and by which what is written elsewhere is protected.
 //!
 //! A contender draws a token *before* it asks for a lease, and a new one before each renewal. So the doubt after a lost
 //! answer does not last: whatever token the row holds later was either drawn here or not.
