@@ -13,7 +13,8 @@
 //!
 //! Must not know: what the answer is for.
 
-use super::doors::{Action, Confirmed, Unconfirmed};
+use super::doors::Action;
+use super::refusals::{Confirmed, Unconfirmed};
 use super::{Context, Election, Role};
 use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 use crate::core::time::Time;

@@ -72,7 +72,7 @@
 //! not give an older one back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
 //!
 //! This page holds the state of the machine and its inputs: `place` where it is in its life as a voter, `outputs` what
-//! goes to the disk and to others, `look` what others may look at, `doors` the vocabulary.
+//! goes to the disk and to others, `look` what others may look at, `doors` the vocabulary, `refusals` why something is not done.
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
@@ -103,6 +103,7 @@ mod polling;
 mod promise;
 mod raw;
 mod recovery;
+mod refusals;
 mod standings;
 mod term;
 mod view;
@@ -122,12 +123,11 @@ pub use crate::core::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE,
 pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub(crate) use ballot::BallotV4;
-pub use doors::{
-    Action, ChangeError, Confirmed, Context, ElectionInit, LossReason, LostElectorate, Unchanged, Unconfirmed,
-};
+pub use doors::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
 pub use raw::{Digest, Identity, Lineage};
+pub use refusals::{ChangeError, Confirmed, Unchanged, Unconfirmed};
 pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
