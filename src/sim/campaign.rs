@@ -3,28 +3,25 @@
 //!
 //! Must not know: what runs it, on how many threads, or where its output is printed.
 
+mod checks;
 mod leases;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::adversary::{AdversaryCounts, Attack};
-use super::faults::{DiskFate, Operation, Schedule, Talk};
+use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, LeaseReached, Violation};
-use super::network::Conditions;
 use super::tamper::Tamper;
 use super::world::{Judged, World, WorldOptions};
 use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
-use crate::core::{Core, MessageId, Profile, Settings, StopReason};
+use crate::core::{Core, Profile, Settings, StopReason};
+use checks::{check_agreement, check_leadership, check_reach, check_what_is_left};
 
 /// Quiet time after convergence, through which the running nodes must stay one cluster.
 const QUIET: Duration = Duration::from_secs(8);
-
-/// The time within which a broadcast reaches every node, if it ever does.
-const REACH_WITHIN: Duration = Duration::from_secs(12);
 
 /// Number of members that an adversary invents at one time: each of them costs time at every node.
 const CROWD: usize = 40;
@@ -330,60 +327,10 @@ fn election_time(lease: LeaseTiming) -> Duration {
     lease.lease_duration * 2 + Duration::from_secs(1)
 }
 
-fn check_leadership(world: &mut World, when: &str) {
-    if !world.violations().is_empty() {
-        return;
-    }
-    if let Some(difference) = world.leadership_divergence() {
-        world.report(None, Invariant::LeaderIsElected, format!("{when}: {difference}"));
-    }
-}
-
 /// Returns true if a node that starts now finds a seed that lets it in. Paused seeds do not count: a command to leave
 /// may be waiting for them.
 fn has_seed_that_is_up(world: &World) -> bool {
     (0..world.options().seeds).any(|seed| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up))
-}
-
-fn check_agreement(world: &mut World, when: &str) {
-    if !world.violations().is_empty() {
-        return;
-    }
-    if let Some(difference) = world.divergence() {
-        world.report(None, Invariant::Converges, format!("{when}: {difference}"));
-    }
-}
-
-/// Checks that every running node's broadcasts reach all of them, although a fifth of all packets is lost.
-fn check_reach(world: &mut World) {
-    if !world.violations().is_empty() {
-        return;
-    }
-    let running: Vec<usize> = (0..world.nodes()).filter(|node| world.core(*node).is_some_and(Core::is_up)).collect();
-    let before: Vec<BTreeSet<MessageId>> = running.iter().map(|node| world.heard(*node)).collect();
-    world.disturb(Conditions { loss: 0.2, ..Conditions::default() }, REACH_WITHIN);
-    for node in &running {
-        Talk::Broadcast(*node, 20, 40).apply(world);
-    }
-    world.run_for(REACH_WITHIN);
-    let heard: Vec<BTreeSet<MessageId>> = running.iter().map(|node| world.heard(*node)).collect();
-    let new: BTreeSet<MessageId> =
-        heard.iter().zip(&before).flat_map(|(heard, before)| heard.difference(before)).copied().collect();
-    let reached = heard.iter().all(|heard| new.iter().all(|id| heard.contains(id)));
-    if !reached || new.len() < 20 * running.len() {
-        let detail = format!("{} of {} messages, or not everywhere", new.len(), 20 * running.len());
-        world.report(None, Invariant::BroadcastsReach, detail);
-    }
-}
-
-/// Checks that nodes that have agreed for a while keep nothing but members in their tables.
-fn check_what_is_left(world: &mut World) {
-    if !world.options().timely || world.had_adversary() || !world.violations().is_empty() {
-        return;
-    }
-    if let Some((node, left)) = world.left_over() {
-        world.report(Some(node), Invariant::TablesAreBounded, format!("all is quiet, and it keeps {left}"));
-    }
 }
 
 /// Restarts nodes as needed: crashed nodes may stay away, but not all the seeds, since a cluster that cannot be found
