@@ -16,7 +16,6 @@ use crate::core::limits::{
 use crate::core::member::tests::record;
 use crate::core::member::{NodeId, Record, Run, Status};
 use crate::core::packet::News;
-use crate::core::settings::Profile;
 use crate::core::wire::{Message, Packet, WantView};
 
 /// Returns what a core sends now, message by message.
@@ -76,13 +75,7 @@ fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
 
 #[test]
 fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
-    let mut net = Net::cluster(Profile::Local, 1);
-    for host in 100_000..101_000 {
-        let mut record = member(host, Status::Up);
-        record.timing = net.settings.timing().expect("good settings");
-        net.nodes[0].core.learn(News::told(record), None);
-    }
-    net.drain(0);
+    let mut net = Net::alone_with_a_large_view();
     let joiner = net.add("late", 1, &[0]);
     net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
     net.run(ms(5));

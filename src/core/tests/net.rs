@@ -177,6 +177,18 @@ impl Net {
         net
     }
 
+    /// Returns a node that was told of a thousand others, which do not exist: its view takes many pages.
+    pub(super) fn alone_with_a_large_view() -> Self {
+        let mut net = Self::cluster(Profile::Local, 1);
+        for host in 100_000..101_000 {
+            let mut record = super::limits::member(host, Status::Up);
+            record.timing = net.settings.timing().expect("good settings");
+            net.nodes[0].core.learn(crate::core::packet::News::told(record), None);
+        }
+        net.drain(0);
+        net
+    }
+
     /// Returns such a cluster with links: neighbours are linked.
     pub(super) fn linked(profile: Profile, n: usize) -> Self {
         let mut net = Self::new(profile);

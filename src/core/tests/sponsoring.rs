@@ -11,8 +11,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, Output};
 use crate::core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
 use crate::core::member::{LeaveReason, Record, Run, Status};
-use crate::core::packet::News;
-use crate::core::settings::{Profile, Timing};
+use crate::core::settings::Timing;
 use crate::core::wire::{Message, Nonce, Packet};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -156,13 +155,7 @@ fn a_joiner_that_is_told_to_wait_waits_a_few_seconds_at_most() {
 
 #[test]
 fn a_joiner_learns_nothing_of_members_but_by_its_pages() {
-    let mut net = Net::cluster(Profile::Local, 1);
-    for host in 100_000..101_000 {
-        let mut record = member(host, Status::Up);
-        record.timing = net.settings.timing().expect("good settings");
-        net.nodes[0].core.learn(News::told(record), None);
-    }
-    net.drain(0);
+    let mut net = Net::alone_with_a_large_view();
     let joiner = net.add("late", 1, &[0]);
     let first = member(100_000, Status::Up);
     net.run_until(SECOND, "pages are under way", |net| net.nodes[joiner].core.record(&first.id).is_some());
