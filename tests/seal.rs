@@ -419,6 +419,10 @@ fn a_clear_cluster_is_sealed_step_by_step_and_unsealed_again() {
         for agent in agents {
             agent.wait_for_up(&names);
         }
+        // Members that are one step apart understand all that they say to each other.
+        for agent in agents {
+            assert!(dropped(agent, "sealed_unknown_key") < 1.0, "at the step to {step}: {}", agent.log());
+        }
         if step == "require" {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
             let before = dropped(&a, "unsealed");
@@ -556,4 +560,94 @@ fn programs_do_not_hear_what_agents_say_about_keys() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let heard = hear("afterwards");
     assert!(!heard.contains("_headcount"), "the new key among them: {heard}");
+}
+
+#[test]
+fn a_node_that_others_reach_says_at_its_start_that_it_takes_clear_packets_and_a_sealed_one_has_nothing_to_say() {
+    let files = Files::new();
+    let key = files.generate("cluster.key");
+    let key = key.to_str().expect("a text");
+    let started = |name: &str, bind: &str, mode: &str| {
+        let config = files.path(&format!("{name}.toml"));
+        std::fs::write(&config, format!("[seal]\nmode = \"{mode}\"\nkey_file = \"{key}\"\n")).expect("written");
+        let agent = Agent::start(name, &[], &["--bind", bind, "--config", config.to_str().expect("a text")]);
+        agent.wait_for_up(&[name]);
+        agent
+    };
+    for mode in ["off", "permit", "prefer"] {
+        let agent = started(mode, "0.0.0.0:0", mode);
+        logged(&agent, &format!("which others can reach, and clear packets are taken (seal.mode = {mode})"));
+        logged(&agent, "make a key (`headcount keys generate`) and give it to all nodes (--key-file)");
+    }
+    for (name, bind, mode) in [("sealed", "0.0.0.0:0", "require"), ("alone", "127.0.0.1:0", "off")] {
+        let agent = started(name, bind, mode);
+        assert!(!agent.log().contains("clear packets are taken"), "{name}: {}", agent.log());
+    }
+}
+
+#[test]
+fn keys_are_rotated_on_ten_agents_that_talk_while_one_is_down_and_nobody_else_is_missed() {
+    let files = Files::new();
+    let key = files.generate("cluster.key");
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    // Patient enough for ten processes on a machine that does other work.
+    let profile = ["--profile", "lan"];
+    let a = start("a", &[], &files.copy(&key, "a"), &profile);
+    let mut agents: Vec<Agent> =
+        names[1..].iter().map(|name| start(name, &[&a.gossip], &files.copy(&key, name), &profile)).collect();
+    agents.insert(0, a);
+    for agent in &agents {
+        agent.wait_for_up(&names);
+    }
+    let old = only_key(&agents[0], &names);
+    let mut away = agents.pop().expect("ten");
+    away.signal(Signal::SIGKILL);
+    away.wait();
+    for agent in &agents {
+        wait_for("it is down", || agent.members().contains(&("j".to_owned(), "down".to_owned())).then_some(()));
+    }
+    let watches: Vec<_> = agents.iter().map(Agent::watch).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let new = std::thread::scope(|scope| {
+        let talk = scope.spawn(|| {
+            let mut said = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let answer =
+                    agents[said % agents.len()].post("/v1/broadcast/load", &serde_json::json!("x".repeat(500)));
+                assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+                said += 1;
+            }
+            said
+        });
+        let change = |at: usize, arguments: &[&str]| {
+            let (status, text) = agents[at].client(&[&["keys"], arguments].concat());
+            assert_eq!(status.code(), Some(1), "j was not asked: {arguments:?}\n{text}\n{}", agents[at].log());
+        };
+        change(3, &["add"]);
+        let new = other_key(&agents[4], &old);
+        for step in ["use", "remove"] {
+            let id = if step == "use" { &new } else { &old };
+            change(5, &[step, id]);
+            change(6, &[step, id, "--force"]);
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(talk.join().expect("it talked") > 20);
+        new
+    });
+    for agent in &agents {
+        assert_eq!(only_key(agent, &names[..9]), new);
+        assert!(dropped(agent, "sealed_unknown_key") < 1.0, "{}", agent.log());
+    }
+    for watch in &watches {
+        let missed: Vec<_> = watch
+            .events()
+            .into_iter()
+            .filter(|event| event["event"] == "node_suspected" || event["event"] == "node_detected_down")
+            .collect();
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+    let seed = agents[0].gossip.clone();
+    let back =
+        start("j", &[&seed], &files.copy(&files.path("a"), "j"), &[&["--bind", &away.gossip][..], &profile].concat());
+    back.wait_for_up(&names);
 }

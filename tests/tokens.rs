@@ -48,6 +48,23 @@ fn sighup_reads_both_token_files_again() {
 }
 
 #[test]
+fn a_token_for_reading_is_replaced_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [all, read, config, old] = ["all", "read", "config.toml", "old"].map(|name| folder.path().join(name));
+    write(&all, "all-all-all-all-all");
+    write(&read, "read-read-read-read");
+    write(&old, "read-read-read-read");
+    write(&config, &format!("[http]\ntoken_file = {all:?}\nread_token_file = {read:?}\n"));
+    let agent = Agent::start("a", &[], &["--config", config.to_str().expect("text")]);
+    let may = |token: &Path| agent.client(&["info", "--token-file", token.to_str().expect("text")]).0.success();
+    assert!(may(&read) && may(&all));
+    write(&read, "look-look-look-look");
+    agent.signal(Signal::SIGHUP);
+    wait_for("the new token", || may(&read).then_some(()));
+    assert!(!may(&old) && may(&all), "{}", agent.log());
+}
+
+#[test]
 fn a_token_file_that_the_configuration_names_no_more_opens_no_door_before_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let [all, config] = ["all", "config.toml"].map(|name| folder.path().join(name));

@@ -22,7 +22,8 @@ pub(super) fn regular_file(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metad
     if metadata.len() > most {
         return Err(too_long(metadata.len()));
     }
-    let mut bytes = Vec::new();
+    // At once: a buffer that grows leaves copies of secrets behind.
+    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
     file.take(most + 1).read_to_end(&mut bytes)?;
     let length = bytes.len() as u64;
     if length > most { Err(too_long(length)) } else { Ok((bytes, metadata)) }
@@ -106,6 +107,9 @@ mod tests {
         assert_eq!(regular_file(&path, 8).expect("it fits").0, b"12345678");
         let error = regular_file(&path, 7).expect_err("too long").to_string();
         assert_eq!(error, "it has 8 bytes, and at most 7 are read");
+        fs::write(&path, [b'x'; 5_000]).expect("written");
+        let bytes = regular_file(&path, 5_000).expect("it fits").0;
+        assert!(bytes.len() == 5_000 && bytes.capacity() < 5_100, "it grew: {}", bytes.capacity());
         // A sparse file: hardly a byte on the disk, and too much to allocate.
         File::create(&path).and_then(|file| file.set_len(200 << 30)).expect("a sparse file");
         assert!(regular_file(&path, 8).expect_err("too long").to_string().contains("214748364800 bytes"));

@@ -137,6 +137,10 @@ mod tests {
         let error = read(&text[..60]).expect_err("cut off");
         assert!(error.starts_with("holds no valid keys: line 2: ") && !error.contains(&text[..10]), "{error}");
         assert!(read("").expect_err("empty").contains("there is no key"));
+        let padded = |bytes: u64| format!("{text}#{}\n", "x".repeat(bytes as usize - text.len() - 2));
+        assert_eq!(read(&padded(MAX_KEY_FILE_BYTES)).map(|ids| ids.len()), Ok(2), "as long as a file may be");
+        let error = read(&padded(MAX_KEY_FILE_BYTES + 1)).expect_err("longer");
+        assert_eq!(error, "cannot be read: it has 65537 bytes, and at most 65536 are read");
         assert!(read_key_file(Path::new("/nowhere")).expect_err("none").to_string().starts_with("cannot be read"));
     }
 }

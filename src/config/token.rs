@@ -96,7 +96,8 @@ mod tests {
         for text in ["", "short", "0123456789 abcdef", "0123456789abcdé0", &"x".repeat(513)] {
             assert_eq!(Token::new(text), Err(BadToken), "{text}");
         }
-        assert!(Token::new(&"x".repeat(512)).is_ok());
+        assert!([16, 512].iter().all(|length| Token::new(&"x".repeat(*length)).is_ok()));
+        assert_eq!(Token::new(&"x".repeat(15)), Err(BadToken));
     }
 
     #[test]
@@ -116,6 +117,8 @@ mod tests {
         for bad in [&b"short"[..], b"0123456789abcdef\xff"] {
             assert!(read(bad).expect_err("no token").starts_with("holds no valid token: a token has 16 to 512"));
         }
+        let padded = [&[b' '; MAX_TOKEN_FILE_BYTES as usize - 16][..], b"0123456789abcdef"].concat();
+        assert!(read(&padded).is_ok(), "as long as a file may be");
         assert!(read(&[b' '; 4097]).expect_err("too long").starts_with("cannot be read: it has 4097 bytes"));
     }
 }

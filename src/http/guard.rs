@@ -274,6 +274,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_page_is_this_agents_own_if_its_whole_authority_is_the_host_that_was_asked() {
+        let is_ours = |host: &str, origin: &str| {
+            let request = Request::builder().header(header::HOST, host).header(header::ORIGIN, origin);
+            check_origin(&request.body(Body::empty()).expect("a request")).is_ok()
+        };
+        assert!(is_ours("127.0.0.1:7118", "http://127.0.0.1:7118"));
+        assert!(is_ours("LocalHost:7118", "http://localhost:7118"));
+        for foreign in [
+            "http://127.0.0.1:71180",
+            "http://127.0.0.1:7118.evil.example",
+            "http://127.0.0.1:711",
+            "http://127.0.0.1",
+            "http://x127.0.0.1:7118",
+            "127.0.0.1:7118",
+            "null",
+            "",
+        ] {
+            assert!(!is_ours("127.0.0.1:7118", foreign), "{foreign}");
+        }
+    }
+
     #[tokio::test]
     async fn an_answer_weighs_until_it_has_been_read_or_is_given_up() {
         let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);

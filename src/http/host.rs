@@ -152,7 +152,14 @@ mod tests {
         for host in good {
             assert_eq!(status(&names, "/", Version::HTTP_11, &[host.as_bytes()]), 200, "{host}");
         }
-        let foreign = ["evil.example", "evil.example:7118", "localhost.evil.example", "127.1", "x.agent.internal"];
+        let foreign = [
+            "evil.example",
+            "evil.example:7118",
+            "localhost.evil.example",
+            "evillocalhost",
+            "127.1",
+            "x.agent.internal",
+        ];
         for host in foreign {
             assert_eq!(status(&names, "/", Version::HTTP_11, &[host.as_bytes()]), 403, "{host}");
             assert_eq!(status(&Names::Any, "/", Version::HTTP_11, &[host.as_bytes()]), 200, "{host}");

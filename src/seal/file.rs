@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 use super::key::Key;
 use super::ring::{KeyRing, RingError};
 
+/// The length of a key's line: 32 bytes in base64, and the end of the line.
+const LINE_BYTES: usize = 45;
+
 /// The keys and comments of a file.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFile {
@@ -75,7 +78,10 @@ impl KeyFile {
 
     /// Returns the text of the file: secrets.
     pub fn text(&self) -> Zeroizing<String> {
-        let mut text = Zeroizing::new(String::with_capacity(self.entries.len() * 128 + 1024));
+        let lengths = |lines: &[String]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        let of_keys: usize = self.entries.iter().map(|(comments, _)| lengths(comments) + LINE_BYTES).sum();
+        // At once: a text that grows leaves copies of keys behind.
+        let mut text = Zeroizing::new(String::with_capacity(of_keys + lengths(&self.rest)));
         for (comments, key) in &self.entries {
             for comment in comments {
                 let _ = writeln!(text, "{comment}");
@@ -113,6 +119,8 @@ mod tests {
         let before = format!("# first\n{}\n# second\n{}\n# end\n", text(1), text(2));
         let file = KeyFile::parse(&before).expect("a file");
         assert_eq!(file.text().as_str(), before, "read and written");
+        let long = KeyFile::parse(&format!("# {}\n{before}", "x".repeat(5_000))).expect("a file").text();
+        assert!(long.capacity() < long.len() + 8, "it grew, and left keys behind: {} {}", long.len(), long.capacity());
         let ring = KeyRing::new([key(2), key(3)]).expect("a ring");
         assert_eq!(file.with(&ring).text().as_str(), format!("# second\n{}\n{}\n# end\n", text(2), text(3)));
     }

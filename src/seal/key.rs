@@ -147,6 +147,24 @@ mod tests {
         assert_eq!("+1020304".parse::<KeyId>(), Err(InvalidKeyId));
     }
 
+    /// What is overwritten is not looked at after the drop, which safe code cannot do.
+    #[test]
+    fn a_secret_is_overwritten_when_the_last_clone_is_dropped_and_not_before() {
+        fn is_overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let key = Key::from_bytes(&std::array::from_fn(|place| place as u8)).expect("a key");
+        let clone = key.clone();
+        assert!(Arc::ptr_eq(&key.0, &clone.0), "there is one copy of the secret");
+        drop(key);
+        assert_eq!(clone.bytes()[31], 31);
+        is_overwritten(&clone.to_base64());
+        assert!(std::mem::needs_drop::<SecretKey>());
+        let manifest = include_str!("../../Cargo.toml");
+        assert!(
+            manifest.lines().any(|line| line.starts_with("orion ") && line.contains("\"zeroize\"")),
+            "it is not by default"
+        );
+    }
+
     #[test]
     fn ids_are_for_ever() {
         let key = Key::from_bytes(&std::array::from_fn(|place| place as u8)).expect("a key");

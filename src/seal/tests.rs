@@ -381,6 +381,29 @@ fn a_bound_datagram_is_opened_by_its_receiver_alone_and_an_unbound_one_by_all_wh
 }
 
 #[test]
+fn whatever_is_sealed_names_its_key_also_to_those_that_hold_none() {
+    let mut sealer = DatagramSealer::new(RUN, 7);
+    let mut said = |receiver| sealer.seal(&key(1), receiver, &packet(RUN, 1, 0)).expect("a packet of ours");
+    let greeting = LinkSealer::opener(RUN, 7, 1, [1; 16]).greeting(&key(1));
+    for sealed in [said(None), said(Some(Run(99))), greeting] {
+        assert_eq!(key_id_of(&sealed), Some(key(1).id()));
+        assert_eq!(key_id_of(&sealed[..15]), None, "cut off");
+    }
+    assert_eq!(key_id_of(&packet(RUN, 1, 0)), None);
+}
+
+#[test]
+fn a_key_is_found_by_its_whole_id() {
+    let (ring, id) = (ring(&[1, 2]), key(2).id());
+    assert_eq!(ring.find(id), Some(&key(2)));
+    for place in 0..KeyId::BYTES {
+        let mut other = id;
+        other.0[place] ^= 1;
+        assert_eq!(ring.find(other), None, "byte {place}");
+    }
+}
+
+#[test]
 fn the_mark_is_sealed_too() {
     let mut sealer = DatagramSealer::new(RUN, 7);
     let mut bound = sealer.seal(&key(1), Some(Run(99)), &packet(RUN, 1, 0)).expect("a packet of ours");

@@ -238,6 +238,17 @@ mod tests {
         assert_eq!(quiet[0].may_say(Duration::ZERO, 1), Some(4), "all but the one that was told");
     }
 
+    #[test]
+    fn packets_refused_for_one_reason_do_not_keep_those_for_another_from_being_told() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let reasons =
+            [SealError::Unsealed, SealError::UnknownVersion, SealError::UnknownKey(key(1).id()), SealError::Forged];
+        for told in [Some(1), None] {
+            assert_eq!(reasons.map(|reason| sealing.told_now(reason)), [told; 4]);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_misdirected_packets_is_told_of_once_in_a_while_and_a_few_are_not() {
         let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
@@ -271,6 +282,19 @@ mod tests {
                 "{told}"
             );
         }
+    }
+
+    #[test]
+    fn a_node_without_keys_takes_no_sealed_connection_for_a_clear_one() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let (sealing, from) = (Sealing::off(journal), SocketAddr::from(([10, 0, 0, 9], 7117)));
+        let greeting = sealing.link(true).expect("random numbers").greeting(&key(1));
+        let mut link = sealing.link(false).expect("random numbers");
+        assert_eq!(sealing.take(&mut link, from, &greeting), Err(SealError::UnknownKey(key(1).id())));
+        assert!(!link.is_ready());
+        let mut link = sealing.link(false).expect("random numbers");
+        assert_eq!(sealing.take(&mut link, from, b"HC\x01\0"), Ok(LinkStep::Clear));
+        assert_eq!(sealing.refused()[SealError::UnknownKey(key(1).id()).index()], 1);
     }
 
     #[test]

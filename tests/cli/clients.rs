@@ -119,6 +119,9 @@ fn the_token_file_of_clients_may_be_named_by_the_environment() {
         let (code, errors) = members(bad);
         assert!(code == Some(2) && errors.contains(reason) && errors.contains(bad), "{errors}");
     }
+    let (code, errors) = members("");
+    let told = "it is empty; name the file with the agent's token, or unset HEADCOUNT_TOKEN_FILE";
+    assert!(code == Some(2) && errors.contains(told), "{errors}");
     // The variable is the clients' own: an agent is not confused by it.
     let shown = headcount(&["config", "show"]).env("HEADCOUNT_TOKEN_FILE", &token).output().expect("it runs");
     assert!(shown.status.success(), "{shown:?}");

@@ -296,6 +296,8 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_TIMING_DOWN_TIMEOUT", "9s", "did you mean HEADCOUNT_TIMING__DOWN_TIMEOUT?"),
         ("HEADCOUNT_HANDLERS", "x", "is given in a configuration file alone"),
         ("HEADCOUNT_SEAL__KEY_FILE", "/nowhere/x", "seal.key_file = \"/nowhere/x\" cannot be read"),
+        ("HEADCOUNT_SEAL__KEY_FILE", "", "seal.key_file = \"\" is empty; leave the key out instead"),
+        ("HEADCOUNT_HTTP__TOKEN_FILE", "", "http.token_file = \"\" is empty; leave the key out instead"),
         ("HEADCOUNT_SEAL__KEYS", "hunter2", "seal.keys = … is no key: a key is 32 random bytes"),
         ("HEADCOUNT_SEAL__KEYS", "", "seal.keys = … names no key, so that nothing would be sealed"),
         ("HEADCOUNT_SEAL__KEYS", " , ", "seal.keys = … names no key"),

@@ -128,6 +128,30 @@ fn a_token_that_others_may_read_is_a_warning() {
     assert!(!told.contains("0123456789"), "{told}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_others_may_read_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let key = TokenFile::new(secret);
+    let file = Written::new(&format!("[seal]\nkey_file = \"{}\"\n", key.path()));
+    let warnings = |mode: u32| {
+        std::fs::set_permissions(key.path(), std::fs::Permissions::from_mode(mode)).expect("set");
+        check_file(&file.path).expect("a good key").warnings
+    };
+    assert_eq!(warnings(0o600), []);
+    for mode in [0o644, 0o640, 0o604, 0o602] {
+        let told = warnings(mode)[0].to_string();
+        assert!(told.starts_with(&format!("{}:2: seal.key_file = ", file.path.display())), "{told}");
+        let said = format!("is open to other users of this machine (mode {mode:o})");
+        assert!(told.contains(&said) && told.contains("chmod 600 it: whoever reads a key"), "{told}");
+        assert!(!told.contains(&secret[..8]), "{told}");
+    }
+    // A file that is not read is not judged.
+    let file = Written::new(&format!("[seal]\nmode = \"off\"\nkey_file = \"{}\"\n", key.path()));
+    assert_eq!(check_file(&file.path).expect("not looked at").warnings, []);
+}
+
 #[test]
 fn a_token_for_reading_needs_another_one_beside_it() {
     let (token, same, read) =

@@ -1,11 +1,12 @@
 //! The desk: requests of other members about keys, answered by this agent itself.
 //!
 //! Invariants: one request is answered at a time, at most [`MAX_WAITING`] wait, and what comes on top is not answered; a
-//! request that is not understood changes nothing.
+//! request that is not understood, or whose sender has stopped waiting, changes nothing.
 //!
 //! Must not know: how requests travel.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tracing::Level;
@@ -20,17 +21,35 @@ use crate::journal::Journal;
 /// Requests that wait at the desk.
 const MAX_WAITING: usize = 32;
 
+/// Lines of the log about requests within [`LINES_PAUSE`].
+const MAX_LINES: usize = 8;
+const LINES_PAUSE: Duration = Duration::from_secs(10);
+
 /// The way to the desk.
 #[derive(Debug, Clone)]
-pub(in crate::agent) struct Desk(mpsc::Sender<Delivery>);
+pub(in crate::agent) struct Desk(mpsc::Sender<Waiting>);
+
+/// A request, and the time until which its sender waits for the answer.
+type Waiting = (Delivery, Instant);
 
 impl Desk {
     /// Opens the desk, on the runtime that this is called in. It closes with the agent: it holds no handle.
     pub(in crate::agent) fn open(keeper: Arc<Keeper>, requests: mpsc::WeakSender<Request>, journal: Journal) -> Self {
-        let (sender, mut waiting) = mpsc::channel::<Delivery>(MAX_WAITING);
+        let (sender, mut waiting) = mpsc::channel::<Waiting>(MAX_WAITING);
         tokio::spawn(async move {
-            while let Some(delivery) = waiting.recv().await {
-                let answer = answer(&keeper, &delivery, &journal).await;
+            let mut lines = Lines::default();
+            while let Some((delivery, until)) = waiting.recv().await {
+                let (answer, told) = answer(&keeper, &delivery, until).await;
+                if let Some((level, text)) = told
+                    && let Some(left_out) = lines.next(Instant::now())
+                {
+                    let more = if left_out > 0 {
+                        format!(" ({left_out} requests before it were not told)")
+                    } else {
+                        String::new()
+                    };
+                    journal.say(level, text + &more);
+                }
                 let Some(requests) = requests.upgrade() else { return };
                 let Ok(payload) = Payload::new(&answer.encode()) else { continue };
                 let (answered, _) = oneshot::channel();
@@ -45,42 +64,63 @@ impl Desk {
 
     /// Takes a message on the reserved topic. Anything but a request is dropped.
     pub(in crate::agent) fn take(&self, delivery: Delivery) {
-        if matches!(delivery.kind, DeliveryKind::Request { .. }) {
-            let _ = self.0.try_send(delivery);
+        if let DeliveryKind::Request { within } = delivery.kind {
+            let _ = self.0.try_send((delivery, Instant::now() + within));
         }
     }
 }
 
-async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, journal: &Journal) -> KeyAnswer {
+/// The line of the log that a request causes, if it does.
+type Told = Option<(Level, String)>;
+
+async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, until: Instant) -> (KeyAnswer, Told) {
+    let refused = |why: &str| (KeyAnswer::Refused(why.to_owned()), None);
     let Some(request) = KeyRequest::decode(&delivery.payload) else {
-        return KeyAnswer::Refused("this version does not understand the request".to_owned());
+        return refused("this version does not understand the request");
     };
     let (is_change, said) = (request.is_change(), format!("{request:?}"));
     let (keeper, by) = (Arc::clone(keeper), delivery.from.clone());
-    let changed = tokio::task::spawn_blocking(move || keeper.answer(&request, &by)).await;
+    let changed = tokio::task::spawn_blocking(move || keeper.answer(&request, &by, Some(until))).await;
     match changed {
         Ok(Ok(held)) => {
-            if is_change {
-                let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
-                let text = format!("keys were changed by {} ({said}): now {}", delivery.from, keys.join(", "));
-                journal.say(Level::INFO, text);
-            }
-            KeyAnswer::held(&held)
+            let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
+            let text = format!("keys were changed by {} ({said}): now {}", delivery.from, keys.join(", "));
+            (KeyAnswer::held(&held), is_change.then_some((Level::INFO, text)))
         }
-        Ok(Err(KeysError::Busy { by })) => KeyAnswer::Busy(by.to_string()),
+        Ok(Err(KeysError::Busy { by })) => (KeyAnswer::Busy(by.to_string()), None),
         Ok(Err(error)) => {
             let text = format!("keys were not changed as {} asked ({said}): {error}", delivery.from);
-            journal.say(Level::WARN, text);
-            KeyAnswer::Refused(error.to_string())
+            (KeyAnswer::Refused(error.to_string()), Some((Level::WARN, text)))
         }
-        Err(_) => KeyAnswer::Refused("the agent is stopping".to_owned()),
+        Err(_) => refused("the agent is stopping"),
+    }
+}
+
+/// A limit on the lines of the log that requests cause: whoever has the key makes as many as it likes. A rotation needs four.
+#[derive(Debug, Default)]
+struct Lines {
+    began: Option<Instant>,
+    said: usize,
+    left_out: u64,
+}
+
+impl Lines {
+    /// Returns the number of lines that were left out since the last one, if there may be another one now.
+    fn next(&mut self, now: Instant) -> Option<u64> {
+        if self.began.is_none_or(|began| now.duration_since(began) >= LINES_PAUSE) {
+            (self.began, self.said) = (Some(now), 0);
+        }
+        if self.said == MAX_LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.said += 1;
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::core::{MessageId, NodeId, Run, Topic};
 
@@ -104,7 +144,17 @@ mod tests {
             desk.take(said(sequence, request));
         }
         drop(desk);
-        let taken: Vec<u64> = std::iter::from_fn(|| waiting.try_recv().ok()).map(|said| said.id.sequence).collect();
+        let taken: Vec<u64> =
+            std::iter::from_fn(|| waiting.try_recv().ok()).map(|(said, _)| said.id.sequence).collect();
         assert_eq!(taken, (1..=MAX_WAITING as u64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn requests_cause_so_many_lines_in_a_while_and_what_was_left_out_is_counted() {
+        let (mut lines, now) = (Lines::default(), Instant::now());
+        let told: Vec<_> = (0..MAX_LINES + 3).map(|_| lines.next(now)).collect();
+        assert_eq!(told, [vec![Some(0); MAX_LINES], vec![None; 3]].concat());
+        assert_eq!(lines.next(now + LINES_PAUSE - Duration::from_millis(1)), None);
+        assert_eq!([lines.next(now + LINES_PAUSE), lines.next(now + LINES_PAUSE)], [Some(4), Some(0)]);
     }
 }

@@ -8,6 +8,9 @@
 //!
 //! Blocks. Must not know: other members.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -29,17 +32,27 @@ use crate::transport::sealing::{SealPolicy, Sealing};
 #[derive(Debug)]
 pub(in crate::agent) struct Keeper {
     sealing: Sealing,
-    /// The configuration in force. Its lock is held through a change, so that changes come one after the other.
+    /// The configuration in force. Its lock is held while the turn is taken or looked at and through a change, so that changes
+    /// and turns come one after the other.
     config: Mutex<SealConfig>,
     /// The node at whose command keys are changed.
     turn: Turn,
     /// The one permit for changes that this node makes at all members.
     changing: Arc<Semaphore>,
+    #[cfg(test)]
+    held_up: Mutex<()>,
 }
 
 impl Keeper {
     pub(in crate::agent) fn new(sealing: Sealing, config: SealConfig) -> Self {
-        Self { sealing, config: Mutex::new(config), turn: Turn::default(), changing: Arc::new(Semaphore::new(1)) }
+        Self {
+            sealing,
+            config: Mutex::new(config),
+            turn: Turn::default(),
+            changing: Arc::new(Semaphore::new(1)),
+            #[cfg(test)]
+            held_up: Mutex::default(),
+        }
     }
 
     /// Returns what a configuration asks for; reads its key file, unless nothing is to be sealed.
@@ -55,9 +68,15 @@ impl Keeper {
         Ok(SealPolicy::new(mode, ring))
     }
 
-    /// Holds changes up, as a slow disk does, until the guard is dropped.
+    /// Holds up the changes that come from now on, until the guard is dropped.
     #[cfg(test)]
-    pub(super) fn hold_changes(&self) -> std::sync::MutexGuard<'_, SealConfig> {
+    pub(super) fn hold_changes(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.held_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a change be under way, as on a slow disk, until the guard is dropped.
+    #[cfg(test)]
+    fn hold_disk(&self) -> std::sync::MutexGuard<'_, SealConfig> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,9 +122,26 @@ impl Keeper {
         Ok((before, self.held()))
     }
 
-    /// Does what a node asks for, unless it is the turn of another one; returns the keys in force then.
-    pub(super) fn answer(&self, request: &KeyRequest, by: &NodeId) -> Result<HeldKeys, KeysError> {
+    /// Does what a node asks for until this time, unless it is the turn of another one; returns the keys in force then.
+    ///
+    /// Whoever takes the turn is told what is held after all changes that are under way: none of them comes upon what the
+    /// next one was decided on.
+    pub(super) fn answer(
+        &self,
+        request: &KeyRequest,
+        by: &NodeId,
+        until: Option<Instant>,
+    ) -> Result<HeldKeys, KeysError> {
+        if matches!(request, KeyRequest::List) {
+            return Ok(self.held());
+        }
+        #[cfg(test)]
+        let _held_up = request.is_change().then(|| self.held_up.lock().unwrap_or_else(PoisonError::into_inner));
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        if until.is_some_and(|until| until <= now) {
+            return Err(KeysError::TooLate);
+        }
         match request {
             // Nobody is locked out by one more key.
             KeyRequest::List | KeyRequest::Add(_) => {}
@@ -113,30 +149,22 @@ impl Keeper {
             KeyRequest::Turn(true) => self.turn.take(by, now)?,
             KeyRequest::Turn(false) => self.turn.end(by),
         }
-        self.change(request)
+        self.change(&config, request)
+    }
+
+    /// Returns an error if a change would fail here, and changes nothing.
+    pub(super) fn try_change(&self, request: &KeyRequest) -> Result<(), KeysError> {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prepare(&config, request).map(|_| ())
     }
 
     /// Makes a change, and keeps it; returns the keys in force then.
-    fn change(&self, request: &KeyRequest) -> Result<HeldKeys, KeysError> {
+    fn change(&self, config: &SealConfig, request: &KeyRequest) -> Result<HeldKeys, KeysError> {
         if !request.is_change() {
             return Ok(self.held());
         }
-        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let mode = self.sealing.policy().mode();
-        if mode != SealMode::Require {
-            return Err(KeysError::NotSealed { mode });
-        }
-        let path = config.key_file.as_deref().ok_or(KeysError::NotKept)?;
-        let ReadKeys { file, ring: kept, .. } = read(path)?;
-        let policy = self.sealing.policy();
-        let in_force = policy.ring().ok_or(KeysError::NotSealed { mode })?;
-        let mut ring = in_force.clone();
-        apply(&mut ring, request)?;
-        // Another agent that has the same file may have made the change there.
-        if kept != ring {
-            if kept != *in_force {
-                return Err(KeysError::NotRead { path: path.to_owned() });
-            }
+        let Prepared { mode, ring, write_to } = self.prepare(config, request)?;
+        if let Some((path, file)) = write_to {
             write(path, &file.with(&ring)).map_err(|error| KeysError::File {
                 path: path.to_owned(),
                 reason: format!("cannot be replaced: {error}; its directory must be writable by the agent"),
@@ -145,6 +173,35 @@ impl Keeper {
         self.sealing.set_policy(SealPolicy::new(mode, ring));
         Ok(self.held())
     }
+
+    fn prepare<'a>(&self, config: &'a SealConfig, request: &KeyRequest) -> Result<Prepared<'a>, KeysError> {
+        let policy = self.sealing.policy();
+        let mode = policy.mode();
+        if mode != SealMode::Require {
+            return Err(KeysError::NotSealed { mode });
+        }
+        let path = config.key_file.as_deref().ok_or(KeysError::NotKept)?;
+        let ReadKeys { file, ring: kept, .. } = read(path)?;
+        let in_force = policy.ring().ok_or(KeysError::NotSealed { mode })?;
+        let mut ring = in_force.clone();
+        apply(&mut ring, request)?;
+        // Another agent that has the same file may have made the change there.
+        if kept == ring {
+            return Ok(Prepared { mode, ring, write_to: None });
+        }
+        if kept != *in_force {
+            return Err(KeysError::NotRead { path: path.to_owned() });
+        }
+        Ok(Prepared { mode, ring, write_to: Some((path, file)) })
+    }
+}
+
+/// A change that can be made.
+struct Prepared<'a> {
+    mode: SealMode,
+    ring: KeyRing,
+    /// The file to be replaced and its present contents, unless it holds the ring already.
+    write_to: Option<(&'a Path, KeyFile)>,
 }
 
 fn apply(ring: &mut KeyRing, request: &KeyRequest) -> Result<(), RingError> {
@@ -214,220 +271,4 @@ fn open_new(path: &Path) -> io::Result<fs::File> {
 fn write_to(mut next: fs::File, file: &KeyFile) -> io::Result<()> {
     next.write_all(file.text().as_bytes())?;
     next.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::Journal;
-    use crate::seal::tests::key;
-
-    fn keeper(config: SealConfig) -> Result<Keeper, KeysError> {
-        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
-        let sealing = Sealing::off(journal);
-        sealing.set_policy(Keeper::load(&config)?);
-        Ok(Keeper::new(sealing, config))
-    }
-
-    fn in_file(directory: &Path, text: &str) -> SealConfig {
-        let path = directory.join("keys");
-        fs::write(&path, text).expect("written");
-        SealConfig { key_file: Some(path), ..SealConfig::default() }
-    }
-
-    #[test]
-    fn a_rotation_is_on_the_disk_step_by_step_and_a_restart_finds_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let config = in_file(directory.path(), &format!("# the first\n{}\n", key(1).to_base64().as_str()));
-        let (old, new) = (key(1).id(), key(2).id());
-        for (request, expected) in [
-            (KeyRequest::add(&key(2)), vec![old, new]),
-            (KeyRequest::add(&key(2)), vec![old, new]),
-            (KeyRequest::Use(new.0), vec![new, old]),
-            (KeyRequest::Remove(old.0), vec![new]),
-            (KeyRequest::Remove(old.0), vec![new]),
-        ] {
-            let before = keeper(config.clone()).expect("the file of the step before");
-            assert_eq!(before.change(&request).expect("changed").keys, expected, "{request:?}");
-        }
-        let after = keeper(config.clone()).expect("the file");
-        assert_eq!(after.held(), HeldKeys { mode: SealMode::Require, keys: vec![new] });
-        assert_eq!(after.change(&KeyRequest::Remove(new.0)), Err(RingError::Sealing(new).into()));
-        let names = fs::read_dir(directory.path()).expect("readable").count();
-        assert_eq!(names, 1, "nothing is left beside the file");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            let mode = fs::metadata(config.key_file.expect("a file")).expect("there").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
-    }
-
-    #[test]
-    fn what_an_operator_wrote_is_neither_lost_nor_put_in_force_by_a_change() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let text = |keys: &[u8]| {
-            let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
-            KeyFile::default().with(&ring).text().as_str().to_owned()
-        };
-        let config = in_file(directory.path(), &text(&[1]));
-        let keeper = keeper(config.clone()).expect("a key");
-        in_file(directory.path(), &text(&[1, 3]));
-        assert_eq!(keeper.held().keys, [key(1).id()], "not read yet");
-        let path = config.key_file.clone().expect("a file");
-        for request in [KeyRequest::add(&key(2)), KeyRequest::Use(key(1).id().0), KeyRequest::Remove(key(9).id().0)] {
-            assert_eq!(keeper.change(&request), Err(KeysError::NotRead { path: path.clone() }), "{request:?}");
-        }
-        assert_eq!(keeper.held().keys, [key(1).id()]);
-        assert_eq!(fs::read_to_string(&path).expect("a text"), text(&[1, 3]));
-        keeper.reload(config.clone()).expect("read");
-        let held = keeper.change(&KeyRequest::add(&key(2))).expect("changed");
-        assert_eq!(held.keys, [key(1).id(), key(3).id(), key(2).id()]);
-        in_file(directory.path(), &text(&[2]));
-        let (before, after) = keeper.reload(config).expect("read again");
-        assert_eq!((before.keys.len(), after.keys), (3, vec![key(2).id()]));
-    }
-
-    #[test]
-    fn agents_that_have_one_file_each_make_the_change() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
-        let agents = [keeper(config.clone()).expect("a key"), keeper(config).expect("a key")];
-        let (old, new) = (key(1).id(), key(2).id());
-        for (request, expected) in [
-            (KeyRequest::add(&key(2)), vec![old, new]),
-            (KeyRequest::Use(new.0), vec![new, old]),
-            (KeyRequest::Remove(old.0), vec![new]),
-        ] {
-            for agent in &agents {
-                assert_eq!(agent.change(&request).expect("changed").keys, expected, "{request:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        // A file does not take the place of a directory.
-        let path = directory.path().join("cluster.key");
-        fs::create_dir(&path).expect("made");
-        write(&path, &KeyFile::default()).expect_err("it is a directory");
-        let names: Vec<_> =
-            fs::read_dir(directory.path()).expect("readable").map(|entry| entry.expect("one").path()).collect();
-        assert_eq!(names, [path]);
-    }
-
-    #[test]
-    fn a_next_file_that_is_being_written_is_left_alone_and_one_that_was_abandoned_is_not() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
-        let keeper = keeper(config).expect("a key");
-        let next = directory.path().join(".keys.next");
-        fs::write(&next, "half").expect("written");
-        let refused = keeper.change(&KeyRequest::add(&key(2))).expect_err("somebody writes it");
-        assert!(refused.to_string().contains("another process is writing"), "{refused}");
-        assert_eq!(fs::read_to_string(&next).expect("still there"), "half");
-        assert_eq!(keeper.held().keys.len(), 1);
-        let long_ago = std::time::SystemTime::now() - ABANDONED - Duration::from_secs(1);
-        let file = fs::File::options().write(true).open(&next).expect("there");
-        file.set_modified(long_ago).expect("set");
-        assert_eq!(keeper.change(&KeyRequest::add(&key(2))).expect("changed").keys.len(), 2);
-        assert!(!next.exists());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_link_to_a_key_file_stays_and_its_target_is_replaced() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let secret = directory.path().join("secret");
-        fs::create_dir(&secret).expect("made");
-        let target = in_file(&secret, &format!("{}\n", key(1).to_base64().as_str())).key_file.expect("a file");
-        let link = directory.path().join("keys");
-        std::os::unix::fs::symlink(&target, &link).expect("linked");
-        let keeper = keeper(SealConfig { key_file: Some(link.clone()), ..SealConfig::default() }).expect("a key");
-        keeper.change(&KeyRequest::add(&key(2))).expect("changed");
-        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-        assert_eq!(read(&target).expect("a file").ring.ids().len(), 2);
-    }
-
-    #[test]
-    fn seals_end_by_the_last_step_and_not_by_what_is_left_out() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
-        let mode = |mode| SealConfig { mode: Some(mode), ..file.clone() };
-        let keeper = keeper(file.clone()).expect("a key");
-        for off in [SealConfig::default(), mode(SealMode::Off)] {
-            assert_eq!(keeper.reload(off), Err(KeysError::EndsSeals { mode: SealMode::Require }));
-        }
-        let none = SealConfig { mode: Some(SealMode::Require), ..SealConfig::default() };
-        assert!(matches!(keeper.reload(none), Err(KeysError::Config(ConfigError::SealWithoutKeys { .. }))));
-        assert_eq!(keeper.held().mode, SealMode::Require);
-        keeper.reload(mode(SealMode::Prefer)).expect("a step");
-        assert!(keeper.reload(mode(SealMode::Off)).is_err(), "those that prefer seals would not be heard");
-        keeper.reload(mode(SealMode::Permit)).expect("a step");
-        assert!(keeper.reload(SealConfig::default()).is_err(), "it must be said");
-        keeper.reload(mode(SealMode::Off)).expect("the last step");
-        assert_eq!(keeper.held(), HeldKeys { mode: SealMode::Off, keys: Vec::new() });
-        keeper.reload(SealConfig::default()).expect("nothing was sealed");
-    }
-
-    #[test]
-    fn a_change_that_cannot_be_kept_or_that_would_travel_in_the_clear_is_not_made() {
-        let inline = SealConfig { keys: vec![key(1)], ..SealConfig::default() };
-        let inline = keeper(inline).expect("a key");
-        assert_eq!(inline.change(&KeyRequest::add(&key(2))), Err(KeysError::NotKept));
-        let directory = tempfile::tempdir().expect("a directory");
-        let text = format!("{}\n", key(1).to_base64().as_str());
-        let config = SealConfig { mode: Some(SealMode::Prefer), ..in_file(directory.path(), &text) };
-        let clear = keeper(config.clone()).expect("a key");
-        assert_eq!(clear.change(&KeyRequest::add(&key(2))), Err(KeysError::NotSealed { mode: SealMode::Prefer }));
-        let keeper = keeper(in_file(directory.path(), &text)).expect("a key");
-        fs::remove_file(config.key_file.expect("a file")).expect("removed");
-        assert!(matches!(keeper.change(&KeyRequest::add(&key(2))), Err(KeysError::File { .. })));
-        assert_eq!(keeper.held().keys, [key(1).id()], "and the ring stays");
-    }
-
-    #[test]
-    fn keys_are_changed_from_one_node_at_a_time() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
-        let keeper = keeper(config).expect("a key");
-        let [a, b] = ["a", "b"].map(|name| NodeId::new(name).expect("a name"));
-        let new = key(2).id();
-        let held = keeper.answer(&KeyRequest::Turn(true), &a).expect("nobody else has it");
-        assert_eq!(held.keys, [key(1).id()], "it is the answer to the question, too");
-        keeper.answer(&KeyRequest::add(&key(2)), &b).expect("it locks nobody out");
-        for request in [KeyRequest::Turn(true), KeyRequest::Use(new.0), KeyRequest::Remove(new.0)] {
-            assert_eq!(keeper.answer(&request, &b), Err(KeysError::Busy { by: a.clone() }), "{request:?}");
-        }
-        assert_eq!(keeper.answer(&KeyRequest::List, &b).expect("listed").keys, [key(1).id(), new]);
-        keeper.answer(&KeyRequest::Use(new.0), &a).expect("its turn");
-        keeper.answer(&KeyRequest::Turn(false), &b).expect("not its turn");
-        assert!(keeper.answer(&KeyRequest::Turn(true), &b).is_err());
-        keeper.answer(&KeyRequest::Turn(false), &a).expect("it gives it back");
-        keeper.answer(&KeyRequest::Remove(key(1).id().0), &b).expect("free");
-    }
-
-    #[test]
-    fn a_reload_that_fails_changes_nothing() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
-        let keeper = keeper(config.clone()).expect("a key");
-        in_file(directory.path(), "no key\n");
-        assert!(keeper.reload(config).is_err());
-        assert_eq!(keeper.held().keys, [key(1).id()]);
-    }
-
-    #[test]
-    fn after_a_reload_changes_are_kept_in_the_file_that_it_names() {
-        let [before, after] = [0, 1].map(|_| tempfile::tempdir().expect("a directory"));
-        let text = format!("{}\n", key(1).to_base64().as_str());
-        let [former, newer] = [&before, &after].map(|directory| in_file(directory.path(), &text));
-        let keeper = keeper(former.clone()).expect("a key");
-        keeper.reload(newer.clone()).expect("read");
-        keeper.change(&KeyRequest::add(&key(2))).expect("changed");
-        let held = |config: SealConfig| read(&config.key_file.expect("a file")).expect("keys").ring.ids().len();
-        assert_eq!((held(former), held(newer.clone())), (1, 2), "a restart reads the newer one");
-        assert_eq!(Keeper::load(&newer).expect("keys").ring().map(KeyRing::ids), Some(keeper.held().keys));
-    }
 }

@@ -1,10 +1,14 @@
 //! Changes of keys, as one agent by itself makes them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
+use super::rotation::{EXPECTED_BACK, Step, may_come_back};
 use super::*;
+use crate::core::{LeaveReason, Status};
+use crate::member::Member;
 use crate::seal::tests::key;
 use crate::{Config, Profile};
 
@@ -19,15 +23,16 @@ async fn agent() -> Agent {
 #[tokio::test]
 async fn who_changes_keys_takes_its_own_turn_as_well() {
     let (agent, other) = (agent().await, NodeId::new("b").expect("a name"));
-    let asked = |is_taken| agent.inner.keeper.answer(&KeyRequest::Turn(is_taken), &other).map(|_| ());
-    let check = async || agent.check(key(1).id(), false, ANSWER_TIMEOUT, |_: &HeldKeys| None).await;
-    assert_eq!(check().await, Ok(()), "nobody objects");
+    let asked = |is_taken| agent.inner.keeper.answer(&KeyRequest::Turn(is_taken), &other, None).map(|_| ());
+    let check =
+        async || agent.look(Step::Use(key(1).id()), &BTreeSet::new(), ANSWER_TIMEOUT).await.map(|known| known.len());
+    assert_eq!(check().await, Ok(1), "nobody objects");
     assert_eq!(asked(true), Err(KeysError::Busy { by: agent.me().id }), "no change from elsewhere meanwhile");
     agent.end_turn(false).await;
     assert_eq!(asked(true), Ok(()));
     assert_eq!(check().await, Err(KeysError::Busy { by: other.clone() }), "nor one from here, then");
     assert_eq!(asked(false), Ok(()));
-    assert_eq!(check().await, Ok(()));
+    assert_eq!(check().await, Ok(1));
     agent.leave().await;
 }
 
@@ -66,40 +71,222 @@ async fn until(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_comes_while_a_key_is_being_removed_and_seals_with_it_is_not_locked_out() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (new, old) = (1, 2);
-    let a = with_keys(directory.path(), "a", &[new, old], None).await;
-    let b = with_keys(directory.path(), "b", &[new, old], Some(&a)).await;
-    until("a hears b", || a.members().iter().filter(|member| member.status == Status::Up).count() == 2).await;
-    // b answers that it would remove the key, and is slow to do so.
+/// Starts two nodes that hold the keys 1 and 2, and seal with the first of them that is given.
+async fn two(directory: &Path, keys: &[u8]) -> [Agent; 2] {
+    let a = with_keys(directory, "a", keys, None).await;
+    let b = with_keys(directory, "b", keys, Some(&a)).await;
+    until("a hears b", || has(&a, "b", Status::Up)).await;
+    [a, b]
+}
+
+/// Returns true if an agent holds a member in this status.
+fn has(agent: &Agent, name: &str, status: Status) -> bool {
+    agent.members().iter().any(|member| member.id.as_str() == name && member.status == status)
+}
+
+/// Has an agent answer what it would do, and be slow to do it, until what is returned is dropped.
+fn held_up(agent: &Agent) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
-    let (slow, keeper) = (mpsc::channel::<()>(), Arc::clone(&b.inner.keeper));
-    let begun = slow.0;
-    let disk = std::thread::spawn(move || {
-        let _change = keeper.hold_changes();
+    let ((begun, begins), keeper) = (mpsc::channel::<()>(), Arc::clone(&agent.inner.keeper));
+    std::thread::spawn(move || {
+        let _changes = keeper.hold_changes();
         begun.send(()).expect("awaited");
         let _ = released.recv();
     });
-    slow.1.recv().expect("held");
-    let removal = tokio::spawn({
-        let a = a.clone();
-        async move { a.remove_key(key(old).id(), false).await }
-    });
-    let other = NodeId::new("c").expect("a name");
-    until("b was asked", || b.inner.keeper.is_turn_of_another(&other)).await;
-    let c = with_keys(directory.path(), "c", &[old, new], Some(&a)).await;
-    let is_up = |member: &Member| member.id == other && member.status == Status::Up;
-    until("a hears c", || a.members().iter().any(is_up)).await;
-    drop(release);
-    disk.join().expect("released");
+    begins.recv().expect("held");
+    release
+}
 
-    let members = vec![(other.clone(), "seals with it".to_owned())];
-    assert_eq!(removal.await.expect("ended"), Err(KeysError::LockedOut { id: key(old).id(), members }));
-    assert_eq!(a.keys().keys, [key(new).id(), key(old).id()], "a goes on hearing c");
-    assert_eq!(b.keys().keys, [key(new).id()], "b was to remove it");
-    for agent in [c, b, a] {
+/// Begins a step at an agent; returns once another one has given it the turn.
+async fn begun(step: Step, at: &Agent, other: &Agent) -> tokio::task::JoinHandle<Result<Vec<KeyHolder>, KeysError>> {
+    let agent = at.clone();
+    let step = tokio::spawn(async move { agent.rotate(step, false).await });
+    until("it was asked", || other.inner.keeper.is_turn_of_another(&other.me().id)).await;
+    step
+}
+
+fn locked_out(number: u8, name: &str, why: &str) -> KeysError {
+    KeysError::LockedOut { id: key(number).id(), members: vec![(NodeId::new(name).expect("a name"), why.to_owned())] }
+}
+
+fn ids<const N: usize>(numbers: [u8; N]) -> Vec<KeyId> {
+    numbers.map(|number| key(number).id()).to_vec()
+}
+
+async fn end(agents: impl IntoIterator<Item = Agent>) {
+    for agent in agents {
         agent.leave().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_a_key_is_being_removed_and_seals_with_it_is_not_locked_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let slow = held_up(&b);
+    let removal = begun(Step::Remove(key(2).id()), &a, &b).await;
+    let c = with_keys(directory.path(), "c", &[2, 1], Some(&a)).await;
+    until("a hears c", || has(&a, "c", Status::Up)).await;
+    drop(slow);
+
+    assert_eq!(removal.await.expect("ended"), Err(locked_out(2, "c", "seals with it")));
+    for agent in [&a, &b] {
+        assert_eq!(agent.keys().keys, ids([1, 2]), "it goes on hearing c");
+    }
+    end([c, b, a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_a_key_is_taken_into_use_and_lacks_it_is_not_locked_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let slow = held_up(&b);
+    let step = begun(Step::Use(key(2).id()), &a, &b).await;
+    let c = with_keys(directory.path(), "c", &[1], Some(&a)).await;
+    until("a hears c", || has(&a, "c", Status::Up)).await;
+    drop(slow);
+
+    assert_eq!(step.await.expect("ended"), Err(locked_out(2, "c", "lacks it")));
+    for agent in [&a, &b] {
+        assert_eq!(agent.keys().keys, ids([1, 2]), "it seals as c understands");
+    }
+    for agent in [&a, &b, &c] {
+        until("all hear all", || ["a", "b", "c"].iter().all(|name| has(agent, name, Status::Up))).await;
+    }
+    end([c, b, a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_before_the_very_last_step_is_not_locked_out_either() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for step in [Step::Use(key(2).id()), Step::Remove(key(2).id())] {
+        let [a, b] = two(directory.path(), &[1, 2]).await;
+        // All others have made their step, and nobody objected, when this node's own is held up.
+        let slow = held_up(&a);
+        let changed = begun(step, &a, &b).await;
+        until("b has made it", || b.keys().keys != ids([1, 2])).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let (keys, why): (&[u8], _) = match step {
+            Step::Use(_) => (&[1], "came meanwhile, and perhaps lacks it"),
+            Step::Remove(_) => (&[2, 1], "came meanwhile, and perhaps seals with it"),
+        };
+        let c = with_keys(directory.path(), "c", keys, Some(&a)).await;
+        until("a hears c", || has(&a, "c", Status::Up)).await;
+        drop(slow);
+
+        assert_eq!(changed.await.expect("ended"), Err(locked_out(2, "c", why)), "{step:?}");
+        for agent in [&a, &b] {
+            assert_eq!(agent.keys().keys, ids([1, 2]), "as before: {step:?}");
+        }
+        end([c, b, a]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_started_anew_with_another_file_meanwhile_is_asked_anew_and_who_leaves_is_not_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for comes_back in [false, true] {
+        let [a, b] = two(directory.path(), &[1, 2]).await;
+        let c = with_keys(directory.path(), "c", &[1, 2], Some(&a)).await;
+        until("both hear c", || [&a, &b].iter().all(|agent| has(agent, "c", Status::Up))).await;
+        let slow = held_up(&b);
+        let step = begun(Step::Use(key(2).id()), &a, &b).await;
+        until("c was asked", || c.keys().keys == ids([2, 1])).await;
+        c.leave().await;
+        let again = if comes_back { Some(with_keys(directory.path(), "c", &[1], Some(&a)).await) } else { None };
+        let status = if comes_back { Status::Up } else { Status::Left(LeaveReason::Graceful) };
+        until("a knows", || has(&a, "c", status)).await;
+        drop(slow);
+
+        let changed = step.await.expect("ended");
+        if comes_back {
+            assert_eq!(changed, Err(locked_out(2, "c", "lacks it")));
+            assert_eq!(a.keys().keys, ids([1, 2]));
+        } else {
+            assert!(changed.is_ok(), "it had answered, and has the key in its file: {changed:?}");
+            assert_eq!(a.keys().keys, ids([2, 1]));
+        }
+        assert_eq!(b.keys(), a.keys());
+        end(again.into_iter().chain([b, a])).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_does_not_do_later_what_it_was_asked_for_by_one_that_gave_it_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let slow = held_up(&b);
+    let asked = a.ask_holder(b.me().id, &KeyRequest::Use(key(2).id().0), Duration::from_millis(300)).await;
+    assert_eq!(asked.map_err(|why| why.to_string()), Err("did not answer in time".to_owned()));
+    // The request was under way for some of that time.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop(slow);
+    let listed = a.ask_holder(b.me().id, &KeyRequest::List, ANSWER_TIMEOUT).await.expect("after the other request");
+    assert_eq!(listed.keys, ids([1, 2]));
+    end([b, a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_goes_on_to_its_end_when_nobody_waits_for_it_any_more() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let slow = held_up(&b);
+    begun(Step::Use(key(2).id()), &a, &b).await.abort();
+    drop(slow);
+    until("all seal with it", || [&a, &b].iter().all(|agent| agent.keys().keys == ids([2, 1]))).await;
+    let other = NodeId::new("c").expect("a name");
+    until("the turn is given back", || [&a, &b].iter().all(|agent| !agent.inner.keeper.is_turn_of_another(&other)))
+        .await;
+    end([b, a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_operator_is_refused_whatever_it_wants_and_wherever_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let slow = held_up(&b);
+    let step = begun(Step::Use(key(2).id()), &a, &b).await;
+    let busy = Err(KeysError::Busy { by: a.me().id });
+    for agent in [&a, &b] {
+        assert_eq!(agent.remove_key(key(2).id(), false).await, busy, "while it is taken into use");
+        assert_eq!(agent.use_key(key(1).id(), false).await, busy);
+    }
+    drop(slow);
+    assert!(step.await.expect("ended").is_ok());
+    for agent in [&a, &b] {
+        assert_eq!(agent.keys().keys, ids([2, 1]));
+    }
+    end([b, a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operators_at_one_moment_leave_all_members_with_one_sending_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let c = with_keys(directory.path(), "c", &[1, 2], Some(&a)).await;
+    let agents = [a, b, c];
+    for agent in &agents {
+        until("all hear all", || ["a", "b", "c"].iter().all(|name| has(agent, name, Status::Up))).await;
+    }
+    for round in 0..8 {
+        let [a, b, c] = &agents;
+        let (one, other) = (key(1 + round % 2).id(), key(1 + (round + 1) % 2).id());
+        let done = tokio::join!(a.use_key(one, false), b.use_key(other, false), c.remove_key(one, false));
+        for done in [&done.0, &done.1, &done.2] {
+            let is_clear = match done {
+                Ok(holders) => holders.iter().all(|holder| holder.held.is_ok()),
+                Err(KeysError::Busy { .. } | KeysError::LockedOut { .. } | KeysError::Ring(_)) => true,
+                Err(_) => false,
+            };
+            assert!(is_clear, "{done:?}");
+        }
+        let sealing: BTreeSet<_> = agents.iter().map(|agent| agent.keys().keys[0]).collect();
+        assert_eq!(sealing.len(), 1, "{done:?}");
+        assert!(agents.iter().all(|agent| agent.keys().keys.contains(&agents[0].keys().keys[0])));
+        // As before, for the next round.
+        for number in [1, 2] {
+            assert!(agents[0].add_key(key(number)).await.is_ok_and(|holders| holders.iter().all(|it| it.held.is_ok())));
+        }
+    }
+    end(agents).await;
 }

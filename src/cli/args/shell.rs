@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap_complete::Shell;
 
-use super::target::{AgentAddress, DEFAULT_AGENT, Format};
+use super::target::{AgentAddress, DEFAULT_AGENT, Format, TOKEN_FILE, token_file};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HealthArgs {
@@ -43,7 +44,7 @@ pub(in crate::cli) struct DoctorArgs {
     #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT")]
     http: Option<String>,
     /// A file with the agent's token
-    #[arg(long, value_name = "FILE", env = "HEADCOUNT_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = TOKEN_FILE, value_parser = OsStringValueParser::new().try_map(token_file))]
     token_file: Option<PathBuf>,
     /// Another agent to compare this one with; may be repeated
     #[arg(long, value_name = "ADDR")]

@@ -2,12 +2,26 @@
 //!
 //! Must not know: single commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 
 /// The HTTP address at which an agent is looked for when none is given.
 pub(super) const DEFAULT_AGENT: &str = "127.0.0.1:7118";
+
+/// The variable that names the file with the token.
+pub(super) const TOKEN_FILE: &str = "HEADCOUNT_TOKEN_FILE";
+
+/// Reads the name of the file with the token. An empty one is a variable that something was to fill in, and is not taken
+/// for none: the refusal that follows would not say why.
+pub(super) fn token_file(name: OsString) -> Result<PathBuf, String> {
+    if name.is_empty() {
+        return Err(format!("it is empty; name the file with the agent's token, or unset {TOKEN_FILE}"));
+    }
+    Ok(name.into())
+}
 
 /// The agent to talk to.
 #[derive(Debug, Args)]
@@ -16,7 +30,7 @@ pub(in crate::cli) struct AgentAddress {
     #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT", default_value = DEFAULT_AGENT)]
     pub(in crate::cli) http: String,
     /// A file with the agent's token
-    #[arg(long, value_name = "FILE", env = "HEADCOUNT_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = TOKEN_FILE, value_parser = OsStringValueParser::new().try_map(token_file))]
     pub(in crate::cli) token_file: Option<PathBuf>,
 }
 

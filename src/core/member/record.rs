@@ -292,6 +292,14 @@ pub(in crate::core) mod tests {
         largest.tags = Tags::new(tags).expect("512 bytes in 32 keys");
         assert!(largest.is_well_formed());
         assert!(largest.encode().len() <= Record::MAX_BYTES, "{} bytes", largest.encode().len());
+        let more = |text: &str| Some(format!("{text}x").into());
+        for larger in [
+            Record { api_address: more(largest.api_address.as_deref().expect("set")), ..largest.clone() },
+            Record { version: format!("{}x", largest.version).into(), ..largest.clone() },
+            Record { incarnation: Record::INCARNATION_LIMIT, ..largest.clone() },
+        ] {
+            assert!(!larger.is_well_formed(), "{larger:?}");
+        }
     }
 
     #[test]

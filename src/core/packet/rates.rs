@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_others_named_are_asked_so_often_per_host_and_in_all() {
+        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
+        let mut questions = Questions::on_hearsay();
+        let hosts = (MAX_HEARSAY_QUESTIONS / MAX_HEARSAY_QUESTIONS_PER_HOST) as u8;
+        for i in 0..=hosts {
+            let ports = 1..=2 * MAX_HEARSAY_QUESTIONS_PER_HOST as u16;
+            let asked = ports.filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count();
+            assert_eq!(asked, if i < hosts { MAX_HEARSAY_QUESTIONS_PER_HOST } else { 0 }, "host {i}");
+        }
+    }
+
+    #[test]
     fn a_host_is_an_ipv4_address_or_64_bits() {
         let host = |text: &str| Host::of(text.parse().expect("an address"));
         assert_eq!(host("10.0.0.1:1"), host("10.0.0.1:2"));

@@ -347,3 +347,12 @@ fn an_expiry_further_off_than_the_lease_is_long_shows_nobody_for_longer_and_dela
     assert_eq!(history.shown().map(|(_, term, until)| (term, until)), Some((1, at(15))));
     assert_eq!(history.opens_at(at(1), LEASE), Some(at(15)));
 }
+
+#[test]
+fn so_many_tokens_of_former_holders_are_remembered() {
+    let mut history = history();
+    for token in 0..=MAX_FORMER as u128 + 1 {
+        see(&mut history, token as u32, &held("a", token, 1, LEASE));
+    }
+    assert_eq!(history.former, (1..=MAX_FORMER as u128).map(Token).collect::<Vec<_>>());
+}
