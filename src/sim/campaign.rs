@@ -6,6 +6,7 @@
 mod checks;
 mod leases;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -72,6 +73,10 @@ pub struct Outcome {
     pub counts: AdversaryCounts,
     /// Number of operations that made sense when their time came.
     pub faults: usize,
+    /// The numbers of those operations, by kind.
+    pub reached: BTreeMap<&'static str, usize>,
+    /// The attack of the adversary, if there was one.
+    pub attack: Option<Attack>,
     /// Virtual time that passed.
     pub time: Duration,
     /// Time from the healing to the agreement of all running nodes.
@@ -193,7 +198,9 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,
         counts: world.map_or_else(AdversaryCounts::default, World::counts),
-        faults: run.faults,
+        faults: run.reached.values().sum(),
+        reached: run.reached,
+        attack: run.attack,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
         led_after: run.led_after,
@@ -211,7 +218,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
 struct Run {
     world: Option<World>,
     attack: Option<Attack>,
-    faults: usize,
+    reached: BTreeMap<&'static str, usize>,
     operations: Vec<String>,
     converged_after: Option<Duration>,
     led_after: Option<Duration>,
@@ -245,7 +252,7 @@ impl Run {
                 return;
             }
             let made_sense = operation.apply(world);
-            self.faults += usize::from(made_sense);
+            *self.reached.entry(operation.kind()).or_default() += usize::from(made_sense);
             let mark = if made_sense { "" } else { " (no effect)" };
             self.operations.push(format!("{:9.4}s {operation}{mark}", at.as_secs_f64()));
             world.say(|| format!("*** {operation}{mark}"));

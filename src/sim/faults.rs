@@ -8,7 +8,7 @@
 //! |---|---|
 //! | operations and schedules; the schedule of small clusters | here |
 //! | the next fault of such a schedule, by weight | `drawing` |
-//! | the effect of an operation on the world, and its words | `applying`, `words` |
+//! | the effect of an operation on the world, its words, its kind | `applying`, `words`, `kinds` |
 //! | schedules of large clusters | `large` |
 //! | schedules of voters, and of their operators | `voters`, `operators` |
 //! | schedules of leases, and of programs that talk | `contenders`, `talkers` |
@@ -18,6 +18,7 @@
 mod applying;
 mod contenders;
 mod drawing;
+mod kinds;
 mod large;
 mod operators;
 mod talkers;

@@ -4,6 +4,7 @@
 //! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere; `HEADCOUNT_SIM_PROGRESS=1` prints each verdict as it comes. The larger
 //! clusters have `HEADCOUNT_SIM_LARGE_SEED`, `HEADCOUNT_SIM_LARGE_SEEDS` and `HEADCOUNT_SIM_LARGE_FIRST`.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ mod scale;
 mod seals;
 mod traffic;
 
+use headcount::sim::adversary::Attack;
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_schedule, run_seed, run_seed_of};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;
@@ -68,6 +70,54 @@ fn random_faults_break_no_promise() {
         outcomes.iter().filter_map(|outcome| outcome.led_after).max(),
     );
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
+    if first == 0 && count >= SEEDS {
+        assert_reached(&outcomes, &REACHED);
+        let met = attacks_met(&outcomes);
+        let unmet: Vec<&Attack> = Attack::ALL.iter().filter(|attack| !met.contains(*attack)).collect();
+        assert!(unmet.is_empty(), "no honest node got anything of {unmet:?}");
+    }
+}
+
+/// Kinds of operations, and the number of worlds of a usual run in which each must have had an effect.
+const REACHED: [(&str, usize); 21] = [
+    ("crash", 100),
+    ("restart", 100),
+    ("pause", 100),
+    ("slow node", 100),
+    ("cut", 100),
+    ("one-way cut", 100),
+    ("weather", 100),
+    ("duplicates", 50),
+    ("departure", 100),
+    ("removal", 100),
+    ("tags", 100),
+    ("join command", 100),
+    ("newcomer", 100),
+    ("lossy node", 100),
+    ("flip-flop", 100),
+    ("crash of many", 100),
+    ("staggered restart", 100),
+    ("restart of many", 100),
+    ("power off", 100),
+    ("links reset", 100),
+    ("firewall", 100),
+];
+
+/// Checks that each kind of operation had an effect in so many worlds.
+fn assert_reached(outcomes: &[Outcome], least: &[(&str, usize)]) {
+    let worlds =
+        |kind: &str| outcomes.iter().filter(|outcome| outcome.reached.get(kind).is_some_and(|n| *n > 0)).count();
+    let found: Vec<String> = least.iter().map(|(kind, _)| format!("{kind} {}", worlds(kind))).collect();
+    println!("worlds with: {}", found.join(", "));
+    for (kind, least) in least {
+        let found = worlds(kind);
+        assert!(found >= *least, "{found} worlds, and not {least}, have seen: {kind}");
+    }
+}
+
+/// Returns the attacks of which honest nodes got something.
+fn attacks_met(outcomes: &[Outcome]) -> BTreeSet<Attack> {
+    outcomes.iter().filter(|outcome| outcome.counts.delivered > 0).filter_map(|outcome| outcome.attack).collect()
 }
 
 fn run_all(campaign: Campaign, first: u64, count: u64) -> Vec<Outcome> {

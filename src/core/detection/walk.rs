@@ -331,3 +331,23 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_sign_of_a_member_as_slow_or_slower_says_when_one_lived() {
+        let at = |seconds: u64| Time::ORIGIN + Duration::from_secs(seconds);
+        let pace = Duration::from_secs;
+        let mut lives = Lives::default();
+        lives.add(pace(2), at(50));
+        lives.add(pace(2), at(40));
+        lives.add(pace(4), at(45));
+        assert_eq!(
+            [1, 2, 3, 4].map(|slow| lives.of(pace(slow))),
+            [Some(at(50)), Some(at(50)), Some(at(45)), Some(at(45))]
+        );
+        assert_eq!(lives.of(pace(5)), None, "the signs of quicker ones say nothing of it");
+    }
+}

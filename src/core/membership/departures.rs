@@ -11,6 +11,7 @@
 //!                      └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
 //!                                               or an elder that observes it was ─────▶ forgotten
 //!                                               it is Down for as long ───────────────▶ believed to have left
+//!                                               another run has its name by then ─────▶ believed to have left
 //!                                               none of these, and several report it ─▶ believed
 //! ```
 //!
@@ -239,6 +240,17 @@ impl Core {
         if let Some(by) = self.view.slot_of_run(teller) {
             let (id, by) = (self.view.record(slot).id.clone(), self.view.record(by).id.clone());
             self.notice("false departure", Notice::FalseDeparture { id, by });
+        }
+    }
+
+    /// Believes that a run has left that was reported to, if another one has its name now: it is gone in any case, and was
+    /// perhaps started again before its own word came here.
+    pub(super) fn believe_departure_of_predecessor(&mut self, subject: Slot, successor: &Record) {
+        let held = self.view.record(subject);
+        let said = self.departures.said.get(&held.run).map(|said| &said.record).filter(|_| held.run != successor.run);
+        let is_open = matches!(held.status, Status::Up | Status::Suspect);
+        if is_open && said.is_some_and(|said| said.supersedes(held) && successor.supersedes(said)) {
+            self.believe_departure(subject);
         }
     }
 

@@ -152,6 +152,7 @@ impl Core {
         note: Option<Note>,
         from: Option<Slot>,
     ) {
+        self.believe_departure_of_predecessor(slot, &record);
         let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)

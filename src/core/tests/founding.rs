@@ -201,3 +201,13 @@ fn nobody_is_up_at_an_incarnation_that_is_not_on_disk() {
         assert_eq!(net.nodes[second].core.is_up(), !is_full, "{}", net.describe());
     }
 }
+
+#[test]
+fn join_tells_the_ports_of_one_host_apart() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let other = std::net::SocketAddr::new(address(0).ip(), 9);
+    net.command(1, Command::Join { ticket: 1, addresses: vec![address(0), other] });
+    net.run_until(Duration::from_secs(8), "it is answered", |net| !net.nodes[1].replies.is_empty());
+    let answers = vec![(address(0), Contacted::Answered { id: id("n0") }), (other, Contacted::Silent)];
+    assert_eq!(net.nodes[1].replies, [Reply::Joined(answers)]);
+}

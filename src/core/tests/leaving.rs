@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use super::liars::{Liar, about, update};
 use super::net::{Net, id, ms};
 use crate::core::doors::{Command, CommandError, Notice, Reply, StopReason};
 use crate::core::election::Alarm;
 use crate::core::member::{ChangeKind, LeaveReason, Status, Tags};
 use crate::core::settings::Profile;
+use crate::core::wire::{Confirmation, Message, Nonce, Packet};
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const FORCED: LeaveReason = LeaveReason::Forced;
@@ -246,4 +248,42 @@ fn where_all_voters_drain_every_node_says_so_once() {
     net.command(1, Command::Drain { ticket: 6, is_draining: true });
     net.run(Duration::from_secs(5));
     assert_eq!([0, 1, 2].map(|node| told(&net, node)), [2, 2, 2]);
+}
+
+#[test]
+fn a_departure_and_a_removal_are_confirmed_only_by_who_holds_them() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let record = about(&net, 2, net.nodes[2].core.me().incarnation + 1, Status::Up);
+    let hash = record.hash();
+    for asked in [hash + 1, hash] {
+        net.sent = Some(Vec::new());
+        let confirm = Message::Confirm(Confirmation { record: Nonce(asked) });
+        Liar::new(1).says(&mut net, 0, &[update(record.clone()), confirm]);
+        let sent = net.sent.take().expect("kept");
+        let messages = sent.iter().flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
+        let confirmed: Vec<Nonce> = messages
+            .filter_map(|message| match message {
+                Message::Confirmed(Confirmation { record }) => Some(record),
+                _ => None,
+            })
+            .collect();
+        let expected = if asked == hash { vec![Nonce(hash)] } else { Vec::new() };
+        assert_eq!(confirmed, expected);
+    }
+}
+
+#[test]
+fn whoever_leaves_and_is_accused_has_left_at_the_incarnation_of_the_accusation() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    for other in [1, 2] {
+        net.cut(0, other, true);
+    }
+    net.command(0, Command::Leave);
+    net.run(ms(5));
+    assert_eq!(net.nodes[0].core.me().status, Status::Leaving);
+    let (run, incarnation) = (net.nodes[0].core.me().run, net.nodes[0].core.me().incarnation + 3);
+    let told = Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 5_000 };
+    Liar::new(1).says(&mut net, 0, &[told]);
+    let me = net.nodes[0].core.me();
+    assert_eq!((me.status, me.incarnation), (Status::Left(GRACEFUL), incarnation), "others believe nothing below");
 }

@@ -59,6 +59,7 @@ mod reachable;
 mod reflection;
 mod relinking;
 mod replays;
+mod returning;
 mod reunion;
 mod sleeping;
 mod sponsoring;

@@ -347,3 +347,20 @@ fn objections_to_a_false_removal_are_few() {
     net.run(SETTLE / 10);
     net.assert_all_up();
 }
+
+#[test]
+fn the_home_of_a_stray_is_forgotten_with_its_run() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let run = net.nodes[2].core.me().run;
+    let mut thief = Thief::of(&mut net, 2);
+    net.command(2, Command::Leave);
+    net.run(Duration::from_secs(3));
+    thief.record.incarnation += 5;
+    thief.works(&mut net, Duration::from_secs(3), |_| ());
+    assert_eq!(net.nodes[0].core.homes.of(run), Some(address(2)));
+    let next = net.add("n2", 2, &[0]);
+    net.run_until(Duration::from_secs(10), "another run has the name", |net| {
+        net.nodes[0].core.record(&id("n2")).is_some_and(|held| held.run == net.nodes[next].core.me().run)
+    });
+    assert_eq!(net.nodes[0].core.homes.of(run), None);
+}

@@ -433,3 +433,28 @@ fn a_higher_bound_is_stored_when_half_of_the_last_one_is_used() {
     assert!(!raised(&mut alone, 5 + half - 2));
     assert!(raised(&mut alone, 5 + half));
 }
+
+/// Whoever provokes refusals, from as many hosts as there are, keeps no stranger of this cluster from being asked, and the
+/// other way round.
+#[test]
+fn refusals_and_questions_to_strangers_have_turns_of_their_own() {
+    let from = |host: u16| SocketAddr::from(([10, 9, (host >> 8) as u8, host as u8], 7_117));
+    let packet = |cluster: u32| {
+        let header = Header { cluster, run: Run(0xe), sequence: 1, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        packet.finish()
+    };
+    let (ours, foreign) = (packet(Header::cluster_hash("test")), packet(1));
+    for (first, then) in [(&foreign, &ours), (&ours, &foreign)] {
+        let mut alone = Alone::with_teller();
+        let mut is_answered = |host: u16, bytes: &[u8]| {
+            alone.core.handle(alone.now, Input::Packet { from: from(host), bytes });
+            alone.outputs().iter().any(|output| matches!(output, Output::Transmit { .. }))
+        };
+        let answered = (0..5_000).filter(|host| is_answered(*host, first)).count();
+        assert!((1..5_000).contains(&answered), "{answered}: all turns are used up");
+        assert!(is_answered(6_000, then), "{answered} of the other kind were answered before");
+    }
+}

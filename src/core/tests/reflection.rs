@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::liars::{Liar, update};
 use super::limits::Alone;
 use super::net::{Net, ms};
-use crate::core::doors::Input;
+use crate::core::doors::{Input, Output};
 use crate::core::limits::{MIN_QUESTION_BYTES, UNPROVEN_BURST, UNPROVEN_PER_SECOND};
 use crate::core::member::tests::record;
 use crate::core::member::{Record, Run, Status};
@@ -126,4 +126,24 @@ fn an_answer_by_way_of_an_address_that_a_joiner_names_is_paid_for_by_its_host() 
     assert!(matches!(sent[..], [(to, Message::Reached { .. })] if to == victim(1)), "{sent:?}");
     let paid = UNPROVEN_BURST - left(&alone);
     assert!((1..=MIN_QUESTION_BYTES).contains(&paid), "{paid} bytes, for all ports of the host");
+}
+
+#[test]
+fn whoever_says_that_it_is_elsewhere_brings_that_address_no_more_than_it_sent() {
+    let mut alone = Alone::new(0);
+    let (from, run) = (SocketAddr::from(([10, 8, 8, 8], 7117)), Run(0xe));
+    let mut record = record("far", 5, Status::Up);
+    (record.run, record.address) = (run, victim(1));
+    let nonce = alone.core.prover.nonce(from, alone.now);
+    let bytes = forged(run, 1, &[Message::IAm { nonce, record }]);
+    alone.core.handle(alone.now, Input::Packet { from, bytes: &bytes });
+    let sent: Vec<usize> = alone
+        .outputs()
+        .into_iter()
+        .filter_map(|output| match output {
+            Output::Transmit { to, bytes, .. } if to == victim(1) => Some(bytes.len()),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(sent[..], [asked] if asked <= bytes.len()), "{sent:?} bytes for {}", bytes.len());
 }

@@ -208,3 +208,19 @@ fn a_deaf_node_that_cannot_refute_is_taken_at_its_accusers_word() {
     let gone = |net: &Net| (0..4).all(|i| matches!(net.status(i, "n4"), Some(Status::Suspect | Status::Down)));
     net.run_until(Duration::from_secs(10), "all agree that it is not well", gone);
 }
+
+#[test]
+fn who_came_to_a_seeds_address_after_the_seed_moved_away_is_looked_for_there() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.run(Duration::from_secs(5));
+    net.nodes[0].address = address(70);
+    net.command(0, Command::SetAddress { ticket: 1, address: address(70) });
+    net.run_until(Duration::from_secs(3), "all know where it is", |net| {
+        (1..3).all(|node| net.nodes[node].core.record(&id("n0")).is_some_and(|held| held.address == address(70)))
+    });
+    net.run(Duration::from_secs(3));
+    net.undelivered.clear();
+    net.run(net.settings.retry_interval * 3);
+    let asked = net.undelivered.iter().filter(|(to, _)| *to == address(0)).count();
+    assert!(asked >= 4, "the seed's address is asked {asked} times by two nodes in three intervals");
+}

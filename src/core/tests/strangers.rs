@@ -455,3 +455,47 @@ fn a_connection_of_another_cluster_is_closed_at_once() {
     }
     assert!(closed);
 }
+
+#[test]
+fn whoever_is_heard_from_elsewhere_is_nobody_there_once_it_is_held_as_dead() {
+    let mut net = Net::new(Profile::Local);
+    let elsewhere = SocketAddr::new(address(1).ip(), 40_000);
+    net.seen_at.insert(address(1), elsewhere);
+    for i in 0..3 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    net.assert_all_up();
+    let run = run_of(&net, 1);
+    let says = |net: &mut Net, sequence| {
+        let (signs, claims) = (net.nodes[0].core.counters().signs_of_life, dropped(net, 0, DropReason::Claimed));
+        net.input(0, Input::Packet { from: elsewhere, bytes: &packet(run, sequence, &[]) });
+        let counters = net.nodes[0].core.counters();
+        (counters.signs_of_life - signs, counters.dropped(DropReason::Claimed) - claims)
+    };
+    assert_eq!(says(&mut net, 900), (1, 0), "its packets come from there");
+    net.kill(1);
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.status(0, "n1"), Some(Status::Down));
+    assert_eq!(says(&mut net, 901), (0, 1), "somebody else may be there by now");
+}
+
+/// A member that is behind a translator may have to be believed that it confirms a departure.
+#[test]
+fn a_node_that_leaves_still_asks_members_at_home_whether_they_are_elsewhere() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.cut(0, 1, true);
+    net.cut(0, 2, true);
+    net.command(0, Command::Leave);
+    net.run(ms(5));
+    net.sent = Some(Vec::new());
+    let stolen = run_of(&net, 1);
+    send(&mut net, 0, EVIL, &packet(stolen, 900, &[]));
+    let sent = net.sent.take().expect("kept");
+    let is_probe = |message: &Message| matches!(message, Message::Probe { .. });
+    let asked = sent.iter().filter(|(_, to, bytes)| {
+        *to == address(1) && Packet::decode(bytes).expect("decodes").messages.iter().any(is_probe)
+    });
+    assert_eq!(asked.count(), 1);
+    assert_eq!(net.nodes[0].stopped, None, "it has not left yet");
+}

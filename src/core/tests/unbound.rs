@@ -170,3 +170,17 @@ fn no_answer_to_an_unproven_address_is_longer_under_its_seal_than_the_question()
     assert_eq!(longer, Vec::<String>::new());
     assert!(answered >= 20, "{answered}");
 }
+
+#[test]
+fn a_member_whose_address_is_not_proven_is_not_told_who_is_here() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    let view = &mut net.nodes[0].core.view;
+    let slot = view.slot_of("n1").expect("listed");
+    view.peer_mut(slot).proven = false;
+    let question = packet(run, 2_000, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);
+    let introduces = |packet: &Packet| packet.messages.iter().any(|message| matches!(message, Message::IAm { .. }));
+    assert!(!played(&mut net, &question).iter().any(|(_, packet, _)| introduces(packet)));
+    net.run(ms(2_000));
+    assert!(played(&mut net, &question).iter().any(|(_, packet, _)| introduces(packet)), "it is, once it has echoed");
+}

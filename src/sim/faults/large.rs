@@ -316,6 +316,34 @@ mod tests {
         }
         assert_eq!((kinds.len(), most), (22, 40), "{kinds:?}");
     }
+
+    /// Returns the longest time before an operation in which nothing happens.
+    fn longest_peace(schedule: &Schedule) -> Duration {
+        let peace = schedule.operations.windows(2).map(|pair| {
+            let [(before, operation), (at, _)] = pair else { return Duration::ZERO };
+            at.saturating_sub(*before + lasting(operation))
+        });
+        peace.max().unwrap_or_default()
+    }
+
+    /// Returns the time for which an operation disturbs the world by itself.
+    fn lasting(operation: &Operation) -> Duration {
+        match operation {
+            Operation::Firewall(_, lasting)
+            | Operation::Pause(_, lasting)
+            | Operation::Partition(_, lasting)
+            | Operation::Lossy(_, _, lasting)
+            | Operation::SetConditions(_, lasting)
+            | Operation::Pairs(_, _, lasting)
+            | Operation::NoDatagrams(lasting)
+            | Operation::Deafen(_, lasting)
+            | Operation::JoinAndDie(lasting)
+            | Operation::StartAll(_, _, lasting)
+            | Operation::StaggeredRestart(_, _, lasting) => *lasting,
+            _ => Duration::ZERO,
+        }
+    }
+
     #[test]
     fn the_seeds_of_a_usual_run_reach_all_that_the_campaign_is_for() {
         let schedules: Vec<Schedule> = (0..200).map(Schedule::large).collect();
@@ -341,6 +369,14 @@ mod tests {
                 10,
             ),
             ("drifting clocks", worlds(&|schedule| schedule.variation.clock_error_ppm == DRIFT_PPM), 20),
+            (
+                "faults with drifting clocks, after a minute of peace",
+                worlds(&|schedule| {
+                    schedule.variation.clock_error_ppm == DRIFT_PPM
+                        && longest_peace(schedule) >= Duration::from_secs(60)
+                }),
+                15,
+            ),
             ("IPv6", worlds(&|schedule| schedule.variation.ipv6), 20),
             (
                 "long pauses",
