@@ -153,6 +153,8 @@ pub struct Core {
     counters: Counters,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
+    /// Bytes of answers to the packet at hand that went to addresses which have not echoed.
+    answered_bytes: usize,
     versions: Versions,
     /// The pool in which records that other cores hold, too, are kept once.
     pool: Option<Arc<dyn RecordPool>>,
@@ -273,6 +275,7 @@ impl Core {
             timers: Timers::new(key),
             counters: Counters::default(),
             inbox: Inbox::default(),
+            answered_bytes: 0,
             versions: Versions::default(),
             pool: None,
             view: View::new(key),

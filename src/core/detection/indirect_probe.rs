@@ -182,12 +182,17 @@ impl Core {
     /// Takes a witness's answer that it heard the subject.
     pub(in crate::core) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
-        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
-        else {
+        let Some(inquiry) = self.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked)) else {
             return self.counters.drop(DropReason::Unasked);
         };
-        inquiry.answered.insert(asked);
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
+        if !self.is_elder(witness) {
+            // Whoever came a moment ago could keep a silent member alive by its word.
+            return self.counters.drop(DropReason::Unproven);
+        }
+        if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
+            inquiry.answered.insert(asked);
+        }
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;

@@ -245,7 +245,7 @@ impl Core {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });
-            if packet.len() <= sender.bytes {
+            if self.may_answer(&sender, packet.len()) {
                 // The packet may be answered itself, and one answer is not counted.
                 self.credit.take(self.now, address, packet.len());
                 self.transmit(address, Receiver::of(sender.run), packet);

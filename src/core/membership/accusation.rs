@@ -31,8 +31,8 @@ impl Core {
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
         let (now, tolerance) = (self.now, self.settings.probe_timeout);
-        let timing = record.timing;
-        let is_held_up = self.view.record(slot).status == Status::Up;
+        let held = self.view.record(slot);
+        let (timing, is_held_up) = (held.timing, held.status == Status::Up);
         let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
         // The links of a process that ended broke before any observer could find out that its port refuses new ones.
         let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);

@@ -5,9 +5,10 @@
 //!
 //! | reported by others | believed |
 //! |---|---|
-//! | a known run, an incarnation a little higher | at once |
+//! | a known run, an incarnation a little higher | at once; that it lives, of elders alone (see `removal`) |
 //! | a known run, up to [`MAX_HEARSAY_JUMP`] higher | once per [`HEARSAY_JUMP_INTERVAL`]; else its owner is asked |
 //! | a known run, more than that | never; its owner is asked |
+//! | a known run with another timing | never while it lives: it is asked; after its down timeout without a word of it |
 //! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if reported live, it is asked |
 //! | an unknown name, above [`MAX_FIRST_INCARNATION`] | the same |
 //! | another live run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
@@ -106,6 +107,9 @@ impl Core {
         }
         let held = self.view.record(slot);
         let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
+        if is_same_run && held.timing != record.timing && self.doubts_timing(slot) {
+            return true;
+        }
         if is_same_run && is_departure(record.status) && self.doubts_departure(slot, record, note, from) {
             return true;
         }
@@ -119,6 +123,7 @@ impl Core {
                 !self.believes_removal(slot, record, from)
             }
             (true, true) if !is_same_address => self.doubts_move(slot, record, reporter, from),
+            (true, true) if record.incarnation > held.incarnation => self.doubts_raise(slot, from),
             (false, true) => self.doubts_successor(slot, record, note, reporter, from),
             (false, false) => self.doubts_death_report(slot, record, note),
             _ => false,
@@ -153,6 +158,40 @@ impl Core {
             self.view.peer_mut(slot).rare_mut().last_jump = Some(self.now);
         }
         false
+    }
+
+    /// Doubts that a known run has raised its incarnation, if one that has just come says so: it would be a sign of life,
+    /// and a suspicion's end. Others hear it of the member itself or of elders; an observer that suspects the member asks it.
+    fn doubts_raise(&mut self, slot: Slot, from: Slot) -> bool {
+        if self.is_elder(from) {
+            return false;
+        }
+        self.counters.drop(DropReason::Unproven);
+        let held = self.view.record(slot);
+        let (address, is_suspect) = (held.address, held.status == Status::Suspect);
+        if is_suspect && self.observes(slot) && self.questions.allow(self.now, address, false) {
+            self.ask_who(address);
+        }
+        true
+    }
+
+    /// Doubts that a known run has another timing than the one that is held: a process keeps its own for life, and one
+    /// that is said to be quicker would be judged before it could refute. If it is not heard by then, it is asked, and
+    /// what it says itself is believed. A member of which nothing is heard for its down timeout cannot say anything:
+    /// then the report is believed, so that views do not differ for ever.
+    fn doubts_timing(&mut self, slot: Slot) -> bool {
+        self.counters.drop(DropReason::Implausible);
+        let (now, held) = (self.now, self.view.record(slot));
+        let (address, patience) = (held.address, held.timing.down_timeout());
+        if !self.is_heard_lately(slot) && self.questions.allow(now, address, false) {
+            self.ask_who(address);
+        }
+        let heard = self.view.entry(slot).peer.session.as_ref().map(|session| session.heard);
+        let peer = self.view.peer_mut(slot);
+        let doubted = peer.rare().contradicted_since.filter(|since| heard.is_none_or(|heard| heard <= *since));
+        let since = doubted.unwrap_or(now);
+        peer.contradicted(Some(since));
+        !self.is_unheard_for(slot, now.since(since), patience)
     }
 
     /// Asks the run that is reported live, which can say so itself.
@@ -309,10 +348,9 @@ impl Core {
         if self.is_missed(slot) {
             return false;
         }
-        if self.observes(slot) {
-            self.tell_of_rival(slot, record, note);
-        }
-        let (now, patience) = (self.now, record.suspect_timeout());
+        // Whoever does not observe it tells it, too: its observers need not have heard of the report.
+        self.tell_of_rival(slot, record, note);
+        let (now, patience) = (self.now, self.view.record(slot).suspect_timeout());
         let peer = self.view.peer_mut(slot);
         let since = peer.rare().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));

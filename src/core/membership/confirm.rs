@@ -109,8 +109,14 @@ impl Core {
     /// Notes that a peer holds a record.
     pub(in crate::core) fn confirmed(&mut self, peer: Slot, hash: u64) {
         let run = self.view.record(peer).run;
+        let mut is_open = false;
         for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
             open.by.insert(run);
+            is_open = true;
+        }
+        if !is_open {
+            // Nothing is looked up for what nobody asked.
+            return;
         }
         let witnesses = self.witnesses();
         let is_done = |open: &Open| open.hash == hash && self.is_confirmed(open, &witnesses);

@@ -54,6 +54,11 @@ impl Core {
             self.hear_of_myself(&record, note, from);
             return None;
         }
+        if note.is_some_and(|note| note.method == DetectionMethod::Restarted) {
+            // Each node finds that out itself, from the record of the new run.
+            self.counters.drop(DropReason::Implausible);
+            return None;
+        }
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
         if is_old || self.tombstones.covers(&record) {
             self.counters.drop(DropReason::Outdated);

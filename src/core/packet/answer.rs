@@ -105,11 +105,21 @@ impl Answer {
 }
 
 impl Core {
+    /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
+    /// an unproven address are together no larger than the packet, whatever it asks.
+    pub(in crate::core) fn may_answer(&mut self, sender: &Sender, bytes: usize) -> bool {
+        let is_allowed = self.answered_bytes + bytes <= sender.bytes;
+        if is_allowed {
+            self.answered_bytes += bytes;
+        }
+        is_allowed
+    }
+
     /// Answers a stranger with one message, never larger than its question, and does not say who answers.
     pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
-        if packet.push(message) && packet.len() <= sender.bytes {
+        if packet.push(message) && self.may_answer(&sender, packet.len()) {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }
@@ -171,7 +181,7 @@ impl Core {
         if with_updates || !is_proven {
             self.view.peer_mut(slot).rare_mut().last_answer = Some(self.now);
         }
-        if packet.len() <= sender.bytes || is_proven {
+        if is_proven || self.may_answer(&sender, packet.len()) {
             if !is_proven {
                 // Whoever asks may prove its address by the answer, whatever else has used up its host's credit.
                 self.credit.grant(self.now, self.view.record(slot).address, packet.len());
@@ -219,7 +229,7 @@ impl Core {
             packet = self.anonymous_packet(usize::MAX);
             packet.push(&Message::Reply);
         }
-        if packet.len() <= sender.bytes {
+        if self.may_answer(&sender, packet.len()) {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }

@@ -25,6 +25,7 @@ use super::sender::{Sender, SenderKind};
 use super::way::Way;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output, Receiver};
+use crate::core::limits::MAX_SEQUENCE;
 use crate::core::member::{ProtocolRange, Status};
 use crate::core::time::Time;
 use crate::core::view::{Freshness, Slot};
@@ -57,6 +58,7 @@ impl Core {
         messages: Messages<'_>,
     ) -> Result<(), PacketError> {
         let mut inbox = std::mem::take(&mut self.inbox);
+        self.answered_bytes = 0;
         let believed = self.believe(&mut sender, header, messages, &mut inbox);
         if let Ok(true) = believed {
             self.act_on(&sender, header, &mut inbox);
@@ -107,7 +109,9 @@ impl Core {
                     }
                 }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
-                if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
+                if freshness != Freshness::Fresh
+                    && !self.is_restarted(slot, sender, (header.sequence, freshness), &messages, inbox)
+                {
                     return Ok(false);
                 }
                 self.read_whole(messages, inbox)?;
@@ -139,11 +143,12 @@ impl Core {
         &mut self,
         slot: Slot,
         sender: &Sender,
-        freshness: Freshness,
+        (sequence, freshness): (u64, Freshness),
         messages: &Messages<'_>,
         inbox: &mut Inbox,
     ) -> bool {
-        if freshness != Freshness::Seen && self.awaits_restart(sender.run) {
+        let is_possible = (1..=MAX_SEQUENCE).contains(&sequence);
+        if is_possible && freshness != Freshness::Seen && self.awaits_restart(sender.run) {
             // An answer comes first in its packet.
             let is_read = self.read_few(messages.clone(), inbox).is_ok();
             if is_read && self.restarts(slot, inbox) {

@@ -262,6 +262,12 @@ impl Core {
         restarts
     }
 
+    /// Returns the nonce whose echo restarts this member's replay window.
+    #[cfg(test)]
+    pub(in crate::core) fn restart_nonce(&self, run: Run) -> Option<Nonce> {
+        self.senders.restarts.get(&run).map(|restart| restart.nonce)
+    }
+
     /// Returns true if a question that restarts this member's replay window is open.
     pub(in crate::core) fn awaits_restart(&self, run: Run) -> bool {
         self.senders.restarts.contains_key(&run)

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::liars::{Liar, about, old_cluster, update};
-use super::net::{Net, ms};
+use super::net::{Net, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Notice};
 use crate::core::limits::{MAX_DAMPING, MAX_FALSE_DEPARTURES};
-use crate::core::member::{ChangeKind, LeaveReason, Status};
-use crate::core::settings::Profile;
+use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Status};
+use crate::core::settings::{Profile, Timing};
+use crate::core::wire::{Message, Note, Update};
 
 /// The last ones of these lie.
 const MEMBERS: usize = 20;
@@ -108,4 +109,52 @@ fn who_was_said_to_leave_again_and_again_leaves_and_is_known_to_have_left() {
     let has_left = |net: &Net, node: usize| net.status(node, "n0") == Some(GRACEFUL);
     net.run_until(ms(300), "whom it tells itself", |net| (1..20).any(|node| has_left(net, node)));
     net.run_until(Duration::from_secs(4), "everybody", |net| (1..20).all(|node| has_left(net, node)));
+}
+
+/// Returns the shortest timing that there is: by it, whoever was not heard for a moment is dead.
+fn shortest_timing() -> Timing {
+    Timing::new(ms(50), ms(100), ms(101)).expect("in range")
+}
+
+#[test]
+fn who_is_said_to_be_quicker_than_it_is_is_not_judged_by_that() {
+    for profile in [Profile::Local, Profile::Default] {
+        for ahead in [0, 1] {
+            let mut net = old_cluster(profile, MEMBERS);
+            net.forget_reports();
+            for _ in 0..20 {
+                let incarnation = net.nodes[0].core.me().incarnation + ahead;
+                let record = Record { timing: shortest_timing(), ..about(&net, 0, incarnation, Status::Suspect) };
+                let note = Note { age_ms: 20_000, method: DetectionMethod::HeartbeatTimeout };
+                let lie = Message::Update(Update { note: Some(note), record });
+                Liar::new(MEMBERS - 1).says_to_all(&mut net, &[lie]);
+                net.run(Duration::from_secs(1));
+            }
+            for observer in 1..MEMBERS - 1 {
+                // It takes back what it hears of the lie itself.
+                let mut reported = net.reported(observer, "n0");
+                reported.retain(|kind| *kind != ChangeKind::Updated);
+                assert_eq!(reported, [], "{profile:?}, {ahead} ahead, at n{observer}");
+                assert!(net.nodes[observer].core.counters().dropped(DropReason::Implausible) > 0, "it is counted");
+            }
+            net.assert_all_up();
+        }
+    }
+}
+
+#[test]
+fn what_one_learnt_of_a_silent_members_timing_at_last_is_believed_so_that_views_agree() {
+    let mut net = old_cluster(Profile::Local, 3);
+    net.cut(0, 1, true);
+    net.cut(0, 2, true);
+    net.cut(1, 2, true);
+    let record =
+        Record { timing: shortest_timing(), ..about(&net, 0, net.nodes[0].core.me().incarnation, Status::Down) };
+    let patience = net.settings.down_timeout + net.settings.probe_timeout;
+    let is_believed = |net: &Net| net.nodes[1].core.record(&id("n0")).is_some_and(|held| held.timing == record.timing);
+    Liar::new(2).says(&mut net, 1, &[update(record.clone())]);
+    assert!(!is_believed(&net), "it is asked first");
+    net.run(patience);
+    Liar::new(2).says(&mut net, 1, &[update(record.clone())]);
+    assert!(is_believed(&net), "it says nothing");
 }

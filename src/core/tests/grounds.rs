@@ -9,10 +9,10 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, LinkId, Notice, Output};
-use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, REMOVAL_MEMORY, SETTLE};
+use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, MAX_HEARSAY_JUMP, REMOVAL_MEMORY, SETTLE};
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::packet::Prover;
-use crate::core::settings::Profile;
+use crate::core::settings::{Profile, Timing};
 use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -499,4 +499,59 @@ fn a_joiner_takes_a_call_with_the_challenge_that_it_asked_for_and_with_no_other(
         let is_closed = joiner.outputs().contains(&Output::CloseLink { link });
         assert_eq!(is_closed, !is_taken, "{nonce:?}");
     }
+}
+
+#[test]
+fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and_is_told_twice() {
+    let mut net = old_cluster(Profile::Local, 40);
+    net.run(KEEP_FOR);
+    net.forget_reports();
+    let observes = |net: &Net, node: usize| {
+        let core = &net.nodes[node].core;
+        let slot = core.view.slot_of_run(net.nodes[1].core.me().run).expect("a member");
+        core.observes(slot)
+    };
+    let (holder, incarnation) = (net.nodes[1].core.me().run, net.nodes[1].core.me().incarnation + 5);
+    let told: Vec<usize> = (3..40).filter(|node| !observes(&net, *node)).take(3).collect();
+    let timing = Timing::new(ms(50), ms(100), ms(101)).expect("in range");
+    let lie = update(Record { run: Run(77), timing, ..about(&net, 1, incarnation, Status::Down) });
+    for _ in 0..2 {
+        for node in &told {
+            Liar::new(2).says(&mut net, *node, std::slice::from_ref(&lie));
+        }
+        net.run(ms(150));
+    }
+    net.run(Duration::from_secs(2));
+    for node in net.running() {
+        let held = node.core.record(&id("n1")).expect("listed");
+        assert_eq!((held.run, held.status), (holder, Status::Up), "at {}", node.core.me().id);
+        let changes = node.changes.iter().filter(|(_, change)| change.record.id == *"n1");
+        let is_refutation = |change: &crate::core::Change| matches!(change.kind, ChangeKind::Updated);
+        assert!(changes.clone().all(|(_, change)| is_refutation(change)), "at {}", node.core.me().id);
+    }
+    assert_eq!(told.len(), 3, "above a full mesh most do not observe it");
+}
+
+#[test]
+fn who_has_just_come_raises_a_members_incarnation_by_no_more_than_others_believe_without_asking() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let newcomer = net.add("n3", 3, &[0]);
+    net.run_until(Duration::from_secs(3), "it joins", Net::all_agree);
+    let (run, before) = (net.nodes[1].core.me().run, net.nodes[1].core.me().incarnation);
+    let says = |net: &mut Net, by: usize, jump: u64| {
+        let incarnation = net.nodes[1].core.me().incarnation + jump;
+        let word = Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 };
+        Liar::new(by).says(net, 1, &[word]);
+        net.nodes[1].core.me().incarnation
+    };
+    assert_eq!(says(&mut net, newcomer, MAX_HEARSAY_JUMP), before, "farther than others believe");
+    let once = before + MAX_HEARSAY_JUMP;
+    // Its bound is written first.
+    says(&mut net, newcomer, MAX_HEARSAY_JUMP - 1);
+    net.run(ms(10));
+    assert_eq!(net.nodes[1].core.me().incarnation, once);
+    assert_eq!(says(&mut net, newcomer, MAX_HEARSAY_JUMP - 1), once, "and not again at once");
+    says(&mut net, 2, MAX_HEARSAY_JUMP);
+    net.run(ms(10));
+    assert_eq!(net.nodes[1].core.me().incarnation, once + MAX_HEARSAY_JUMP + 1, "an elder's word counts");
 }

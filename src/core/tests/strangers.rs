@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::hostile::{EVIL, EVIL_RUN, FORCED, evil, mail, packet, send};
+use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, mail, packet, send};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
-    LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES, SEQUENCE_BURST,
+    LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_SEQUENCE, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES, SEQUENCE_BURST,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::settings::Profile;
@@ -498,4 +498,42 @@ fn a_node_that_leaves_still_asks_members_at_home_whether_they_are_elsewhere() {
     });
     assert_eq!(asked.count(), 1);
     assert_eq!(net.nodes[0].stopped, None, "it has not left yet");
+}
+
+#[test]
+fn no_window_restarts_beyond_the_last_number_that_there_is() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let member = run_of(&net, 1);
+    for sequence in [0, MAX_SEQUENCE + 1, u64::MAX] {
+        send(&mut net, 0, 1, &bare(member, u64::MAX - 1, &[]));
+        let nonce = net.nodes[0].core.restart_nonce(member).expect("it is asked");
+        send(&mut net, 0, 1, &bare(member, sequence, &[Message::Ack { nonce }]));
+        // It is judged by the window that there is.
+        send(&mut net, 0, 1, &bare(member, u64::MAX, &[]));
+    }
+    net.run(Duration::from_secs(5));
+    net.assert_all_up();
+}
+
+#[test]
+fn all_answers_to_a_strangers_packet_are_together_no_larger_than_it() {
+    let questions = [
+        Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None },
+        Message::WhoHolds { nonce: Nonce(2), id: id("n1") },
+        Message::WhoAreYou { nonce: Nonce(3), echo: None },
+        Message::ReachMe { nonce: Nonce(4), address: address(EVIL) },
+    ];
+    let mut answered = 0;
+    for chosen in 1..1 << questions.len() {
+        let mut net = Net::cluster(Profile::Local, 2);
+        let asked: Vec<Message> =
+            (0..questions.len()).filter(|nth| chosen & (1 << nth) != 0).map(|nth| questions[nth].clone()).collect();
+        let question = bare(EVIL_RUN, 1, &asked);
+        send(&mut net, 0, EVIL, &question);
+        net.run(ms(5));
+        let bytes = bytes_to(&net, address(EVIL));
+        assert!(bytes <= question.len(), "{bytes} for {}: {asked:?}", question.len());
+        answered += usize::from(bytes > 0);
+    }
+    assert!(answered > 8, "most are answered: {answered}");
 }

@@ -6,9 +6,9 @@ use super::liars::{ELSEWHERE, FORCED, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, StopReason};
 use crate::core::limits::SETTLE;
-use crate::core::member::{ChangeKind, Record, Run, Status};
+use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::Message;
+use crate::core::wire::{Message, Note, Update};
 
 /// The liar of a test joins here.
 const LIAR_HOST: usize = 90;
@@ -213,5 +213,85 @@ fn whoever_has_just_come_is_not_turned_away_by_others_that_have() {
         // Its operator may still have it removed.
         net.command(0, Command::Remove { ticket: 1, id: id("late"), force: true });
         net.run_until(ms(2_000), "removed", |net| net.nodes[late].stopped == Some(StopReason::Removed));
+    }
+}
+
+/// Has a member fall silent, and newcomers say all the while, to everybody, what this makes of the record that is held;
+/// returns how long it takes until all others hold the member as Down.
+fn silence_is_noticed_beside(
+    net: &mut Net,
+    liars: &[Liar],
+    pause: Duration,
+    lies: impl Fn(&Record) -> Vec<Message>,
+) -> Option<Duration> {
+    net.pause(4, true);
+    let began = net.now;
+    let is_noticed = |net: &Net| (0..4).all(|node| net.status(node, "n4") == Some(Status::Down));
+    while net.now.since(began) < Duration::from_secs(40) {
+        for to in 0..4 {
+            let held = Record::clone(net.nodes[to].core.record(&id("n4")).expect("listed"));
+            for liar in liars {
+                liar.says(net, to, &lies(&held));
+            }
+        }
+        net.run(pause);
+        if is_noticed(net) {
+            return Some(net.now.since(began));
+        }
+    }
+    None
+}
+
+fn fresh_liars(net: &mut Net, count: usize) -> Vec<Liar> {
+    let nodes: Vec<usize> = (0..count).map(|i| net.add(&format!("liar{i}"), LIAR_HOST + i, &[0])).collect();
+    net.run_until(ms(5_000), "the liars are in", Net::all_agree);
+    nodes.into_iter().map(Liar::new).collect()
+}
+
+#[test]
+fn who_has_just_come_keeps_no_silent_member_alive_by_raising_its_incarnation() {
+    for (profile, pause) in [(Profile::Local, ms(30)), (Profile::Lan, ms(500))] {
+        for status in [Status::Up, Status::Suspect, Status::Leaving] {
+            let mut net = old_cluster(profile, 5);
+            let liars = fresh_liars(&mut net, 1);
+            let lies = |held: &Record| {
+                let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
+                let note = (status == Status::Suspect).then_some(note);
+                let record = Record { incarnation: held.incarnation + 1, status, ..held.clone() };
+                vec![Message::Update(Update { note, record })]
+            };
+            let noticed = silence_is_noticed_beside(&mut net, &liars, pause, lies);
+            let most = net.settings.down_timeout + ms(1_000);
+            assert!(noticed.is_some_and(|noticed| noticed <= most), "{profile:?}, {status:?}: {noticed:?}");
+        }
+    }
+}
+
+#[test]
+fn who_has_just_come_keeps_no_silent_member_alive_by_having_heard_it() {
+    for count in [1, 5] {
+        let mut net = old_cluster(Profile::Local, 5);
+        let liars = fresh_liars(&mut net, count);
+        let lies = |held: &Record| vec![Message::HeardAt { run: held.run, age_ms: 0 }];
+        let noticed = silence_is_noticed_beside(&mut net, &liars, ms(20), lies);
+        let most = net.settings.down_timeout + ms(1_000);
+        assert!(noticed.is_some_and(|noticed| noticed <= most), "{count}: {noticed:?}");
+    }
+}
+
+#[test]
+fn nobodys_note_says_that_a_member_restarted() {
+    let mut net = old_cluster(Profile::Local, 5);
+    let liar = fresh_liars(&mut net, 1).remove(0);
+    net.forget_reports();
+    for _ in 0..20 {
+        let record = about(&net, 4, net.nodes[4].core.me().incarnation, Status::Down);
+        let note = Some(Note { age_ms: 0, method: DetectionMethod::Restarted });
+        liar.says_to_all(&mut net, &[Message::Update(Update { note, record })]);
+        net.run(ms(100));
+    }
+    for node in 0..4 {
+        let reported = net.reported(node, "n4");
+        assert!(reported.iter().all(|kind| *kind == ChangeKind::Updated), "at n{node}: {reported:?}");
     }
 }
