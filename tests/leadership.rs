@@ -453,6 +453,46 @@ fn a_leader_resigns_at_any_node_and_the_voter_that_was_named_leads() {
 }
 
 #[test]
+fn once_most_voters_lost_their_data_everybody_says_so_with_what_to_do_and_that_is_what_helps() {
+    let data = tempfile::tempdir().expect("a directory");
+    let voters = "a,b,c";
+    let a = start(data.path(), "a", &[], voters, &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c", "d"].map(|name| start(data.path(), name, &[&seed], voters, &[]));
+    let mut cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    let old = cluster.wait_for_leader(0);
+    for name in ["b", "c"] {
+        cluster.agents.retain(|agent| agent.name != name);
+        std::fs::remove_dir_all(cluster.data.path().join(name)).expect("removed");
+        cluster.agents.push(start(cluster.data.path(), name, &[&seed], voters, &[]));
+    }
+    for agent in &cluster.agents {
+        let lost = |voter: &Value| (voter["id"] != "a") == (voter["lost_disk"] == json!(true));
+        wait_for("it knows whose data is lost", || {
+            let listed = json_of(agent, &["voters", "list"]);
+            let voters = listed["voters"].as_array().filter(|voters| voters.len() == 3)?;
+            voters.iter().all(lost).then_some(())
+        });
+        wait_for("nobody can lead", || (leader(agent)["state"] == "unavailable").then_some(()));
+        assert!(agent.get("/readyz").starts_with("HTTP/1.1 503 "), "{}", agent.get("/readyz"));
+        let told = agent.client(&["leader"]).1;
+        assert!(told.contains("2 of 3 voters have lost their data directories, b, c"), "{told}");
+        let (status, told) = agent.client(&["doctor"]);
+        let advice = "`headcount recover --voters a,b,c` at a";
+        assert!(status.code() == Some(1) && told.contains(advice) && !told.contains("voters remove"), "{told}");
+    }
+    let (status, said) = cluster.agents[0].client(&["recover", "--voters", "a,b,c", "--yes"]);
+    assert!(status.success(), "{said}");
+    cluster.wait_for_leader(old.term);
+    for agent in &cluster.agents {
+        wait_for("all vote again", || {
+            let (_, told) = agent.client(&["doctor"]);
+            (!told.contains("lost") && agent.get("/readyz").starts_with("HTTP/1.1 200 ")).then_some(())
+        });
+    }
+}
+
+#[test]
 fn leadership_is_confirmed_by_a_majority_at_the_leader_alone() {
     let (cluster, leader) = Cluster::of_five();
     let (at, other) = (&cluster.agents[leader.at], cluster.other_than(&leader));
