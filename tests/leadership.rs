@@ -163,6 +163,32 @@ fn a_node_that_drains_stays_and_leads_nothing_until_it_is_undrained() {
 }
 
 #[test]
+fn of_voters_that_drain_at_one_moment_the_last_one_says_that_nobody_is_left_to_lead() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a,b,c", &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c"].map(|name| start(data.path(), name, &[&seed], "a,b,c", &[]));
+    let cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    cluster.wait_for_leader(0);
+    for _ in 0..3 {
+        let left: Vec<u64> = std::thread::scope(|scope| {
+            let drains =
+                |agent| scope.spawn(move || json_of(agent, &["drain"])["may_lead"].as_u64().expect("a number"));
+            let drains: Vec<_> = cluster.agents.iter().map(drains).collect();
+            drains.into_iter().map(|drain| drain.join().expect("answered")).collect()
+        });
+        assert!(left.contains(&0), "{left:?}");
+        for agent in &cluster.agents {
+            json_of(agent, &["undrain"]);
+        }
+        wait_for("all know", || {
+            let members = json_of(&cluster.agents[0], &["members"]);
+            members.as_array()?.iter().all(|member| member["draining"] == false).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
     let (mut cluster, old) = Cluster::of_five();
     let watch = cluster.other_than(&old).watch();
