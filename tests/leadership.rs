@@ -163,6 +163,32 @@ fn a_node_that_drains_stays_and_leads_nothing_until_it_is_undrained() {
 }
 
 #[test]
+fn of_voters_that_drain_at_one_moment_the_last_one_says_that_nobody_is_left_to_lead() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a,b,c", &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c"].map(|name| start(data.path(), name, &[&seed], "a,b,c", &[]));
+    let cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    cluster.wait_for_leader(0);
+    for _ in 0..3 {
+        let left: Vec<u64> = std::thread::scope(|scope| {
+            let drains =
+                |agent| scope.spawn(move || json_of(agent, &["drain"])["may_lead"].as_u64().expect("a number"));
+            let drains: Vec<_> = cluster.agents.iter().map(drains).collect();
+            drains.into_iter().map(|drain| drain.join().expect("answered")).collect()
+        });
+        assert!(left.contains(&0), "{left:?}");
+        for agent in &cluster.agents {
+            json_of(agent, &["undrain"]);
+        }
+        wait_for("all know", || {
+            let members = json_of(&cluster.agents[0], &["members"]);
+            members.as_array()?.iter().all(|member| member["draining"] == false).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
     let (mut cluster, old) = Cluster::of_five();
     let watch = cluster.other_than(&old).watch();
@@ -450,6 +476,46 @@ fn a_leader_resigns_at_any_node_and_the_voter_that_was_named_leads() {
     cluster.agents[new.at].wait_for_up(&FIVE);
     let (again, _) = asked.client(&["leader", "resign", "--to", to]);
     assert_eq!(again.code(), Some(1), "it leads already");
+}
+
+#[test]
+fn once_most_voters_lost_their_data_everybody_says_so_with_what_to_do_and_that_is_what_helps() {
+    let data = tempfile::tempdir().expect("a directory");
+    let voters = "a,b,c";
+    let a = start(data.path(), "a", &[], voters, &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c", "d"].map(|name| start(data.path(), name, &[&seed], voters, &[]));
+    let mut cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    let old = cluster.wait_for_leader(0);
+    for name in ["b", "c"] {
+        cluster.agents.retain(|agent| agent.name != name);
+        std::fs::remove_dir_all(cluster.data.path().join(name)).expect("removed");
+        cluster.agents.push(start(cluster.data.path(), name, &[&seed], voters, &[]));
+    }
+    for agent in &cluster.agents {
+        let lost = |voter: &Value| (voter["id"] != "a") == (voter["lost_disk"] == json!(true));
+        wait_for("it knows whose data is lost", || {
+            let listed = json_of(agent, &["voters", "list"]);
+            let voters = listed["voters"].as_array().filter(|voters| voters.len() == 3)?;
+            voters.iter().all(lost).then_some(())
+        });
+        wait_for("nobody can lead", || (leader(agent)["state"] == "unavailable").then_some(()));
+        assert!(agent.get("/readyz").starts_with("HTTP/1.1 503 "), "{}", agent.get("/readyz"));
+        let told = agent.client(&["leader"]).1;
+        assert!(told.contains("2 of 3 voters have lost their data directories, b, c"), "{told}");
+        let (status, told) = agent.client(&["doctor"]);
+        let advice = "`headcount recover --voters a,b,c` at a";
+        assert!(status.code() == Some(1) && told.contains(advice) && !told.contains("voters remove"), "{told}");
+    }
+    let (status, said) = cluster.agents[0].client(&["recover", "--voters", "a,b,c", "--yes"]);
+    assert!(status.success(), "{said}");
+    cluster.wait_for_leader(old.term);
+    for agent in &cluster.agents {
+        wait_for("all vote again", || {
+            let (_, told) = agent.client(&["doctor"]);
+            (!told.contains("lost") && agent.get("/readyz").starts_with("HTTP/1.1 200 ")).then_some(())
+        });
+    }
 }
 
 #[test]

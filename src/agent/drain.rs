@@ -6,18 +6,23 @@
 //! Must not know: how voters elect, how leases are given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Agent;
 use super::error::AgentError;
 use super::request::Request;
 use crate::core::Reply;
 
+/// The longest pause after which a node that drains looks again who may lead.
+const LONGEST_SECOND_LOOK: Duration = Duration::from_secs(1);
+
 /// The outcome of [`Agent::drain`] and [`Agent::undrain`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// The number of voters that may lead: those that are there and do not drain. `None` where no voters elect leaders.
-    /// With 0 nobody leads until one of them is undrained.
+    /// The number of voters that may lead: those that are there, have their disks and do not drain. `None` where no voters
+    /// elect leaders. With 0 nobody leads until one of them is undrained. A drain looks twice, a gossip interval (at most a
+    /// second) apart, so that it counts those that drained just before.
     pub may_lead: Option<usize>,
 }
 
@@ -51,15 +56,25 @@ impl Agent {
     }
 
     async fn carry_out_draining(&self, is_draining: bool) -> Result<Drained, AgentError> {
-        let may_lead = match self.ask(|answer| Request::Drain { is_draining, answer }).await? {
-            Reply::Draining { may_lead } => may_lead,
-            Reply::Refused(error) => return Err(error.into()),
-            _ => return Err(AgentError::Stopped),
-        };
+        let mut may_lead = self.ask_to_drain(is_draining).await?;
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
         if let Some(leases) = self.leases() {
             leases.set_draining(is_draining).await;
         }
+        if is_draining && may_lead.is_some_and(|voters| voters > 0) {
+            // Voters may have drained just before, whose word is on its way. Asked again it says who may lead, and does no more.
+            tokio::time::sleep(self.config().settings.gossip_interval.min(LONGEST_SECOND_LOOK)).await;
+            may_lead = self.ask_to_drain(is_draining).await.unwrap_or(may_lead);
+        }
         Ok(Drained { may_lead })
+    }
+
+    /// Has the core say that this node drains, or that it does not; returns the number of voters that may lead.
+    async fn ask_to_drain(&self, is_draining: bool) -> Result<Option<usize>, AgentError> {
+        match self.ask(|answer| Request::Drain { is_draining, answer }).await? {
+            Reply::Draining { may_lead } => Ok(may_lead),
+            Reply::Refused(error) => Err(error.into()),
+            _ => Err(AgentError::Stopped),
+        }
     }
 }

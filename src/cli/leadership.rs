@@ -17,7 +17,7 @@ use super::human::{self, NOTHING, plain};
 use super::table;
 use crate::client::Client;
 use crate::core::NodeId;
-use crate::json::{Leader, Member, Recover, Voters};
+use crate::json::{Leader, Member, Recover, Voter, Voters};
 
 /// Time for which a successor is awaited after a leader resigned: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
@@ -42,12 +42,8 @@ fn show_leader(client: &Client, leader: &Leader, format: Format, out: &mut impl 
         Format::Table => {
             let is_vacant = leader.leader.is_none() && leader.mode == "quorum";
             let is_joining = is_vacant && client.info()?.status == "joining";
-            let drained = if is_vacant && !is_joining {
-                draining_voters(&client.voters()?, &client.members()?)
-            } else {
-                Vec::new()
-            };
-            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, &drained, is_joining))?;
+            let why = if is_vacant && !is_joining { why_vacant(&client.voters()?, &client.members()?) } else { None };
+            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, why.as_deref(), is_joining))?;
         }
     }
     Ok(Exit::DONE)
@@ -62,6 +58,32 @@ pub(super) fn draining_voters(voters: &Voters, members: &[Member]) -> Vec<String
     } else {
         Vec::new()
     }
+}
+
+/// Returns the voters that have lost their data directories, if so many have that the others cannot elect anybody.
+pub(super) fn lost_majority(voters: &Voters) -> Vec<String> {
+    let is_lost = |voter: &&Voter| voter.lost_disk;
+    let lost: Vec<String> = voters.voters.iter().filter(is_lost).map(|voter| plain(&voter.id)).collect();
+    let left = voters.voters.len() - lost.len();
+    if voters.majority.is_some_and(|majority| left < majority) { lost } else { Vec::new() }
+}
+
+/// Returns why no election is to be expected, though nobody leads.
+fn why_vacant(voters: &Voters, members: &[Member]) -> Option<String> {
+    let (lost, drained) = (lost_majority(voters), draining_voters(voters, members));
+    if !lost.is_empty() {
+        let (lost, names, all) = (lost.len(), lost.join(", "), voters.voters.len());
+        return Some(format!(
+            " (nobody can be elected: {lost} of {all} voters have lost their data directories, {names}; `headcount doctor` says \
+             what to do)"
+        ));
+    }
+    (!drained.is_empty()).then(|| {
+        format!(
+            " (no election is due: all voters that are up drain, {}; `headcount undrain` ends that)",
+            drained.join(", ")
+        )
+    })
 }
 
 /// Asks the leader to resign and shows the next leader; fails if there is none yet, or a different one than asked for.
@@ -92,14 +114,11 @@ fn leader_of(seen: &Leader) -> String {
     seen.leader.as_deref().map_or_else(|| "the leader".to_owned(), plain)
 }
 
-fn leader_rows(leader: &Leader, drained: &[String], is_joining: bool) -> Vec<[String; 2]> {
-    let all_drain = format!(
-        " (no election is due: all voters that are up drain, {}; `headcount undrain` ends that)",
-        drained.join(", ")
-    );
+/// Returns the rows of the table; `why`: the reason why nobody is to be elected, if that is known.
+fn leader_rows(leader: &Leader, why: Option<&str>, is_joining: bool) -> Vec<[String; 2]> {
     let meaning = match leader.state.as_str() {
         "vacant" | "unavailable" if is_joining => " (this node joins: it learns who leads once it is let in)",
-        "vacant" if !drained.is_empty() => all_drain.as_str(),
+        "vacant" | "unavailable" if why.is_some() => why.unwrap_or_default(),
         "vacant" if leader.contends == Some(false) => {
             " (this node does not contend for this lease: see `headcount info`)"
         }
@@ -188,7 +207,12 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
     let rows = voters.voters.iter().map(|voter| {
         let status = voter.status.as_deref().unwrap_or("not listed");
         let role = voter.role.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
-        let is_voting = voter.votes.map_or(NOTHING, |does| if does { "yes" } else { "no" });
+        let is_voting = match voter.votes {
+            Some(true) => "yes",
+            Some(false) if voter.lost_disk => "no (data lost)",
+            Some(false) => "no",
+            None => NOTHING,
+        };
         let heard = voter.last_ack_ms.map(|ms| format!("{:.1}s", Duration::from_millis(ms).as_secs_f64()));
         let lag = voter.lag.map_or_else(|| NOTHING.to_owned(), |lag| lag.to_string());
         let heard = heard.unwrap_or_else(|| NOTHING.to_owned());
@@ -283,10 +307,10 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"quorum","state":"{state}","lease_remaining_ms":null}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], false);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, false);
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], state != "disabled");
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, state != "disabled");
             assert_eq!(rows[2][1].contains("this node joins"), state != "disabled", "{rows:?}");
         }
         for (state, contends, why) in [
@@ -297,7 +321,7 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), &[], false);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, false);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
     }

@@ -94,7 +94,8 @@ pub struct Drained {
     pub node: String,
     /// True if it drains now.
     pub draining: bool,
-    /// The number of voters that may lead: those that are there and do not drain; `null` where no voters elect leaders.
+    /// The number of voters that may lead: those that are there, have their data and do not drain; `null` where no voters
+    /// elect leaders.
     pub may_lead: Option<usize>,
 }
 

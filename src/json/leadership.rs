@@ -152,6 +152,10 @@ pub struct Voter {
     /// True if its vote counts now: false if it stands aside, has lost its disk, is a learner or is not heard; `null`
     /// if it is not known.
     pub votes: Option<bool>,
+    /// True if the node of this name has another identity than the voter: the voter's data directory is lost, or was
+    /// exchanged. The node says so itself, to all.
+    #[serde(default)]
+    pub lost_disk: bool,
 }
 
 impl Voters {
@@ -170,6 +174,7 @@ impl Voters {
             last_ack_ms: None,
             lag: None,
             votes: None,
+            lost_disk: false,
         };
         Self {
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
@@ -201,10 +206,12 @@ impl Voters {
                     last_ack_ms: None,
                     lag: None,
                     votes: None,
+                    lost_disk: false,
                 });
             }
             let Some(voter) = self.voters.iter_mut().find(|voter| voter.identity == identity) else { continue };
             voter.votes = standings.votes(standing, now);
+            voter.lost_disk = standing.has_lost_disk && !standing.is_learner;
             voter.last_ack_ms = standing.acknowledged.map(|at| millis(now.since(at)));
             voter.lag = standing.lag;
             if standings.are_heard {
@@ -303,7 +310,7 @@ mod tests {
         let electorate = Electorate::founded_by(vec![voter]);
         let lineage = format!("{:016x}", electorate.lineage.0);
         let expected = format!(
-            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null}}"#
+            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null}}"#
         );
         let leader = NodeId::new("a").expect("a name");
         let voters = Voters::new(Some(&electorate), Some(&leader), 3, |_| Some("up".to_owned()));
@@ -328,6 +335,7 @@ mod tests {
             is_leader: identity == 1,
             acknowledged: heard_ms.map(|ms| now - Duration::from_millis(ms)),
             lag: heard_ms.map(|_| 0),
+            has_lost_disk: false,
             votes: (identity == 1).then_some(true),
         };
         let standings = VoterStandings {
@@ -361,14 +369,15 @@ mod tests {
             is_leader: false,
             acknowledged: None,
             lag: None,
-            // A stranger to the voters, or one that stands aside.
+            // A stranger to the voters.
+            has_lost_disk: identity == 3,
             votes: (identity == 3).then_some(false),
         };
         let voters = [("a", 1), ("b", 2), ("c", 3)].map(standing).into();
         let standings = VoterStandings { are_heard: false, lease: Duration::from_secs(2), voters };
         let voters = Voters::new(Some(&electorate), None, 3, |_| None).standing(&standings, Time::ORIGIN, |_| None);
-        let said: Vec<_> = voters.voters.iter().map(|voter| voter.votes).collect();
-        assert_eq!((said, voters.failure_tolerance), (vec![None, None, Some(false)], None));
+        let said: Vec<_> = voters.voters.iter().map(|voter| (voter.votes, voter.lost_disk)).collect();
+        assert_eq!((said, voters.failure_tolerance), (vec![(None, false), (None, false), (Some(false), true)], None));
     }
 
     #[test]

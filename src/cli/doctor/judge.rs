@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Clock;
+use super::lost;
 use super::report::{Finding, Level};
 use crate::cli::human::{self, plain};
-use crate::cli::leadership::draining_voters;
+use crate::cli::leadership::{draining_voters, lost_majority};
 use crate::client::Health;
 use crate::json::{Info, KeyHolder, Leader, Member, Voter, Voters};
 
@@ -107,6 +108,9 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
 pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member]) -> Finding {
     let is_quorum = leader.mode == "quorum";
     let drained = voters.map(|voters| draining_voters(voters, members)).unwrap_or_default();
+    if let Some(lost) = voters.and_then(lost::majority).filter(|_| leader.leader.is_none()) {
+        return lost;
+    }
     match (leader.state.as_str(), &leader.leader) {
         ("disabled", _) => Finding::ok("leader", "nobody is elected here (leadership.mode = \"none\")"),
         (_, Some(name)) => Finding::ok("leader", format!("{} leads in term {}", plain(name), leader.term)),
@@ -119,6 +123,14 @@ pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member
         ("unavailable", None) => {
             Finding::fail("leader", "nobody can lead", "`headcount leader --nodes` says what the database answers")
         }
+        (_, None) if is_quorum && voters.is_some_and(|voters| voters.voters.is_empty()) => Finding::warn(
+            "leader",
+            "nobody leads, and this agent knows no voters",
+            Some(
+                "leadership.voters (--voters) names them, and all of them must have met once; if this cluster had voters, and \
+                 all have lost their data directories: `headcount recover --anew`",
+            ),
+        ),
         (state, None) => Finding::warn(
             "leader",
             format!("nobody leads ({})", plain(state)),
@@ -176,7 +188,8 @@ pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
         return Some(Finding::fail("voters", nobody_can_lead(Some(voters)), RECOVER_ADVICE));
     }
     let is_up = |voter: &Voter| voter.status.as_deref() == Some("up");
-    let (silent, idle) = (missing(voters, |voter| !is_up(voter)), missing(voters, is_up));
+    let silent = missing(voters, |voter| !is_up(voter) && !voter.lost_disk);
+    let idle = missing(voters, |voter| is_up(voter) && !voter.lost_disk);
     let mut advice = Vec::new();
     if !silent.is_empty() {
         advice.push(
@@ -188,6 +201,7 @@ pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
     if !idle.is_empty() {
         advice.push(format!("`headcount doctor` at {} says why it does not vote, though it is up", names(&idle)));
     }
+    advice.extend(lost::advice(&missing(voters, |voter| voter.lost_disk)));
     let missing = missing(voters, |_| true);
     let found =
         format!("if one more voter fails, nobody leads: {} of {all} do not vote ({})", missing.len(), names(&missing));
@@ -197,7 +211,8 @@ pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
 /// Judges the vote of the agent's own node; `is_aside`: it stands aside, which is told with its disk.
 pub(super) fn own_vote(me: &str, voters: &Voters, is_aside: bool) -> Option<Finding> {
     let own = voters.voters.iter().find(|voter| voter.id == me && voter.votes == Some(false))?;
-    if is_aside || own.role.as_deref() == Some("learner") {
+    // Without a majority there is nobody who could remove it, and more is said of that.
+    if is_aside || own.role.as_deref() == Some("learner") || !lost_majority(voters).is_empty() {
         return None;
     }
     let me = plain(me);

@@ -17,6 +17,7 @@
 mod figures;
 mod judge;
 mod local;
+mod lost;
 mod ports;
 mod probe;
 mod reach;

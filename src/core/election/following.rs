@@ -9,6 +9,7 @@
 //!
 //! Must not know: how a leader counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::message::{Body, Renewal};
@@ -180,6 +181,7 @@ impl Election {
             let is_blank = self.ballot.accepted.is_none();
             if is_blank && view.electorate.named(&self.me).is_some_and(|voter| voter.identity != self.ballot.identity) {
                 self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
+                self.strange_to = Some(Arc::clone(&view.electorate));
             }
             self.ignored += 1;
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Ballot, Descent, Digest, Election, Electorate, Lineage, NumberedView, Term};
+use super::{Ballot, Descent, Digest, Election, Electorate, Lineage, NumberedView, Term, Voter};
 
 impl Election {
     /// Returns the view with these contents, if this voter holds it.
@@ -61,6 +61,18 @@ impl Election {
     /// Returns the electorate that this node knows of: its own, or the one that others vote in.
     pub fn founded(&self) -> Option<Descent> {
         self.ballot.founded()
+    }
+
+    /// Returns the electorate in which another identity has this node's name, as a voter of it said while this node knew
+    /// none.
+    pub fn strange_to(&self) -> Option<&Electorate> {
+        self.strange_to.as_deref().filter(|_| self.ballot.accepted.is_none())
+    }
+
+    /// Returns true if a voter of this electorate has this node's name, under another identity: this node's disk was lost.
+    pub fn has_lost_its_vote_in(&self, electorate: &Electorate) -> bool {
+        let is_other = |voter: &Voter| voter.identity != self.ballot.identity;
+        !self.is_voter() && electorate.named(&self.me).is_some_and(is_other)
     }
 
     /// Returns true if this node votes, as far as it knows.

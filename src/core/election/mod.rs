@@ -116,6 +116,7 @@ pub(crate) mod flaw;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::core::settings::claim_of;
@@ -220,6 +221,9 @@ pub struct Election {
     confirms: Confirms,
     /// Voters that have spoken since this generation began, or since this process did: they know of it.
     informed: BTreeSet<Identity>,
+    /// The electorate of others in which another identity has this node's name, while its own ballot is blank: its disk
+    /// was lost.
+    strange_to: Option<Arc<Electorate>>,
     /// The word of one member alone on an electorate; it says whether that member is sure of it.
     rumoured: Option<ElectorateReport>,
     /// The highest term that was led in another way.
@@ -275,6 +279,7 @@ impl Election {
             contacted_at: None,
             confirms: Confirms::default(),
             informed: BTreeSet::new(),
+            strange_to: None,
             rumoured: None,
             floor: Term(0),
             actions: VecDeque::new(),

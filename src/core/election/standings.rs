@@ -25,6 +25,8 @@ pub struct VoterStanding {
     pub acknowledged: Option<Time>,
     /// The number of views that it is behind the leader's newest.
     pub lag: Option<u64>,
+    /// True if the node of its name has another identity: the voter's disk is lost. It says so itself.
+    pub has_lost_disk: bool,
     /// True if the voter votes, as far as that is known without acknowledgements: `None` for others, `false` for a
     /// voter that stands aside.
     pub votes: Option<bool>,
@@ -91,6 +93,7 @@ impl Election {
                 is_leader: is_me && leading.is_some(),
                 acknowledged: leading.and_then(|leading| leading.heard.get(&voter.identity)).map(|heard| heard.last),
                 lag: held(voter.identity).map(behind),
+                has_lost_disk: false,
                 votes: is_me.then_some(!self.is_aside && !is_learner),
             }
         };

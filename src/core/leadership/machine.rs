@@ -124,6 +124,7 @@ impl Core {
                 self.ask_anybody();
             }
         }
+        self.tell_if_vote_is_lost();
         if seen != changes {
             let draining = self.draining_voters();
             self.with_election(|election, context| {
@@ -161,12 +162,13 @@ impl Core {
         self.voters_there().map(|(_, may_lead)| may_lead)
     }
 
-    /// Returns the number of voters that are there, and of those among them that do not drain; `None` if no voters are
+    /// Returns the number of voters that are there and have their disks, and of those among them that do not drain; `None` if no voters are
     /// known. Also at a node that is none.
     fn voters_there(&self) -> Option<(usize, usize)> {
         let record = |id: &NodeId| self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
         let voters = self.electorate()?.voters.iter().filter_map(|voter| record(&voter.id));
-        let there = voters.filter(|record| matches!(record.status, Status::Up | Status::Suspect));
+        let is_there = |status| matches!(status, Status::Up | Status::Suspect);
+        let there = voters.filter(|record| is_there(record.status) && !record.has_lost_vote());
         Some((there.clone().count(), there.filter(|record| !record.is_draining()).count()))
     }
 

@@ -158,7 +158,8 @@ impl Core {
     pub fn electorate(&self) -> Option<&Electorate> {
         let tracker = self.tracker.as_ref()?;
         let own = tracker.election.as_ref().and_then(Election::electorate);
-        tracker.agreed.as_ref().map(|view| &*view.electorate).or(own)
+        let strange = || tracker.election.as_ref().and_then(Election::strange_to);
+        tracker.agreed.as_ref().map(|view| &*view.electorate).or(own).or_else(strange)
     }
 
     /// Returns the voter's machine, if leaders are elected here.
@@ -168,7 +169,28 @@ impl Core {
 
     /// Returns the standings of the voters, as far as this node, as a voter or by its name, knows them.
     pub fn standings(&self) -> Option<VoterStandings> {
-        self.election()?.standings(self.electorate())
+        let mut standings = self.election()?.standings(self.electorate())?;
+        for standing in &mut standings.voters {
+            standing.has_lost_disk = self.is_vote_lost(&standing.voter.id);
+            // A leader goes by acknowledgements.
+            if standing.has_lost_disk && !standing.is_learner && !standings.are_heard {
+                standing.votes = Some(false);
+            }
+        }
+        Some(standings)
+    }
+
+    /// Returns true if the member of this name says that it does not vote although a voter has its name.
+    fn is_vote_lost(&self, id: &NodeId) -> bool {
+        self.view.slot_of(id.as_str()).is_some_and(|slot| self.view.record(slot).has_lost_vote())
+    }
+
+    /// Tells others if a voter has this node's name, and another identity: nobody else knows that it does not vote.
+    fn tell_if_vote_is_lost(&mut self) {
+        let electorate = self.electorate();
+        let has_lost = |election: &Election| electorate.is_some_and(|known| election.has_lost_its_vote_in(known));
+        let is_lost = self.election().is_some_and(has_lost);
+        self.mark_lost_vote(is_lost);
     }
 
     /// Returns the machine's state that must survive.
@@ -224,7 +246,8 @@ impl Core {
         self.electorate().is_none_or(|electorate| {
             let is_there = |id: &NodeId| {
                 let slot = self.view.slot_of(id.as_str());
-                slot.is_some_and(|slot| matches!(self.view.entry(slot).status, Status::Up | Status::Suspect))
+                let is_live = |slot| matches!(self.view.entry(slot).status, Status::Up | Status::Suspect);
+                slot.is_some_and(|slot| is_live(slot) && !self.view.record(slot).has_lost_vote())
             };
             let there = electorate.voters.iter().filter(|voter| is_there(&voter.id)).count();
             there >= electorate.majority()

@@ -219,6 +219,11 @@ impl Record {
         self.tags.is_draining()
     }
 
+    /// Returns true if it says that it does not vote, though a voter has its name: that voter's data directory is lost.
+    pub(in crate::core) fn has_lost_vote(&self) -> bool {
+        self.tags.has_lost_vote()
+    }
+
     /// Returns the same record with another status.
     #[must_use]
     pub fn with_status(&self, status: Status) -> Record {

@@ -29,10 +29,10 @@ impl Tags {
 
     /// Checks the bounds, and that no key is one that a node sets by itself.
     pub fn from_operator(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
-        if tags.contains_key(Self::DRAINING) {
-            return Err(InvalidTags::Reserved { key: Self::DRAINING });
+        match Self::MARKS.into_iter().find(|mark| tags.contains_key(*mark)) {
+            Some(key) => Err(InvalidTags::Reserved { key }),
+            None => Self::new(tags),
         }
-        Self::new(tags)
     }
 
     /// Builds the tags from pairs in strictly ascending order, which the caller has checked.
@@ -62,29 +62,52 @@ impl Tags {
     /// versions pass it on and show it.
     pub const DRAINING: &str = "headcount.draining";
 
+    /// The key of the tag by which a node says that it does not vote, though a voter has its name: it has another identity, since
+    /// its data directory is lost. Reserved likewise.
+    pub(in crate::core) const LOST_VOTE: &str = "headcount.lost-vote";
+
+    /// The tags that a node sets by itself.
+    const MARKS: [&str; 2] = [Self::DRAINING, Self::LOST_VOTE];
+
     /// Returns true if the node that bears these tags drains: it is to get no new work.
     pub fn is_draining(&self) -> bool {
         self.get(Self::DRAINING) == Some("true")
     }
 
+    /// Returns true if the node that bears these tags has lost the data directory of the voter that has its name.
+    pub(in crate::core) fn has_lost_vote(&self) -> bool {
+        self.get(Self::LOST_VOTE) == Some("true")
+    }
+
     /// Returns the same tags with or without the mark of a node that drains. The error says that there is no room for it.
     pub fn with_draining(&self, is_draining: bool) -> Result<Self, InvalidTags> {
+        self.marked(Self::DRAINING, is_draining)
+    }
+
+    /// Returns the same tags with or without the mark of a node whose vote is lost, as far as there is room for it.
+    pub(in crate::core) fn with_lost_vote(&self, is_lost: bool) -> Result<Self, InvalidTags> {
+        self.marked(Self::LOST_VOTE, is_lost)
+    }
+
+    fn marked(&self, mark: &str, is_marked: bool) -> Result<Self, InvalidTags> {
         let mut tags = self.to_map();
-        tags.remove(Self::DRAINING);
-        if is_draining {
-            tags.insert(Self::DRAINING.to_owned(), "true".to_owned());
+        tags.remove(mark);
+        if is_marked {
+            tags.insert(mark.to_owned(), "true".to_owned());
         }
         Self::new(tags)
     }
 
-    /// Returns the tags that an operator has set: without the reserved one.
+    /// Returns the tags that an operator has set: without the reserved ones.
     #[must_use]
     pub fn of_the_operator(&self) -> Self {
-        if self.get(Self::DRAINING).is_none() {
+        if Self::MARKS.iter().all(|mark| self.get(mark).is_none()) {
             return self.clone();
         }
+        let mut tags = self.to_map();
+        tags.retain(|key, _| !Self::MARKS.contains(&key.as_str()));
         // Fewer tags break no bound.
-        self.with_draining(false).unwrap_or_default()
+        Self::new(tags).unwrap_or_default()
     }
 
     /// Returns the value of one key.
@@ -150,7 +173,7 @@ pub enum InvalidTags {
         key: String,
     },
     /// A key that a node sets by itself.
-    #[error("tag {key} is set by draining alone (`headcount drain`, POST /v1/drain): leave it out")]
+    #[error("tag {key} is set by the node alone (draining: `headcount drain`, POST /v1/drain): leave it out")]
     Reserved {
         /// The key.
         key: &'static str,
@@ -173,10 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_a_node_that_drains_is_no_operators() {
+    fn the_marks_that_a_node_sets_by_itself_are_no_operators() {
         let drains = BTreeMap::from([(Tags::DRAINING.to_owned(), "false".to_owned())]);
         assert_eq!(Tags::from_operator(drains.clone()), Err(InvalidTags::Reserved { key: Tags::DRAINING }));
         assert!(Tags::new(drains).is_ok(), "nodes of other versions may say so");
+        let lost = BTreeMap::from([(Tags::LOST_VOTE.to_owned(), "true".to_owned())]);
+        assert_eq!(Tags::from_operator(lost.clone()), Err(InvalidTags::Reserved { key: Tags::LOST_VOTE }));
+        let zone = Tags::new(BTreeMap::from([("zone".to_owned(), "eu".to_owned())])).expect("good tags");
+        let marked = zone.with_draining(true).and_then(|tags| tags.with_lost_vote(true)).expect("there is room");
+        assert!(marked.is_draining() && marked.has_lost_vote() && marked.of_the_operator() == zone, "{marked:?}");
+        assert_eq!(marked.with_lost_vote(false), zone.with_draining(true));
         let others = BTreeMap::from([("headcount".to_owned(), "x".to_owned())]);
         assert_eq!(Tags::from_operator(others.clone()), Tags::new(others));
     }

@@ -158,10 +158,12 @@ impl Core {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
-        // The mark of a node that drains is no tag of the operator's.
+        // The marks that a node sets by itself are no tags of the operator's.
         let Ok(tags) = tags.with_draining(self.me().is_draining()) else {
             return self.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
         };
+        // Without room for it others do not know that this node's vote is lost; it knows itself.
+        let tags = tags.with_lost_vote(self.me().has_lost_vote()).unwrap_or(tags);
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
@@ -181,6 +183,14 @@ impl Core {
         }
         let may_lead = self.voters_that_may_lead();
         self.reply(ticket, Reply::Draining { may_lead });
+    }
+
+    /// Tells everybody, by a mark in its record, that this node does not vote though a voter has its name, or that it does
+    /// again. Where it must wait for the disk, or there is no room, nothing is told.
+    pub(in crate::core) fn mark_lost_vote(&mut self, is_lost: bool) {
+        let is_new = self.me().has_lost_vote() != is_lost && matches!(self.phase, Phase::Up);
+        let Some(tags) = is_new.then(|| self.me().tags.with_lost_vote(is_lost).ok()).flatten() else { return };
+        self.restate_myself(Record { tags, ..Record::clone(self.me()) });
     }
 
     /// Rewrites this node's record at the next incarnation; returns false if that must wait for the disk.

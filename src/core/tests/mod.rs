@@ -43,6 +43,7 @@ mod leaving;
 mod liars;
 mod limits;
 mod linking;
+mod lost_votes;
 mod merging;
 mod messages;
 mod misdirected;

@@ -32,7 +32,7 @@ pub enum Invariant {
     /// more records than a view may hold.
     RecordsWellFormed,
     /// Only its owner writes a node's own record in its own view: name, run and address stay, tags are ones that it was
-    /// given, its incarnation never falls, and it is never Suspect or Down.
+    /// given, but for its own marks, its incarnation never falls, and it is never Suspect or Down.
     OwnRecordIsOwn,
     /// At one observer, a member's incarnation never falls while its record is kept.
     IncarnationNeverFalls,

@@ -244,7 +244,7 @@ impl RunChecker {
         if matches!(me.status, Status::Suspect | Status::Down) {
             return broken(format!("it holds itself for {}", in_short(me)));
         }
-        if !self.tags.contains(&me.tags) {
+        if !self.tags.contains(&me.tags.of_the_operator()) {
             return broken(format!("nobody gave it the tags {:?}", me.tags));
         }
         match observation.record(&me.id) {

@@ -24,9 +24,26 @@ struct FaultPlan {
     slows_disks: bool,
 }
 
-/// Runs with random faults for a while, then heals; returns violations of safety, or that the cluster does not come
-/// back.
-fn run(seed: u64, plan: FaultPlan) -> Vec<String> {
+/// The outcome of a run.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// What broke, or that the cluster did not come back.
+    violations: Vec<String>,
+    /// The number of terms in which somebody had a claim.
+    terms: usize,
+    /// The number of times that some node went over to another electorate.
+    electorates: u64,
+}
+
+impl Outcome {
+    fn of(cluster: Cluster) -> Self {
+        let (terms, electorates) = (cluster.leaders.len(), cluster.watch.moments.electorates);
+        Self { violations: cluster.violations, terms, electorates }
+    }
+}
+
+/// Runs with random faults for a while, then heals.
+fn run(seed: u64, plan: FaultPlan) -> Outcome {
     let voters = [3, 3, 5, 5, 7][(seed % 5) as usize];
     let mut cluster = Cluster::new(seed, voters);
     cluster.flaw = plan.flaw;
@@ -56,21 +73,20 @@ fn run(seed: u64, plan: FaultPlan) -> Vec<String> {
         let pause = cluster.rng.random_range(0..900);
         cluster.run_for(Duration::from_millis(pause));
         if !cluster.violations.is_empty() {
-            return cluster.violations;
+            return Outcome::of(cluster);
         }
     }
     heal(&mut cluster);
     let longest = cluster.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some");
     let is_led = cluster.run_until(longest * 3 + Duration::from_secs(10), |p| p.leader().is_some());
-    let mut violations = std::mem::take(&mut cluster.violations);
     if !is_led {
-        violations.push("nobody leads after healing".to_owned());
+        cluster.violations.push("nobody leads after healing".to_owned());
     }
     cluster.run_for(Duration::from_secs(if plan.slows_disks { 4 } else { 1 }));
     if cluster.nodes.iter().flat_map(|node| &node.election).any(Election::is_aside) {
-        violations.push("a voter stands aside of a disk that works".to_owned());
+        cluster.violations.push("a voter stands aside of a disk that works".to_owned());
     }
-    violations
+    Outcome::of(cluster)
 }
 
 fn disturb(cluster: &mut Cluster, plan: FaultPlan) {
@@ -185,25 +201,38 @@ fn heal(cluster: &mut Cluster) {
 }
 
 /// Returns the number of seeds to try: the default, or as many as HEADCOUNT_ELECTION_SEEDS says.
-fn seeds(default: u64) -> u64 {
+pub(super) fn seeds(default: u64) -> u64 {
     std::env::var("HEADCOUNT_ELECTION_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// Returns the seeds at which safety is violated, with the violation.
-fn violated(seeds: std::ops::Range<u64>, plan: FaultPlan) -> Vec<(u64, String)> {
-    seeds.filter_map(|seed| Some((seed, run(seed, plan).into_iter().next()?))).collect()
+/// Returns the first seed to try: 0, or what HEADCOUNT_ELECTION_FIRST_SEED says, so that a long run can be split.
+pub(super) fn first_seed() -> u64 {
+    std::env::var("HEADCOUNT_ELECTION_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
 #[track_caller]
 fn is_kept(plan: FaultPlan) {
-    let violated = violated(0..seeds(150), plan);
+    let (seeds, mut violated) = (seeds(150), Vec::new());
+    let (mut two_terms, mut electorates) = (0, 0);
+    for seed in (first_seed()..).take(seeds as usize) {
+        let outcome = run(seed, plan);
+        two_terms += u64::from(outcome.terms >= 2);
+        electorates += u64::from(outcome.electorates > 0);
+        violated.extend(outcome.violations.into_iter().next().map(|why| (seed, why)));
+    }
+    println!("{plan:?}, {seeds} seeds: {two_terms} with two claimed terms, {electorates} with other electorates");
     assert!(violated.is_empty(), "{} seeds, first {:?}", violated.len(), violated.first());
+    // Runs in which nothing happens would find nothing.
+    assert!(two_terms * 3 >= seeds * 2, "runs with two claimed terms: {two_terms} of {seeds}");
+    assert!(!plan.changes_electorate || electorates * 3 >= seeds, "runs with changes: {electorates} of {seeds}");
 }
 
 #[track_caller]
 fn is_caught(plan: FaultPlan, seeds: u64) {
     // An assertion of the machine catches the bug as well.
-    let attempt = |seed| std::panic::catch_unwind(|| run(seed, plan)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
+    let attempt = |seed| {
+        std::panic::catch_unwind(|| run(seed, plan).violations).unwrap_or_else(|_| vec!["it asserts".to_owned()])
+    };
     let is_unsafe = |why: &String| !why.contains("nobody leads");
     let first = (0..seeds).find_map(|seed| attempt(seed).into_iter().find(is_unsafe).map(|why| (seed, why)));
     let (seed, why) = first.expect("the planted bug is found");

@@ -7,6 +7,8 @@ use super::*;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is reached by itself")]
 pub(super) struct Reached {
+    /// A claim.
+    pub(super) claim: bool,
     /// Claims in two terms.
     pub(super) two_claimed_terms: bool,
     /// Somebody has accepted another electorate than the first one.
@@ -19,10 +21,11 @@ pub(super) struct Reached {
 
 impl Reached {
     pub(super) const EVERYTHING: Self =
-        Self { two_claimed_terms: true, electorate_change: true, recovery: true, blank_voter: true };
+        Self { claim: true, two_claimed_terms: true, electorate_change: true, recovery: true, blank_voter: true };
 
     pub(super) fn or(self, other: Self) -> Self {
         Self {
+            claim: self.claim || other.claim,
             two_claimed_terms: self.two_claimed_terms || other.two_claimed_terms,
             electorate_change: self.electorate_change || other.electorate_change,
             recovery: self.recovery || other.recovery,

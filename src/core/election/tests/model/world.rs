@@ -232,6 +232,7 @@ impl World {
         let electorates = || self.nodes.iter().filter_map(|node| node.election.electorate());
         let began = electorates().map(|electorate| electorate.began).max().unwrap_or_default();
         Reached {
+            claim: !self.claimed.is_empty(),
             two_claimed_terms: self.claimed.len() >= 2,
             electorate_change: electorates()
                 .any(|electorate| electorate.began == Term(0) && electorate.voters.len() != VOTERS),

@@ -15,6 +15,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use crate::core::election::flaw::Flaw;
+use crate::core::election::tests::chaos::{first_seed, seeds};
 use crate::core::election::tests::cluster::{Cluster, LEASE, MS, id};
 use crate::core::election::tests::watch::Moments;
 use crate::core::election::{Election, LeaseTiming, Role, Term};
@@ -103,10 +104,6 @@ fn run(seed: u64, storm: Storm) -> Outcome {
     outcome
 }
 
-fn seeds(default: u64) -> u64 {
-    std::env::var("HEADCOUNT_ELECTION_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
-}
-
 /// Returns the first seed at which something is found, and what is found; an assertion of the machine counts as well.
 fn found(storm: Storm, seeds: u64) -> Option<(u64, String)> {
     let attempt = |seed| {
@@ -146,7 +143,7 @@ fn is_kept(storm: Storm) -> Reached {
     let mut violated = Vec::new();
     let mut reached = Reached::default();
     let seeds = seeds(150);
-    for seed in 0..seeds {
+    for seed in (first_seed()..).take(seeds as usize) {
         let outcome = run(seed, storm);
         reached.terms += usize::from(outcome.terms >= 2);
         reached.electorates += u64::from(outcome.moments.electorates > 0);
