@@ -244,6 +244,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn led_work_has_a_little_less_time_than_its_claim_and_none_in_another_term() {
+        let clock = Clock::start();
+        let time = leading(clock, 5, LONG).time_for(5).expect("it leads");
+        assert!(time <= LONG - CANCEL_EARLY, "{time:?}");
+        assert_eq!(leading(clock, 5, CANCEL_EARLY).time_for(5), None, "timers fire late");
+        assert_eq!(leading(clock, 5, LONG).time_for(6), None);
+    }
+
+    #[tokio::test]
     async fn led_work_begins_in_each_term_and_is_gone_before_it_is_counted_out() {
         let (office, clock) = (Office::new(), Clock::start());
         let gone = Arc::new(AtomicBool::new(false));

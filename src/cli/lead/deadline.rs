@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn a_long_grace_is_the_commands_but_for_half_a_second() {
+        let mut deadline = Deadline::new(ASKED, SECOND * 80, None).expect("a grace of 20 s");
+        assert_eq!(deadline.step(after(60.0)), Step::Terminate);
+        assert_eq!(deadline.step(after(79.0)), Step::Wait(SECOND / 2));
+        assert_eq!(deadline.step(after(79.5)), Step::Kill);
+    }
+
+    #[test]
     fn who_stood_still_past_the_claim_kills_at_once() {
         let mut deadline = deadline();
         assert_eq!(deadline.step(after(60.0)), Step::Kill);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
 use crate::core::doors::{Command, LeadershipState, Reply};
+use crate::core::member::Tags;
 
 /// Ends a process, and starts it again with an empty disk; returns its new place.
 fn wipe(net: &mut Net, node: usize, seed: usize) -> usize {
@@ -108,9 +109,13 @@ fn a_voter_that_lost_its_disk_beside_a_leader_is_known_as_such_until_it_votes_ag
     let (first, _) = leader(&net);
     let lost = (0..3).find(|node| *node != first).expect("three");
     let name = format!("n{lost}");
-    wipe(&mut net, lost, 3);
+    let blank = wipe(&mut net, lost, 3);
     net.run(SECOND * 10);
     let (first, _) = leader(&net);
+    assert_lost_everywhere(&net, &[&name]);
+    // Other tags take nothing from that.
+    net.command(blank, Command::SetTags { ticket: 9, tags: Tags::default() });
+    net.run(SECOND);
     assert_lost_everywhere(&net, &[&name]);
     net.command(first, Command::RemoveVoter { ticket: 1, id: id(&name) });
     net.run(SECOND * 3);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::ChangeError;
+use crate::core::election::{Body, ChangeError, ElectionMessage, Term, ViewRef};
 
 /// Returns a led electorate, and a node that does not vote.
 fn with_a_newcomer(seed: u64, voters: usize) -> (Cluster, usize, usize) {
@@ -101,4 +101,37 @@ fn a_voter_of_another_electorate_is_not_added() {
     cluster.run_for(SECOND * 10);
     assert_eq!(cluster.answers, [(1, Err(ChangeError::LearnerSilent { id: id(new) }))]);
     assert_eq!(voters(&cluster, leader), 3);
+}
+
+#[test]
+fn a_newcomer_that_has_a_view_of_an_earlier_term_is_not_put_to_the_voters() {
+    let (mut cluster, leader, new) = with_a_newcomer(4, 3);
+    let earlier = cluster.election(leader).newest().expect("a view");
+    let identity = cluster.nodes[new].identity;
+    let lineage = cluster.election(leader).lineage().expect("an electorate");
+    add(&mut cluster, leader, new);
+    cluster.run_up_to(SECOND, |p| p.election(leader).is_learner(identity));
+    let (term, sequence) = (earlier.term, cluster.election(leader).last_renewal().expect("it leads"));
+    let newest = ViewRef { term: Term(earlier.term.0 - 1), ..earlier };
+    let body = Body::RenewalAck { term, sequence, newest, priority: 0 };
+    let word = ElectionMessage { from: identity, lineage, body };
+    cluster.with(leader, |election, context| {
+        election.receive(context, &id(new), word);
+        assert!(!election.is_proposing(), "the view on its disk may not be the one that was agreed");
+    });
+    assert!(cluster.run_until(SECOND * 2, |p| voters(p, leader) == 4), "it learns");
+}
+
+#[test]
+fn a_voter_whose_disk_is_lost_takes_no_view_in_which_another_identity_has_its_name() {
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 3);
+        let lost = (leader + 1) % 3;
+        cluster.wipe(lost);
+        cluster.nodes[lost].configured = Vec::new();
+        cluster.start(lost);
+        cluster.run_for(LEASE * 3);
+        let election = cluster.election(lost);
+        assert!(election.electorate().is_none() && election.strange_to().is_some(), "seed {seed}");
+    }
 }

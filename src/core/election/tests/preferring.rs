@@ -144,3 +144,22 @@ fn a_leader_that_lets_its_claim_run_out_is_outlived_by_no_answer() {
         }
     }
 }
+
+#[test]
+fn a_preferred_voter_that_was_out_of_reach_for_longer_than_a_lease_has_to_keep_up_anew() {
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 3);
+        let preferred = (leader + 1) % 3;
+        let policy = LeaderPolicy { priority: 1, ..LeaderPolicy::default() };
+        cluster.with(preferred, |election, _| election.set_policy(policy));
+        cluster.run_for(LEASE / 2);
+        cluster.cut_pair(leader, preferred);
+        cluster.run_for(LEASE * 3 / 2);
+        cluster.cut.clear();
+        cluster.run_for(LEASE * 3);
+        assert_eq!(cluster.leader(), Some(leader), "seed {seed}: not for four leases yet");
+        cluster.run_for(LEASE * 3);
+        assert_eq!(cluster.leader(), Some(preferred), "seed {seed}");
+        cluster.assert_safe();
+    }
+}

@@ -5,7 +5,11 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Election, ElectionMessage, LeaseTiming};
+use crate::core::election::{
+    Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, NumberedView,
+    Renewal, Term, Voter,
+};
+use crate::core::time::Time;
 
 /// Lets a node leave: it hands over what it leads, says farewell, and is gone with all its writes on disk.
 fn leave(cluster: &mut Cluster, node: usize) {
@@ -142,6 +146,67 @@ fn a_shorter_lease_shortens_the_wait_after_a_restart_once_the_longest_promise_is
     }
     restart_all(&mut cluster, LEASE * 2, "with the shorter lease");
     cluster.assert_safe();
+}
+
+/// Returns the first of two voters as it starts with this promise on its disk, in a term of the second one.
+fn restarted(promise: Duration) -> Election {
+    let (me, other) = (Identity(1), Identity(2));
+    let voters = [(0, me), (1, other)].map(|(name, identity)| Voter { id: id(name), identity });
+    let founding = NumberedView::founding(Electorate::founded_by(voters.into()));
+    let (term, vote, accepted) = (Term(5), Some(other), Some(founding.under(Term(5))));
+    let ballot = Ballot { term, vote, promise, accepted, ..Ballot::blank(me) };
+    let timing = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
+    let init = ElectionInit { me: id(0), timing, view_interval: SECOND, voters: Vec::new(), ballot };
+    Election::new(init, &after(0, true))
+}
+
+/// Returns the surroundings of a voter so many tenths of a second after its start.
+fn after(tenths: u32, is_up: bool) -> Context<'static> {
+    Context { now: Time::ORIGIN + SECOND * tenths / 10, random: 0.5, is_up, members: &Vec::new }
+}
+
+#[test]
+fn a_leader_tells_no_claim_to_be_younger_than_it_is() {
+    for seed in 0..20 {
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(Duration::from_micros(1_012_345 + 137 * seed));
+        let now = cluster.local(leader, cluster.now);
+        cluster.with(leader, Election::renew);
+        let mut words = Vec::new();
+        cluster.take_words((leader + 1) % 3, &mut words);
+        let claims = words.iter().filter_map(|word| match &word.body {
+            Body::Renew(renewal) => renewal.claim,
+            _ => None,
+        });
+        let told = Duration::from_millis(claims.last().expect("it tells its claim").age_ms);
+        let left = cluster.election(leader).claim_left(now).expect("it leads");
+        let age = cluster.nodes[leader].timing.claim() - left;
+        assert!(told >= age && told < age + Duration::from_millis(1), "seed {seed}: {age:?} old, told to be {told:?}");
+    }
+}
+
+#[test]
+fn of_the_shorter_promises_since_the_longest_one_the_longest_is_kept() {
+    let mut voter = restarted(SECOND * 60);
+    voter.promise(&after(0, true), SECOND * 2);
+    // Just before the longest one is over, a promise that lasts beyond it.
+    voter.promise(&after(599, true), SECOND * 3);
+    assert!(voter.promise(&after(601, true), SECOND * 2), "the disk learns that the longest one is over");
+    assert_eq!(voter.ballot().promise, SECOND * 3, "which this process is bound by until the 63rd second");
+}
+
+#[test]
+fn a_voter_that_restarted_in_its_leaders_term_and_leaves_before_it_acknowledges_anew_keeps_its_promises() {
+    let mut voter = restarted(LEASE);
+    let newest = voter.newest().expect("a view");
+    let lineage = voter.lineage().expect("an electorate");
+    // A longer lease than any before: the disk must have the promise before it is acknowledged.
+    let renewal =
+        Renewal { term: Term(5), sequence: 9, lease_ms: 3_000, claim: None, newest, delta: None, agreed: None };
+    let word = ElectionMessage { from: Identity(2), lineage, body: Body::Renew(renewal) };
+    voter.receive(&after(1, true), &id(1), word);
+    voter.status_changed(&after(2, false));
+    assert_eq!(voter.ballot().promise, SECOND * 3, "the process before may have promised this leader something");
 }
 
 #[test]

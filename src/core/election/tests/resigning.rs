@@ -1,11 +1,13 @@
 //! Leaders that give leadership up while they stay.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{ChangeError, Election, LossReason, Term};
+use crate::core::election::{Body, ChangeError, Election, Identity, LossReason, Role, Term};
 use crate::core::member::NodeId;
+use crate::core::time::Time;
 
 fn resign_to(cluster: &mut Cluster, node: usize, term: Term, to: Option<&NodeId>) -> Result<(), ChangeError> {
     cluster.answers.clear();
@@ -122,4 +124,66 @@ fn a_renewal_that_was_under_way_when_its_leader_resigned_binds_nobody() {
     assert_eq!(cluster.election(follower).leader, None);
     assert!(cluster.run_until(Duration::from_millis(300), |p| p.leader().is_some()), "nobody waits for a lease");
     cluster.assert_safe();
+}
+
+/// Has a leader of five resign, after `prepare` has changed what it knows of its voters; returns whom it names to succeed.
+fn named_by(prepare: impl Fn(&mut Election, Identity, Time), is_changed: impl Fn(usize) -> bool) -> usize {
+    let (mut cluster, leader) = led(5, 5);
+    cluster.run_for(SECOND);
+    let identities: Vec<Identity> = cluster.nodes.iter().map(|node| node.identity).collect();
+    for node in (0..5).filter(|node| *node != leader && is_changed(*node)) {
+        let identity = identities[node];
+        cluster.with(leader, |election, context| prepare(election, identity, context.now));
+    }
+    cluster.with(leader, Election::resign);
+    let mut words = Vec::new();
+    cluster.take_words((leader + 1) % 5, &mut words);
+    let named = words.iter().find_map(|word| match word.body {
+        Body::Release { successor, .. } => Some(successor),
+        _ => None,
+    });
+    identities.iter().position(|identity| Some(*identity) == named).expect("somebody is named")
+}
+
+#[test]
+fn of_the_voters_one_that_has_the_newest_view_and_was_heard_lately_is_named_to_succeed() {
+    let (_, leader) = led(5, 5);
+    for one in (0..5).filter(|node| *node != leader) {
+        let lacks_it = |election: &mut Election, identity, _| {
+            let Role::Leading(leading) = &mut election.role else { panic!("it leads") };
+            leading.accepted.remove(&identity);
+        };
+        assert_eq!(named_by(lacks_it, |node| node != one), one, "the others lack the newest view");
+        let is_silent = |election: &mut Election, identity, now: Time| {
+            let Role::Leading(leading) = &mut election.role else { panic!("it leads") };
+            leading.heard.get_mut(&identity).expect("it was heard").last = now - LEASE;
+        };
+        assert_eq!(named_by(is_silent, |node| node != one), one, "the others were heard a lease ago");
+    }
+}
+
+#[test]
+fn who_gave_leadership_up_lets_others_stand_for_a_lease() {
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND);
+        cluster.split(&[&[0], &[1], &[2]]);
+        let resigned_at = cluster.local(leader, cluster.now);
+        cluster.with(leader, Election::resign);
+        cluster.run_for(Duration::from_millis(200));
+        let election = cluster.election(leader);
+        assert!(matches!(election.role, Role::Follower) && election.stand_at >= resigned_at + LEASE, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_was_named_to_succeed_and_drains_has_to_ask_like_others_once_it_is_undrained() {
+    let (mut cluster, leader) = led(3, 3);
+    let named = (leader + 1) % 3;
+    cluster.with(named, |election, context| {
+        election.is_successor = true;
+        election.note_draining(context, BTreeSet::from([id(named)]));
+        election.note_draining(context, BTreeSet::new());
+        assert!(!election.is_successor, "somebody may lead meanwhile");
+    });
 }
