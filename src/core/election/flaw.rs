@@ -80,6 +80,8 @@ pub(crate) enum Flaw {
     ResignsToNobody,
     /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
+    /// Terms that were led in another way bind candidates alone, and no voters.
+    FloorOfCandidateAlone,
 }
 
 impl Election {

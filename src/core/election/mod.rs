@@ -24,6 +24,7 @@
 //! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
 //! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `polling` |
 //! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `polling` |
+//! | no vote in a term that the voter knows to have been led by a lease, and candidates are told | terms are led again after a change of the mode | `voting` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
@@ -54,6 +55,7 @@
 //! | votes that are being written are waited for, and count late | `MovesOnWhileWriting`, `GivesNoTimeToLead`; `ForgetsLateVotes` | `slow_votes` alone |
 //! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
 //! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
+//! | terms that were led by a lease | `FloorOfCandidateAlone` | `directed` alone |
 //! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
 //! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
