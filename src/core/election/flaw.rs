@@ -82,6 +82,8 @@ pub(crate) enum Flaw {
     LeavesAtOnce,
     /// Terms that were led in another way bind candidates alone, and no voters.
     FloorOfCandidateAlone,
+    /// A leader that goes on above its voters frees itself of its promise at once.
+    FreesItselfToGoOn,
 }
 
 impl Election {

@@ -29,6 +29,7 @@
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
 //! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
+//! | a leader that goes on above its voters keeps its promise to itself | another one leads while what was led is still ending | `behind`, `leading` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
@@ -59,6 +60,7 @@
 //! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
 //! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
+//! | a leader that goes on keeps its promise | `FreesItselfToGoOn` | `ahead` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
