@@ -62,7 +62,8 @@ pub struct Leadership {
     pub term: u64,
     /// True if this node leads.
     pub is_me: bool,
-    /// Until when that holds without news, at the latest: a claim that is given up ends before.
+    /// Until when that holds without news, at the latest: a claim that is given up ends before. At a node that does not lead
+    /// it is later than the end of the claim by the time that the news of it took to get there.
     pub valid_until: Option<LeaseInstant>,
 }
 
