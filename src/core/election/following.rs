@@ -49,6 +49,9 @@ impl Election {
             if term >= self.ballot.term {
                 self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+            } else if self.electorate().is_some() && term.generation() == self.ballot.term.generation() {
+                // It may be one, and this voter above its term.
+                self.reject_stale_renewal(from);
             }
             self.ignored += 1;
             return;

@@ -59,7 +59,7 @@ fn assert_nobody_is_a_stranger(cluster: &Cluster, to: usize, voter: usize) {
 
 #[test]
 fn a_voter_that_comes_back_follows_a_leader_whose_name_it_knows_under_another_identity() {
-    for (seed, above) in (0..10).map(|seed| (seed, None)) {
+    for (seed, above) in (0..10).flat_map(|seed| [(seed, None), (seed, Some(3))]) {
         let (mut cluster, away, other) = led_by_a_known_name(seed);
         come_back(&mut cluster, away, above);
         assert!(cluster.run_until(LEASE * 3, all_follow), "seed {seed}, {above:?} above");
@@ -82,6 +82,25 @@ fn a_voter_that_comes_back_is_enough_to_elect_somebody_where_it_knows_a_name_und
         // It waits for what it has promised.
         assert!(cluster.run_until(LEASE * 3, |p| p.leader().is_some()), "seed {seed}");
         assert_nobody_is_a_stranger(&cluster, away, other);
+        cluster.assert_safe();
+    }
+}
+
+#[test]
+fn a_voter_above_a_leader_that_it_does_not_know_is_followed_by_it() {
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 3);
+        cluster.run_for(SECOND);
+        let away = (leader + 1) % 3;
+        cluster.crash(away);
+        let new = cluster.add(Vec::new());
+        cluster.start(new);
+        cluster.run_for(SECOND);
+        add(&mut cluster, new);
+        make_lead(&mut cluster, new);
+        come_back(&mut cluster, away, Some(3));
+        assert!(cluster.run_until(LEASE * 3, all_follow), "seed {seed}");
+        assert_eq!(cluster.leader(), Some(new));
         cluster.assert_safe();
     }
 }
