@@ -84,6 +84,8 @@ pub(crate) enum Flaw {
     FloorOfCandidateAlone,
     /// A leader that goes on above its voters frees itself of its promise at once.
     FreesItselfToGoOn,
+    /// A node tells of a generation before its disk has it.
+    TellsBeforeDisk,
 }
 
 impl Election {

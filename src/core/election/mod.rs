@@ -39,6 +39,7 @@
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
+//! | a generation is told of once it is on disk | others go over to one that is forgotten where it began | `recovery` |
 //! | without any voter left, a generation begins above the last one that is known of, on command | terms that were led already are led again | `recovery` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration
@@ -68,6 +69,7 @@
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
+//! | told of once it is on disk | `TellsBeforeDisk` | `recoveries` alone |
 //! | founded anew above what is known of | `FoundsAboveItself` | `forming` alone |
 //!
 //! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten
@@ -218,6 +220,8 @@ pub struct Election {
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
     pending_recovery: Option<u64>,
+    /// Those that are told of this generation as soon as it is on disk.
+    to_be_told: BTreeSet<NodeId>,
     /// The time at which a leader of another electorate was told of this one last.
     contacted_at: Option<Time>,
     /// Questions whether this node still leads.
@@ -276,6 +280,7 @@ impl Election {
             agreed: None,
             recovery: None,
             pending_recovery: None,
+            to_be_told: BTreeSet::new(),
             contacted_at: None,
             confirms: Confirms::default(),
             informed: BTreeSet::new(),
