@@ -391,8 +391,8 @@ fn late_agent(late: Late) -> (String, std::sync::mpsc::Receiver<(String, u64)>) 
             let count = seen.iter().filter(|other| **other == asked).count();
             seen.push(asked.clone());
             let is_work = asked.starts_with("POST /v1/leader/work");
-            let body = if is_work { work.to_string() } else { leader.to_string() };
-            if is_work {
+            let body = if asked.contains("/work") { work.to_string() } else { leader.to_string() };
+            if asked.contains("/work") {
                 let _ = tell.send((asked.clone(), at));
             }
             // Whoever is kept waiting keeps nobody else waiting.
@@ -451,4 +451,19 @@ fn a_claim_counts_from_the_question_for_a_renewal_however_late_the_answer_comes(
     let renewed = asked[1].1;
     assert!(last <= renewed + claim, "renewed at {renewed}, and it ran until {last}: {asked:?}");
     assert!(last >= renewed + claim / 2, "the renewal counts: {renewed}, {last}");
+}
+
+/// Runs a command at an agent that answers at once; returns how often it was told that the command has ended.
+fn ends_told(script: &str) -> usize {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (http, told) = late_agent(|_, _| Some(Duration::ZERO));
+    assert_eq!(Lead::start(&http, folder.path(), &[], script).wait().code(), Some(0), "{script}");
+    told.try_iter().filter(|(asked, _)| asked.starts_with("DELETE /v1/leader/work/")).count()
+}
+
+#[test]
+fn work_is_not_reported_as_ended_while_a_process_of_it_is_left() {
+    assert_eq!(ends_told("sleep 0.1"), 1);
+    // One that is killed stays in its group until its parent waits for it, which has left the group and sleeps.
+    assert_eq!(ends_told("(sleep 60 & exec setsid sleep 5) & sleep 0.3"), 0);
 }

@@ -57,7 +57,8 @@ pub struct Leadership {
     pub term: u64,
     /// True if this node leads.
     pub is_me: bool,
-    /// The time until which this holds without news, at the latest: a claim that is given up ends before.
+    /// The time until which this holds without news, at the latest: a claim that is given up ends before. At a node that does
+    /// not lead it is later than the end of the claim by the time that the news of it took to get there.
     pub valid_until: Option<LeaseInstant>,
 }
 

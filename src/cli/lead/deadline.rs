@@ -18,6 +18,8 @@ const DEFAULT_GRACE: u32 = 4;
 const LONGEST_GRACE: u32 = 3;
 /// The time from the kill to the end of the grace, as a divisor of the grace: signals and processes take time.
 const KILL_SHARE: u32 = 4;
+/// The shortest such time, however short the grace is: the command is not there when the claim ends.
+const LEAST_KILL_EARLY: Duration = Duration::from_millis(20);
 /// The longest such time.
 const MAX_KILL_EARLY: Duration = Duration::from_millis(500);
 
@@ -77,7 +79,7 @@ impl Deadline {
 
     /// Returns the next step. The caller carries out each step before it asks for the next one.
     pub(super) fn step(&mut self, now: Time) -> Step {
-        let early = (self.grace / KILL_SHARE).min(MAX_KILL_EARLY);
+        let early = (self.grace / KILL_SHARE).clamp(LEAST_KILL_EARLY, MAX_KILL_EARLY);
         let last = self.until - early;
         let kill_at = self.terminated.map_or(last, |at| last.min(at + self.grace.saturating_sub(early)));
         if now >= kill_at {
@@ -89,7 +91,7 @@ impl Deadline {
             self.terminated = Some(now);
             return Step::Terminate;
         }
-        let next = if self.terminated.is_some() { kill_at } else { terminate_at };
+        let next = if self.terminated.is_some() { kill_at } else { terminate_at.min(kill_at) };
         Step::Wait(next.since(now))
     }
 }
@@ -152,6 +154,17 @@ mod tests {
         let mut deadline = deadline();
         assert_eq!(deadline.step(after(60.0)), Step::Kill);
         assert!(deadline.is_ending());
+    }
+
+    #[test]
+    fn the_kill_comes_before_the_claim_ends_however_short_the_grace_is() {
+        for grace in [0, 1, 10, 20, 50, 80, 200] {
+            let mut deadline = Deadline::new(ASKED, SECOND * 8, Some(Duration::from_millis(grace))).expect("allowed");
+            assert!(matches!(deadline.step(after(7.7)), Step::Wait(_)), "{grace} ms");
+            assert_eq!(deadline.step(after(7.98)), Step::Kill, "{grace} ms");
+        }
+        let mut none = Deadline::new(ASKED, SECOND * 8, Some(Duration::ZERO)).expect("allowed");
+        assert_eq!(none.step(after(7.97)), Step::Wait(SECOND / 100));
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! Invariants:
 //! - The command runs only within a claim that the agent confirmed, counted from before the request, on a clock that
 //!   counts suspended time. If the agent does not answer, the claim is not renewed, and the command ends in time.
-//! - The agent is told that the command has ended when no process of it is left. Its hand-over waits for that.
+//! - The agent is told that the command has ended when no process of it is left. Its hand-over waits for that; if one
+//!   cannot be killed, until the claim is over.
 //! - Only signals and the command's own end are waited for without a bound.
 //!
 //! Limit: it cannot end a command in time while it is suspended itself (SIGSTOP, a paused virtual machine). The term
@@ -25,7 +26,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 
 use self::deadline::{Deadline, Step};
-use self::process::Running;
+use self::process::{Ended, Running};
 use super::args::LeadArgs;
 use super::client::connect;
 use super::failure::{Exit, Failure};
@@ -87,7 +88,7 @@ pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
     listen(told.clone())?;
     #[cfg(target_os = "linux")]
     crate::process::wait_for_strays();
-    let mut lead = Lead { args, client, clock: Clock::start(), told, news, is_told_to_stop: false };
+    let mut lead = Lead { args, client, clock: Clock::start(), told, news, is_told_to_stop: false, is_all_gone: true };
     loop {
         let Some(work) = lead.wait_to_lead()? else { return Ok(Exit::DONE) };
         let term = work.term;
@@ -110,6 +111,8 @@ struct Lead<'a> {
     told: Sender<WatchEvent>,
     news: Receiver<WatchEvent>,
     is_told_to_stop: bool,
+    /// False from when a command is started until no process of it is left.
+    is_all_gone: bool,
 }
 
 /// A permit to work, with the time of the request for it.
@@ -200,9 +203,14 @@ impl Lead<'_> {
 
     /// Runs the command to its end, within the claim.
     fn run_once(&mut self, permit: &WorkPermit) -> Result<End, Failure> {
+        self.is_all_gone = true;
         let end = self.run_within_claim(permit);
-        // If this gets lost, the agent waits until the end of the claim that it confirmed last.
-        let _ = self.client.clone().with_timeout(LOOK_TIMEOUT).end_work(&permit.id);
+        if self.is_all_gone {
+            // If this gets lost, the agent waits until the end of the claim that it confirmed last.
+            let _ = self.client.clone().with_timeout(LOOK_TIMEOUT).end_work(&permit.id);
+        } else {
+            tell("the command has left processes that cannot be killed: nobody else leads before the claim is over");
+        }
         end
     }
 
@@ -223,6 +231,7 @@ impl Lead<'_> {
         }
         let watcher = Watcher::new(self, permit)?;
         let mut running = Running::start(&self.args.command, &environment)?;
+        self.is_all_gone = false;
         let end = self.watch(permit, &mut running, &mut deadline);
         drop(watcher);
         end
@@ -231,7 +240,8 @@ impl Lead<'_> {
     fn watch(&mut self, permit: &WorkPermit, running: &mut Running, deadline: &mut Deadline) -> Result<End, Failure> {
         loop {
             let failed = |error| Failure::failed(format!("cannot wait for the command: {error}"));
-            if let Some(exit) = running.ended().map_err(failed)? {
+            if let Some(Ended { exit, is_all_gone }) = running.ended().map_err(failed)? {
+                self.is_all_gone = is_all_gone;
                 return Ok(if deadline.is_ending() { End::LeadershipLost } else { End::Exited(exit) });
             }
             let pause = match deadline.step(self.clock.now()) {

@@ -1,8 +1,8 @@
 //! A command in a process group of its own, which is signalled and ended as a whole.
 //!
 //! Invariants:
-//! - When its end is reported no process of its group is left: any that the command left behind are killed first. (A
-//!   process that has made itself a group of its own is out of reach.)
+//! - When its end is reported no process of its group is left, or it is said that there is: any that the command left
+//!   behind are killed first. (A process that has made itself a group of its own is out of reach.)
 //! - The command is tied to this process, as [`process`](crate::process) says.
 //!
 //! Must not know: why it runs.
@@ -34,6 +34,14 @@ pub(super) struct Running {
     group: Group,
 }
 
+/// The end of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) exit: Exit,
+    /// False if processes that the command left behind are still there, although they were killed.
+    pub(super) is_all_gone: bool,
+}
+
 impl Running {
     /// Starts the command. Must be called by a thread that lives as long as the command is to: on Linux the command
     /// dies with it.
@@ -57,14 +65,16 @@ impl Running {
         let _ = self.group.signal(signal);
     }
 
-    /// Returns the exit code if the command has ended. The rest of its group is gone then.
-    pub(super) fn ended(&mut self) -> io::Result<Option<Exit>> {
+    /// Returns the exit code if the command has ended, and whether the rest of its group is gone, which is killed.
+    pub(super) fn ended(&mut self) -> io::Result<Option<Ended>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let deadline = Instant::now() + GROUP_PATIENCE;
-        while self.group.kill_rest() && Instant::now() < deadline {
+        let mut is_left = self.group.kill_rest();
+        while is_left && Instant::now() < deadline {
             std::thread::sleep(GROUP_PAUSE);
+            is_left = self.group.kill_rest();
         }
-        Ok(Some(exit_of(status)))
+        Ok(Some(Ended { exit: exit_of(status), is_all_gone: !is_left }))
     }
 }
 

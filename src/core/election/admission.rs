@@ -2,7 +2,8 @@
 //!
 //! Invariants: a sender that is known under another identity does not count, nor one that uses this node's own
 //! identity, nor one of another lineage (but a voter that has never voted looks whether it is in the electorate of a
-//! leader). To a node that knows no electorate, only messages that tell it of one count.
+//! leader). To a node that knows no electorate, only messages that tell it of one count; so it is for messages under a
+//! known name and an unknown identity that name a newer view: the electorate may have changed while this node was away.
 //!
 //! Must not know: what the messages do.
 
@@ -21,7 +22,7 @@ impl Election {
             return false;
         }
         let Some(electorate) = self.electorate() else {
-            return self.hear_while_blank(from, word);
+            return self.hear_who_is_ahead(from, word);
         };
         if word.lineage != electorate.lineage {
             if let (Body::Renew(renewal), true) = (&word.body, self.has_never_voted()) {
@@ -40,8 +41,13 @@ impl Election {
         match speaks_for_itself(electorate) {
             Some(true) => return true,
             None if electorate.named(from).is_none() => {}
-            _ => {
-                self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+            // A voter that lost its disk, and was voted out and in again meanwhile.
+            None if word.body.newest() > self.newest() => return self.hear_who_is_ahead(from, word),
+            // Whoever only answers may be ahead as well.
+            speaks => {
+                if speaks == Some(false) || word.body.newest().is_some() {
+                    self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+                }
                 return false;
             }
         }
@@ -66,16 +72,16 @@ impl Election {
         matches!(word.body, Body::Query { .. } | Body::PreVote { .. } | Body::Vote { .. })
     }
 
-    /// Judges a message that came before any electorate was known. A leader's counts. A candidate's names its newest
-    /// view; a node that is named in that view, under its own identity, becomes a voter by fetching it, and the
-    /// candidate may need its answer.
-    fn hear_while_blank(&mut self, from: &NodeId, word: &ElectionMessage) -> bool {
-        let view = match word.body {
-            Body::Renew(_) => return true,
-            Body::Query { newest, .. } | Body::PreVote { newest, .. } | Body::Vote { newest, .. } => newest,
-            _ => return false,
-        };
-        self.actions.push_back(Action::Wanted { view, from: from.clone() });
+    /// Judges a message that tells of an electorate that this node does not know. A leader's counts. A candidate's
+    /// names its newest view; a node that is named in that view, under its own identity, becomes a voter by fetching
+    /// it, or learns whom it names, and the candidate may need its answer.
+    fn hear_who_is_ahead(&mut self, from: &NodeId, word: &ElectionMessage) -> bool {
+        if matches!(word.body, Body::Renew(_)) {
+            return true;
+        }
+        if let Some(view) = word.body.newest() {
+            self.actions.push_back(Action::Wanted { view, from: from.clone() });
+        }
         false
     }
 }

@@ -5,10 +5,12 @@
 //! fails, the leader falls, though a majority is there. So it answers renewals with its own term, and a leader that
 //! hears this from a voter for a lease gives its claim up and stands once more, above that term, as etcd's leaders do
 //! "to free this stuck node". Its voters vote for it at once: their promises keep them from voting for other
-//! candidates, for whom it would be unsafe, but not for the leader that they promised to.
+//! candidates, for whom it would be unsafe, but not for the leader that they promised to. It keeps its promise to
+//! itself as well: what it led may still be ending, for as long as the claim would have lasted.
 //!
 //! Invariants: only a voter of the electorate moves a leader, after it has said so for a lease and by a bounded number
-//! of terms; a view or a change of the electorate that is under way is settled first.
+//! of terms; a view or a change of the electorate that is under way is settled first; nobody else leads before the time
+//! of the claim that was given up is past.
 //!
 //! Must not know: how the voter came to be ahead.
 
@@ -71,7 +73,11 @@ impl Election {
             return;
         }
         let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
-        self.step_down(context, LossReason::Superseded);
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::FreesItselfToGoOn) {
+            self.free_myself(context);
+        }
+        self.give_claim_up(context, LossReason::Superseded);
         // This voter knows that nobody leads.
         self.is_successor = true;
         self.stand_above(context, above);

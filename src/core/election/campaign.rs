@@ -85,10 +85,7 @@ impl Election {
     /// Begins an attempt in a term above this one, and above this voter's own.
     pub(super) fn stand_above(&mut self, context: &Context<'_>, above: Term) {
         // A view may have arrived from a leader whose renewals did not.
-        let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term)).max(above);
-        // Voters grant any later term of their generation. One of another generation is not this electorate's.
-        let is_of_ours = self.floor.generation() == seen.generation() && self.floor.next().is_some();
-        let seen = if is_of_ours { seen.max(self.floor) } else { seen };
+        let seen = self.newest().map_or(above, |newest| newest.term.max(above)).max(self.highest_led());
         let Some(term) = seen.next() else {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
             self.stand_at = context.now + self.timing.lease_duration;

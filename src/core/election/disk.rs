@@ -39,7 +39,7 @@ impl Election {
             self.leave_time_to_lead(context, candidate);
         }
         self.count_late_votes(context);
-        self.announce_recovery();
+        self.announce_generation();
         self.tick(context);
         if let Role::Candidate(_) = self.role {
             self.advance(context);

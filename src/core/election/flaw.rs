@@ -80,6 +80,12 @@ pub(crate) enum Flaw {
     ResignsToNobody,
     /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
+    /// Terms that were led in another way bind candidates alone, and no voters.
+    FloorOfCandidateAlone,
+    /// A leader that goes on above its voters frees itself of its promise at once.
+    FreesItselfToGoOn,
+    /// A node tells of a generation before its disk has it.
+    TellsBeforeDisk,
 }
 
 impl Election {

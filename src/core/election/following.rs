@@ -18,7 +18,7 @@ use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Context, Election, LossReason, Role};
 use crate::core::member::NodeId;
-use crate::core::settings::{MAX_LEASE, MIN_LEASE};
+use crate::core::settings::{MAX_LEASE, MIN_LEASE, claim_of};
 
 /// An acknowledgement that waits for the disk, or may be sent again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,6 +50,9 @@ impl Election {
             if term >= self.ballot.term {
                 self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+            } else if self.electorate().is_some() && term.generation() == self.ballot.term.generation() {
+                // It may be one, and this voter above its term.
+                self.reject_stale_renewal(from);
             }
             self.ignored += 1;
             return;
@@ -83,7 +86,7 @@ impl Election {
         self.obey(context, leader, term, lease);
         if let Some(claim) = renewal.claim {
             let sent = context.now - Duration::from_millis(claim.age_ms);
-            let (leader, sequence) = (from.clone(), claim.sequence);
+            let (leader, sequence, lease) = (from.clone(), claim.sequence, claim_of(lease));
             self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
         }
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);

@@ -129,6 +129,17 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// Returns the newest view of a leader or candidate that speaks as one.
+    pub(super) fn newest(&self) -> Option<ViewRef> {
+        match self {
+            Body::Renew(renewal) => Some(renewal.newest),
+            Body::Query { newest, .. } | Body::PreVote { newest, .. } | Body::Vote { newest, .. } => Some(*newest),
+            _ => None,
+        }
+    }
+}
+
 /// The contents of [`Body::Roster`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Roster {

@@ -24,10 +24,12 @@
 //! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
 //! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `polling` |
 //! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `polling` |
+//! | no vote in a term that the voter knows to have been led by a lease, and candidates are told | terms are led again after a change of the mode | `voting` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
 //! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
+//! | a leader that goes on above its voters keeps its promise to itself | another one leads while what was led is still ending | `behind`, `leading` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
@@ -37,6 +39,7 @@
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
+//! | a generation is told of once it is on disk | others go over to one that is forgotten where it began | `recovery` |
 //! | without any voter left, a generation begins above the last one that is known of, on command | terms that were led already are led again | `recovery` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration
@@ -54,9 +57,11 @@
 //! | votes that are being written are waited for, and count late | `MovesOnWhileWriting`, `GivesNoTimeToLead`; `ForgetsLateVotes` | `slow_votes` alone |
 //! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
 //! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
+//! | terms that were led by a lease | `FloorOfCandidateAlone` | `directed` alone |
 //! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
 //! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
+//! | a leader that goes on keeps its promise | `FreesItselfToGoOn` | `ahead` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
@@ -64,6 +69,7 @@
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
+//! | told of once it is on disk | `TellsBeforeDisk` | `recoveries` alone |
 //! | founded anew above what is known of | `FoundsAboveItself` | `forming` alone |
 //!
 //! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten
@@ -215,6 +221,8 @@ pub struct Election {
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
     pending_recovery: Option<u64>,
+    /// Those that are told of this generation as soon as it is on disk.
+    to_be_told: BTreeSet<NodeId>,
     /// The time at which a leader of another electorate was told of this one last.
     contacted_at: Option<Time>,
     /// Questions whether this node still leads.
@@ -276,6 +284,7 @@ impl Election {
             agreed: None,
             recovery: None,
             pending_recovery: None,
+            to_be_told: BTreeSet::new(),
             contacted_at: None,
             confirms: Confirms::default(),
             informed: BTreeSet::new(),

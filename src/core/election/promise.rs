@@ -81,10 +81,11 @@ impl Election {
 
     /// Returns true if the leader of this term may count on a promise of this voter: not if this process came into the
     /// term, and has acknowledged nothing to that leader yet. (Promises to earlier leaders are over since this one was
-    /// elected.)
+    /// elected.) Whoever led in it itself counts on its own.
     pub(super) fn has_acknowledged(&self) -> bool {
         let is_of_this_term = self.acked.is_some_and(|(term, _)| term == self.ballot.term);
-        let may_be_forgotten = self.leader.is_some() && self.ballot.term > self.born_in;
+        let is_led_by_another = self.leader.is_some_and(|leader| leader != self.ballot.identity);
+        let may_be_forgotten = is_led_by_another && self.ballot.term > self.born_in;
         is_of_this_term || !may_be_forgotten
     }
 

@@ -18,7 +18,8 @@
 //! after all, the two converge like any recoveries. It is refused while anybody knows of a leader, and if a voter that
 //! is asked has its data.
 //!
-//! Invariants: a term never falls by going over; a leader gives up its claim before it goes over.
+//! Invariants: a term never falls by going over; a leader gives up its claim before it goes over; a generation is told
+//! of by nobody whose disk does not have it.
 //!
 //! Must not know: why the majority is lost.
 
@@ -32,7 +33,7 @@ use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Unchanged};
+use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Unchanged};
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -231,10 +232,12 @@ impl Election {
         self.pending_recovery = Some(recovery.ticket);
     }
 
-    /// Tells the other voters and the operator of the new generation, which is on disk now.
-    pub(super) fn announce_recovery(&mut self) {
+    /// Tells the voters and the operator of the new generation, which is on disk now.
+    pub(super) fn announce_generation(&mut self) {
+        for id in std::mem::take(&mut self.to_be_told) {
+            self.tell_generation_to(&id);
+        }
         let Some(ticket) = self.pending_recovery.take() else { return };
-        self.tell_generation();
         if let Some(electorate) = self.electorate().cloned() {
             self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
         }
@@ -268,20 +271,13 @@ impl Election {
             self.resign_for(context, None);
             return;
         }
-        let former = self.others();
         self.begin_generation(context, electorate.clone(), number);
-        // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
-        // later one, and answer with it: the sender may not have told it, and a node that is not named in the new one
-        // asks nobody any more.
-        let voters = former.into_iter().chain(self.others()).map(|voter| voter.id);
-        for id in voters.collect::<BTreeSet<NodeId>>() {
-            self.tell_generation_to(&id);
-        }
     }
 
     fn begin_generation(&mut self, context: &Context<'_>, electorate: Electorate, number: u64) {
         let generation = electorate.began.generation();
         self.step_down(context, LossReason::Superseded);
+        let former = self.others();
         // Of two generations that began at once, the later one may begin below a term that was led in the other: terms
         // never fall.
         self.ballot.term = self.ballot.term.max(electorate.began);
@@ -291,16 +287,13 @@ impl Election {
         self.informed.clear();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
+        // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
+        // later one, and answer with it: who told this node may not have told it, and a node that is not named in the
+        // new one asks nobody any more.
+        self.to_be_told = former.into_iter().chain(self.others()).map(|voter| voter.id).collect();
         self.persist();
         self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
         self.follow(context);
-    }
-
-    /// Tells the other voters of this generation.
-    fn tell_generation(&mut self) {
-        if let Some(body) = self.generation() {
-            self.send_to_all(&body);
-        }
     }
 
     /// Contacts a member that is said to lead another electorate of the same root: only one of the two stands. Two
@@ -339,8 +332,15 @@ impl Election {
         }
     }
 
+    /// Returns the word on this node's generation. While that is not on its disk, there is none: the generation might
+    /// be forgotten here and stand elsewhere.
     fn generation(&self) -> Option<Body> {
-        let accepted = self.ballot.accepted.as_ref().filter(|accepted| accepted.electorate.began > Term(0))?;
+        let lineage_of = |ballot: &Ballot| ballot.accepted.as_ref().map(|accepted| accepted.electorate.lineage);
+        let is_stored = lineage_of(&self.stored) == lineage_of(&self.ballot);
+        #[cfg(test)]
+        let is_stored = is_stored || self.has(super::flaw::Flaw::TellsBeforeDisk);
+        let accepted = self.ballot.accepted.as_ref().filter(|_| is_stored)?;
+        let accepted = Some(accepted).filter(|accepted| accepted.electorate.began > Term(0))?;
         Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number })
     }
 

@@ -4,6 +4,10 @@
 //! itself (Raft, section 5.4.1), and votes once in each term. A vote is on disk before the answer is sent (Raft,
 //! section 3.4).
 //!
+//! Terms may have been led in another way, by a lease, before these voters elected anybody, and not all of them know
+//! how many. So a voter votes in none that it knows to have been led, and its answers name the highest one: no term is
+//! led again that a majority of the voters knows of.
+//!
 //! Invariants: a query, a pre-vote and a refused vote move no term; only a granted vote does.
 //!
 //! Must not know: what a candidate does with the answers.
@@ -19,7 +23,26 @@ impl Election {
     /// Answers a status query: has the leader been heard within its lease?
     pub(super) fn answer_query(&mut self, context: &Context<'_>, _: Identity, from: &NodeId, attempt: u32) {
         let hears_leader = self.hears_leader(context);
-        self.send(from, Body::QueryReply { attempt, hears_leader, term: self.ballot.term });
+        self.send(from, Body::QueryReply { attempt, hears_leader, term: self.refuses_up_to() });
+    }
+
+    /// Returns the highest term that may have been led, as far as this voter knows: its own, or one that was led in
+    /// another way. That must be one of this electorate's terms, and not beyond the reach of any of its voters: nobody
+    /// would be elected above it.
+    pub(super) fn highest_led(&self) -> Term {
+        let began = self.electorate().map_or(Term(0), |electorate| electorate.began);
+        let is_of_ours = |next: &Term| next.generation() == began.generation() && next.is_reachable_from(began);
+        let floor = self.floor.next().filter(is_of_ours).map_or(Term(0), |_| self.floor);
+        self.ballot.term.max(floor)
+    }
+
+    /// Returns the highest term that this voter votes for nobody in, whoever asks. A candidate may know of less.
+    fn refuses_up_to(&self) -> Term {
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::FloorOfCandidateAlone) {
+            return self.ballot.term;
+        }
+        self.highest_led()
     }
 
     /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
@@ -41,7 +64,7 @@ impl Election {
             // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
             self.stand_at = self.stand_at.max(context.now + self.timing.patience().mul_f64(0.5 + 0.5 * context.random));
         }
-        self.send(from, Body::PreVoteReply { attempt, is_granted, term: self.ballot.term });
+        self.send(from, Body::PreVoteReply { attempt, is_granted, term: self.refuses_up_to() });
     }
 
     /// Answers a vote request.
@@ -88,7 +111,7 @@ impl Election {
         let is_free = (context.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
         #[cfg(test)]
         let is_free = is_free || self.has(super::flaw::Flaw::NoPromise);
-        let is_later = term > self.ballot.term;
+        let is_later = term > self.refuses_up_to();
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
         // No voter has accepted a view of the term that it stands in, or of a later one.

@@ -12,6 +12,7 @@ mod ages;
 mod answers;
 mod bounds;
 mod chains;
+mod claims;
 mod codec;
 mod colluders;
 mod crashing;

@@ -1,6 +1,7 @@
 //! Wishes taken up or refused, and answered once.
 //!
-//! Invariants: one change at a time; no voter is removed if those that would be left are too few to elect anybody.
+//! Invariants: one change at a time; nothing is said by a view that may be taken back; no voter is removed if those
+//! that would be left are too few to elect anybody.
 //!
 //! Must not know: how a change is put to the voters.
 
@@ -32,12 +33,13 @@ impl Electorate {
 impl Election {
     /// Adds a voter that an operator wants.
     pub fn add_voter(&mut self, context: &Context<'_>, ticket: u64, id: NodeId) {
+        self.expire(context);
         let is_named = self.electorate().is_some_and(|electorate| electorate.named(&id).is_some());
         if is_named {
-            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
+            return self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::VotesAlready });
         }
-        if self.has_claim() && self.is_full() {
-            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::OutOfBounds });
+        if self.is_full() {
+            return self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::OutOfBounds });
         }
         let stage = self.asking(context, id);
         self.begin_change(context, PendingChange::new(ticket, stage));
@@ -57,14 +59,14 @@ impl Election {
         match held {
             Some(old) if has_new => {
                 if let Err(error) = self.can_do_without(context, &old) {
-                    return self.refuse(Some(ticket), error);
+                    return self.refuse_by_view(context, ticket, error);
                 }
                 let mut pending = PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(old)));
                 pending.added = Some(new.clone());
                 self.begin_change(context, pending);
             }
             Some(_) if self.is_full() => {
-                self.refuse(Some(ticket), ChangeError::NoRoom { old: old.clone(), new: new.clone() });
+                self.refuse_by_view(context, ticket, ChangeError::NoRoom { old: old.clone(), new: new.clone() });
             }
             Some(old) => {
                 let stage = self.asking(context, new.clone());
@@ -78,22 +80,36 @@ impl Election {
                 self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
             }
             None if has_new => self.refuse(Some(ticket), ChangeError::Busy),
-            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
+            None => self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::VotesNot }),
         }
     }
 
     /// Removes a voter, as an operator wants.
     pub fn remove_voter(&mut self, context: &Context<'_>, ticket: u64, id: &NodeId) {
+        self.expire(context);
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
             Some(voter) => match self.can_do_without(context, &voter) {
                 Ok(()) => self.begin_change(
                     context,
                     PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(voter))),
                 ),
-                Err(error) => self.refuse(Some(ticket), error),
+                Err(error) => self.refuse_by_view(context, ticket, error),
             },
-            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
+            None => self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::VotesNot }),
         }
+    }
+
+    /// Refuses what this leader's newest view speaks against. While that view is in flight it may be taken back, and
+    /// nothing is said by it; nor by the view of a node that does not lead.
+    fn refuse_by_view(&mut self, context: &Context<'_>, ticket: u64, error: ChangeError) {
+        let changes = self.ballot.accepted.as_ref().is_some_and(|view| view.change.is_some());
+        let may_be_taken_back = changes && !self.is_newest_agreed() || self.has_change_in_flight();
+        let error = match self.has_claim() {
+            false => ChangeError::NotLeader,
+            true if may_be_taken_back => self.busy(context),
+            true => error,
+        };
+        self.refuse(Some(ticket), error);
     }
 
     /// Refuses if the voters that would be left without this one are not able to elect somebody. Voters that

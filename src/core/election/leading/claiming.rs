@@ -98,6 +98,7 @@ impl Election {
             }
             if leading.is_resigning() {
                 // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
+                self.end_own_promise(context);
                 self.follow(context);
                 return self.step_back(context);
             }
@@ -122,21 +123,33 @@ impl Election {
 
     /// Ends leadership, whatever it was that ended it.
     pub(in crate::core::election) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
+        if matches!(self.role, Role::Leading(_)) {
+            self.free_myself(context);
+            self.give_claim_up(context, reason);
+        }
+    }
+
+    /// Ends leadership before the time of the claim is past. What was led may use that time to end: this node stays
+    /// bound by its promise to itself, like its voters by theirs.
+    pub(in crate::core::election) fn give_claim_up(&mut self, context: &Context<'_>, reason: LossReason) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
         }
-        self.free_myself(context);
         self.interrupt_change();
         self.follow(context);
     }
 
     /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. The
     /// voters for which it gave leadership up wait for its led work, and are released by it (see [`Election::resign`]).
-    pub(super) fn free_myself(&mut self, context: &Context<'_>) {
+    pub(in crate::core::election) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
-            self.promised_until = self.promised_until.min(context.now);
-            self.forget_promises(context);
+            self.end_own_promise(context);
         }
+    }
+
+    fn end_own_promise(&mut self, context: &Context<'_>) {
+        self.promised_until = self.promised_until.min(context.now);
+        self.forget_promises(context);
     }
 }

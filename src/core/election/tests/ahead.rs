@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::cluster::{Cluster, LEASE, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Alarm, Body, ElectionMessage, Renewal, Term, ViewRef};
@@ -72,6 +72,41 @@ fn nobody_leads_for_a_moment_only_while_a_leader_goes_on_above_its_term() {
     assert!(cluster.run_until(LEASE * 2, |p| p.leader().is_none()));
     assert!(cluster.run_until(Duration::from_millis(100), |p| p.leader() == Some(leader)), "no promise is waited for");
     cluster.assert_safe();
+}
+
+/// Has a leader go on above a voter while its other voter is far away and its first questions are lost; returns true if
+/// the voter above it leads before the time of the leader's old claim is past: what the leader led may still be ending.
+fn is_overtaken_while_its_work_may_run(seed: u64, flaw: Option<Flaw>) -> bool {
+    let (mut cluster, leader) = led(seed, 3);
+    (cluster.delay, cluster.write_delay) = ((MS, MS), (MS, MS));
+    cluster.run_for(SECOND);
+    if let Some(flaw) = flaw {
+        cluster.nodes[leader].election.as_mut().expect("it runs").plant(flaw);
+    }
+    let (above, far) = ((leader + 1) % 3, (leader + 2) % 3);
+    raise(&mut cluster, above, 2);
+    let mut until = cluster.nodes[leader].claim.expect("it leads").1;
+    while let Some((_, newest)) = cluster.nodes[leader].claim {
+        until = newest;
+        cluster.run_for(Duration::from_micros(100));
+    }
+    cluster.cut_pair(leader, far);
+    cluster.lose_words();
+    cluster.with(above, |election, context| election.put_off(context, Duration::ZERO));
+    cluster.wake(above);
+    assert!(cluster.run_until(Duration::from_millis(200), |p| p.leader().is_some()), "seed {seed}");
+    assert!(cluster.local(leader, cluster.now) < until, "seed {seed}: in time");
+    cluster.assert_safe();
+    cluster.leader() == Some(above)
+}
+
+#[test]
+fn nobody_else_leads_before_the_claim_is_over_that_a_leader_gave_up_to_go_on_above_its_voters() {
+    for seed in 0..20 {
+        assert!(!is_overtaken_while_its_work_may_run(seed, None), "seed {seed}");
+    }
+    let planted = |seed| is_overtaken_while_its_work_may_run(seed, Some(Flaw::FreesItselfToGoOn));
+    assert!((0..20).any(planted));
 }
 
 #[test]

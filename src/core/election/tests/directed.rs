@@ -40,8 +40,10 @@ fn five(flaw: Option<Flaw>, voters: usize) -> (Cluster, usize) {
 
 #[test]
 fn voters_lead_above_the_terms_that_were_led_in_another_way() {
-    // Of another generation, or at its end: not of this electorate's terms, and no reason to elect nobody.
-    for (floor, first) in [(12, 13), (Term::beginning_of(1, 5).0, 1), ((1 << 40) - 1, 1), (0, 1)] {
+    // Of another generation, at its end, or out of reach: not of this electorate's terms, and no reason to elect
+    // nobody.
+    let (last, far) = ((1 << 40) - 1, Term::MAX_STEP + 7);
+    for (floor, first) in [(12, 13), (Term::beginning_of(1, 5).0, 1), (last, 1), (far, 1), (0, 1)] {
         let mut cluster = Cluster::new(1, 3);
         cluster.floor = Term(floor);
         cluster.start_all();
@@ -61,12 +63,34 @@ fn a_voter_that_knows_of_terms_led_in_another_way_does_not_depose_a_leader() {
     cluster.start(follower);
     cluster.run_for(SECOND * 5);
     assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
-    // Whoever follows is that voter or another one.
+    // Whoever follows, that voter is asked.
     cluster.crash(leader);
     assert!(cluster.run_until(SECOND * 20, |cluster| cluster.leader().is_some_and(|now| now != leader)));
-    let last = *cluster.leaders.keys().last().expect("somebody leads");
-    let is_of_follower = cluster.leader() == Some(follower);
-    assert!(last == Term(if is_of_follower { 13 } else { 2 }), "{last}");
+    assert_eq!(cluster.leaders.keys().last(), Some(&Term(13)));
+}
+
+/// Lets three voters elect, of which the last one does not know of terms that were led in another way; returns who led
+/// first, and in which term.
+fn first_beside_one_that_knows_less(seed: u64, flaw: Option<Flaw>) -> (usize, Term) {
+    let mut cluster = Cluster::new(seed, 3);
+    cluster.flaw = flaw;
+    for (node, floor) in [(0, 12), (1, 12), (2, 0)] {
+        cluster.floor = Term(floor);
+        cluster.start(node);
+    }
+    assert!(cluster.run_until(SECOND * 5, |cluster| cluster.leader().is_some()), "seed {seed}: nobody leads");
+    cluster.assert_safe();
+    let (term, leader) = cluster.leaders.iter().next().expect("there is one");
+    (*leader, *term)
+}
+
+#[test]
+fn no_term_is_led_that_a_majority_of_the_voters_knows_to_have_been_led_in_another_way_whoever_stands() {
+    let first: Vec<(usize, Term)> = (0..30).map(|seed| first_beside_one_that_knows_less(seed, None)).collect();
+    assert!(first.iter().all(|(_, term)| *term > Term(12)), "{first:?}");
+    assert!(first.iter().any(|(leader, _)| *leader == 2), "who knows less stands as well");
+    let planted = |seed| first_beside_one_that_knows_less(seed, Some(Flaw::FloorOfCandidateAlone));
+    assert!((0..30).map(planted).any(|(leader, term)| leader == 2 && term < Term(12)));
 }
 
 /// Plays figure 8 of Raft with this machine.

@@ -21,6 +21,7 @@ mod recoveries;
 mod removing;
 mod replacing;
 mod resigning;
+mod returning;
 mod scenarios;
 mod slow_disks;
 mod slow_votes;

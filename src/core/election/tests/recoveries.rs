@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
+use crate::core::election::flaw::Flaw;
 use crate::core::election::{Alarm, Body, ChangeError, Descent, ElectionMessage, Electorate, Lineage, Term, Voter};
 
 /// Returns the voters other than these.
@@ -233,4 +234,45 @@ fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
     p.run_for(SECOND * 10);
     assert_eq!(p.election(0).lineage(), None);
     assert_eq!(p.leader(), None);
+}
+
+/// Recovers at a voter whose disk is slow, while another one that is left asks it for its vote; returns true if that
+/// one goes over to a generation that is on no disk, and that the first one forgets when it dies.
+fn is_told_of_what_is_on_no_disk(seed: u64, flaw: Option<Flaw>) -> bool {
+    let (mut cluster, leader) = led(seed, 5);
+    cluster.run_for(SECOND);
+    let (one, two) = ((leader + 1) % 5, (leader + 2) % 5);
+    for node in others(5, &[one, two]) {
+        cluster.crash(node);
+    }
+    cluster.run_for(SECOND * 10);
+    if let Some(flaw) = flaw {
+        cluster.nodes[one].election.as_mut().expect("it runs").plant(flaw);
+    }
+    let slow = LEASE.as_nanos() as u64;
+    cluster.nodes[one].write_delay = Some((slow, slow));
+    recover(&mut cluster, one, 1, &[two], 77);
+    let has_begun = |p: &Cluster, node: usize| p.election(node).ballot().term.generation() > 0;
+    assert!(cluster.run_until(SECOND * 5, |p| has_begun(p, one)), "seed {seed}: {:?}", cluster.answers);
+    for _ in 0..5 {
+        cluster.with(two, |election, context| election.put_off(context, Duration::ZERO));
+        cluster.wake(two);
+        cluster.run_for(LEASE / 10);
+    }
+    assert_eq!(cluster.nodes[one].disk.term.generation(), 0, "it is being written");
+    let is_told = has_begun(&cluster, two);
+    // Once it is on disk, it is told.
+    assert!(cluster.run_until(LEASE, |p| has_begun(p, two)), "seed {seed}");
+    cluster.nodes[one].write_delay = None;
+    assert!(cluster.run_until(LEASE * 3, |p| p.leader().is_some()), "seed {seed}");
+    cluster.assert_safe();
+    is_told
+}
+
+#[test]
+fn nobody_is_told_of_a_generation_before_it_is_on_the_disk_of_who_tells() {
+    for seed in 0..10 {
+        assert!(!is_told_of_what_is_on_no_disk(seed, None), "seed {seed}");
+    }
+    assert!((0..10).any(|seed| is_told_of_what_is_on_no_disk(seed, Some(Flaw::TellsBeforeDisk))));
 }

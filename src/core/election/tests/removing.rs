@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{ChangeError, Election, LeaseTiming, VoterChange};
+use crate::core::election::{ChangeError, Election, LeaseTiming, Unchanged, VoterChange};
 use crate::core::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
 
 /// The end of a voter at the worst moment.
@@ -394,4 +394,42 @@ fn a_leader_that_dies_while_a_removal_is_in_flight_is_succeeded_by_two_of_three_
         cluster.assert_safe();
     }
     assert!(succeeded > 0 && stuck > 0, "{succeeded} {stuck}");
+}
+
+#[test]
+fn what_a_view_in_flight_would_fulfil_is_not_said_to_be_done_or_gone() {
+    let unchanged = |reason| Err(ChangeError::NoChange { reason });
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 4);
+        let new = cluster.add(Vec::new());
+        cluster.start(new);
+        cluster.run_for(SECOND);
+        let old = (leader + 1) % 4;
+        let add = |cluster: &mut Cluster, ticket| {
+            cluster.with(leader, |election, context| election.add_voter(context, ticket, id(new)));
+        };
+        add(&mut cluster, 1);
+        cluster.run_up_to(SECOND * 3, |p| proposes(p, leader));
+        add(&mut cluster, 2);
+        assert_eq!(cluster.answers, [(2, Err(ChangeError::Busy))], "seed {seed}: it may be taken back");
+        cluster.run_for(SECOND);
+        assert!(matches!(&cluster.answers[1..], [(1, Ok(_))]), "{:?}", cluster.answers);
+        add(&mut cluster, 3);
+        assert_eq!(cluster.answers.pop(), Some((3, unchanged(Unchanged::VotesAlready))));
+        cluster.answers.clear();
+        remove(&mut cluster, leader, 4, old);
+        cluster.run_up_to(SECOND * 3, |p| voters(p, leader) == 4);
+        remove(&mut cluster, leader, 5, old);
+        cluster.with(leader, |election, context| election.replace_voter(context, 6, &id(old), &id(9)));
+        let busy = [5, 6].map(|ticket| (ticket, Err(ChangeError::Busy)));
+        assert_eq!(cluster.answers, busy, "seed {seed}: it may be taken back");
+        cluster.run_for(SECOND);
+        remove(&mut cluster, leader, 7, old);
+        assert_eq!(cluster.answers.pop(), Some((7, unchanged(Unchanged::VotesNot))));
+        // Whoever does not lead knows of a view what its leader put to it, and no more.
+        let other = (leader + 2) % 4;
+        cluster.with(other, |election, context| election.add_voter(context, 8, id(new)));
+        assert_eq!(cluster.answers.pop(), Some((8, Err(ChangeError::NotLeader))));
+        cluster.assert_safe();
+    }
 }
