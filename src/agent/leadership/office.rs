@@ -205,8 +205,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
-    use crate::agent::leadership::CANCEL_EARLY;
     use crate::agent::clock::Clock;
+    use crate::agent::leadership::CANCEL_EARLY;
     use crate::agent::leadership::LeaseInstant;
     use crate::core::{LeadershipState, NodeId};
 
