@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Clock;
 use super::lost;
-use super::report::{Finding, Level};
+use super::report::{Finding, Level, names};
 use crate::cli::human::{self, plain};
 use crate::cli::leadership::{draining_voters, lost_majority};
 use crate::client::Health;
@@ -16,20 +16,10 @@ use crate::json::{Info, KeyHolder, Leader, Member, Voter, Voters};
 /// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
 const RECOVER_ADVICE: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost \
     for good, disks and all: `headcount recover` at one that is left, and never while they may be alive behind a cut";
-/// The longest list of names in one line.
-const MAX_NAMES: usize = 6;
 /// Clocks that differ by more make dates of events hard to compare.
 const CLOCKS_APART: f64 = 2.0;
 /// Clocks that differ by more are wrong.
 const CLOCKS_WRONG: f64 = 60.0;
-
-pub(super) fn names(names: &[String]) -> String {
-    let shown = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
 
 /// Judges what the agent says of itself.
 pub(super) fn agent(info: &Info) -> Vec<Finding> {

@@ -2,8 +2,7 @@
 //!
 //! Must not know: how a voter finds out that its directory is lost.
 
-use super::judge::names;
-use super::report::Finding;
+use super::report::{Finding, names};
 use crate::cli::human::plain;
 use crate::cli::leadership::lost_majority;
 use crate::json::{Voter, Voters};

@@ -4,9 +4,9 @@
 //! - Targets with the same trouble share one finding, so that the report of a large cluster can be read.
 //! - A way that was not tried is never said to work.
 
-use super::judge::{names, same};
+use super::judge::same;
 use super::probe::Udp;
-use super::report::{Finding, Level};
+use super::report::{Finding, Level, names};
 use super::{MAX_PROBED, Manner, Probed};
 use crate::cli::human::{self, plain};
 use crate::core::ProtocolRange;

@@ -9,6 +9,18 @@ use serde::Serialize;
 use crate::cli::failure::Failure;
 use crate::cli::paint::{Paint, Tone};
 
+/// The longest list of names in one line.
+const MAX_NAMES: usize = 6;
+
+/// Returns names as one phrase: the first [`MAX_NAMES`], and how many more there are.
+pub(super) fn names(names: &[String]) -> String {
+    let shown = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// The judgement of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
