@@ -55,13 +55,13 @@
 //! | none beside another | `FormsAnyway` | `forming` alone |
 //! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast`, and `FreesWhoIsNeeded` | chaos; `directed` and `promises` alone |
 //! | votes that are being written are waited for, and count late | `MovesOnWhileWriting`, `GivesNoTimeToLead`; `ForgetsLateVotes` | `slow_votes` alone |
+//! | terms that were led by a lease | `FloorOfCandidateAlone` | `directed` alone |
 //! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
 //! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
-//! | terms that were led by a lease | `FloorOfCandidateAlone` | `directed` alone |
 //! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
 //! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
-//! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
 //! | a leader that goes on keeps its promise | `FreesItselfToGoOn` | `ahead` alone |
+//! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
