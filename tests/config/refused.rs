@@ -210,6 +210,12 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
             "is no kind of event: did you mean node_detected_down?",
             "node_suspected",
         ),
+        (
+            "[[handlers]]\ncommand = [\"x\"]\nkinds = [\"node_dwon\"]",
+            3,
+            "is no kind of event: did you mean node_detected_down?",
+            "node_suspected",
+        ),
         ("[[handlers]]\ncommand = \"x y\"", 2, "handlers.command = \"x y\" is a string", "there is no shell"),
         ("[[handlers]]\ncommand = []", 2, "handlers.command = [] names no program", "a list of words"),
         ("[[handlers]]\ncommand = [\"x\", 1]", 2, "handlers.command = 1 is a whole number", "strings in quotes"),
