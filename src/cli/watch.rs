@@ -189,7 +189,7 @@ pub(super) fn details(event: &Event) -> Vec<String> {
             parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
         }
         if previous.draining != now.draining {
-            parts.push(if now.draining { "drains" } else { "drains no more" }.to_owned());
+            parts.push(if now.draining { "draining" } else { "no longer draining" }.to_owned());
         }
         if previous.tags != now.tags {
             parts.push(format!("tags {}", human::tags(&now.tags)));

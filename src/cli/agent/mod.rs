@@ -204,7 +204,7 @@ fn status_line(agent: &Agent) -> String {
         members[Status::Up.index()],
         members.iter().sum::<usize>() - members[Status::Left(LeaveReason::Graceful).index()],
     );
-    let drains = if me.draining { ", drains" } else { "" };
+    let drains = if me.draining { ", draining" } else { "" };
     let leadership = agent.leadership().get();
     let leader = match (&leadership.leader, leadership.state) {
         (_, LeadershipState::Disabled) => String::new(),

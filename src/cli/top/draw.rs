@@ -310,7 +310,7 @@ fn whole_seconds(age: Duration) -> Duration {
 }
 
 pub(super) fn status_of(member: &Member) -> String {
-    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("drains"));
+    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("draining"));
     why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status))
 }
 
