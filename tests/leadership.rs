@@ -129,7 +129,7 @@ fn a_node_that_drains_stays_and_leads_nothing_until_it_is_undrained() {
         wait_for("everybody knows", || is_told(agent, true).then_some(()));
     }
     let table = cluster.other_than(&old).client(&["members"]).1;
-    assert!(table.contains("up (drains)"), "{table}");
+    assert!(table.contains("up (draining)"), "{table}");
     let event = wait_for_event(&watch, "node_updated", &old.name);
     assert_eq!((&event["previous"]["draining"], &event["member"]["draining"]), (&json!(false), &json!(true)));
     // Leadership is not handed to it either.
@@ -417,7 +417,7 @@ fn a_voter_is_replaced_by_one_command_at_any_node_and_the_leader_knows_how_all_s
     let elsewhere = json_of(cluster.other_than(&leader), &["voters", "list"]);
     assert_eq!((&elsewhere["acknowledging"], &elsewhere["failure_tolerance"]), (&json!(null), &json!(null)));
     let refused = learner.post("/v1/voters", &json!({"id": out, "replaces": "nobody"}));
-    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("no voter of that name"), "{refused}");
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("is not a voter"), "{refused}");
 }
 
 #[test]

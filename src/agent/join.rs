@@ -45,7 +45,7 @@ pub enum JoinFailure {
         reason: String,
     },
     /// No node answered.
-    #[error("nobody answered within {} s: check the address, the firewall and that an agent runs there", CONTACT_TIMEOUT.as_secs())]
+    #[error("nobody answered within {} s", CONTACT_TIMEOUT.as_secs())]
     Silent,
     /// No node could be asked: the text is no address, its name does not resolve, or the agent is busy.
     #[error("{reason}")]

@@ -107,7 +107,7 @@ pub(super) fn drain(args: &TargetArgs, is_draining: bool, out: &mut impl Write) 
     match args.format {
         Format::Json => json_line(out, &drained)?,
         Format::Table => {
-            let verb = if drained.draining { "drains" } else { "drains no more" };
+            let verb = if drained.draining { "is draining" } else { "is no longer draining" };
             let warning = match drained.may_lead {
                 Some(0) => "; no voter is left that may lead, and nobody leads until one is undrained",
                 _ => "",

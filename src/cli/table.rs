@@ -38,7 +38,7 @@ pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime,
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         let name = if member.is_me { format!("{} (me)", member.id) } else { member.id.clone() };
         let why = member.reason.as_ref().or(member.method.as_ref());
-        let why = why.map(String::as_str).or(member.draining.then_some("drains"));
+        let why = why.map(String::as_str).or(member.draining.then_some("draining"));
         let status = why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status));
         [
             human::plain(&name),

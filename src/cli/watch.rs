@@ -34,6 +34,12 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     if let Some(id) = args.after {
         query = query.after(id.to_string());
     }
+    if args.lease.iter().any(|lease| lease.as_str() != LeaseName::DEFAULT)
+        && let Ok(info) = client.info()
+        && let Some(told) = unheard(&info.node, info.leases.as_deref(), &args.lease)
+    {
+        tell(&told);
+    }
     let mut printer = Printer { out, format: args.format, ids: args.ids, paint: Paint::of_stdout() };
     #[cfg(unix)]
     end_with_the_reader();
@@ -82,6 +88,29 @@ pub(super) fn end_with_the_reader() {
     };
     // Without this thread the next write finds out.
     let _ = std::thread::Builder::new().name("reader".to_owned()).spawn(watched);
+}
+
+/// Says of which leases a node never hears, since it contends for others alone; `None` if there are none. The program of
+/// an agent may ask for a lease at any time, so that this is no error.
+fn unheard(node: &str, contended: Option<&[String]>, asked: &[LeaseName]) -> Option<String> {
+    let is_contended = |lease: &str| contended.into_iter().flatten().any(|other| other == lease);
+    let those =
+        asked.iter().map(LeaseName::as_str).filter(|lease| *lease != LeaseName::DEFAULT && !is_contended(lease));
+    let those: Vec<String> = those.map(plain).collect();
+    if those.is_empty() {
+        return None;
+    }
+    let (node, those) = (plain(node), those.join(", "));
+    Some(match contended {
+        Some(_) => format!(
+            "{node} does not contend for {those}, and hears of no leader by that lease: name it in leadership.lease.leases \
+             there, or ask a node that contends for it (`headcount info` lists its leases)"
+        ),
+        None => format!(
+            "{node} hears of no leader by {those}: leaders do not come by leases in a database there (leadership.mode is not \
+             \"lease\")"
+        ),
+    })
 }
 
 pub(super) fn tell(text: &str) {
@@ -160,7 +189,7 @@ pub(super) fn details(event: &Event) -> Vec<String> {
             parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
         }
         if previous.draining != now.draining {
-            parts.push(if now.draining { "drains" } else { "drains no more" }.to_owned());
+            parts.push(if now.draining { "draining" } else { "no longer draining" }.to_owned());
         }
         if previous.tags != now.tags {
             parts.push(format!("tags {}", human::tags(&now.tags)));
@@ -249,6 +278,21 @@ mod tests {
         let text = print([event(JOINED)], LineFormat::Text, true, Paint::OFF);
         let id = text.split_whitespace().last().expect("an id");
         assert!(id.parse::<crate::json::EventId>().is_ok_and(|id| id.sequence == 7), "{text}");
+    }
+
+    #[test]
+    fn leases_that_a_node_never_hears_of_are_named() {
+        let asked = ["default", "billing", "stock"].map(|name| LeaseName::new(name).expect("a name"));
+        let told = |contended: Option<&[&str]>| {
+            let contended: Option<Vec<String>> =
+                contended.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            unheard("n1", contended.as_deref(), &asked)
+        };
+        assert_eq!(told(Some(&["billing", "stock"])), None, "that of the cluster is heard of by everybody");
+        let one = told(Some(&["default", "billing"])).expect("one is not contended for");
+        assert!(one.contains("n1 does not contend for stock, "), "{one}");
+        let all = told(None).expect("there are none");
+        assert!(all.contains("by billing, stock: ") && all.contains("leadership.mode is not"), "{all}");
     }
 
     #[test]

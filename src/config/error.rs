@@ -216,13 +216,12 @@ impl ConfigError {
             | ConfigError::LeaseCount { count }
             | ConfigError::Keys { count, .. }
             | ConfigError::VotersWithoutQuorum { count, .. } => format!("a list of {count}"),
-            ConfigError::VoterTwice { id } => format!("{id:?}"),
+            ConfigError::VoterTwice { .. } | ConfigError::LeaseTwice { .. } => "[…]".to_owned(),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
             ConfigError::SeedsCommand => "[\"\"]".to_owned(),
             ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
             ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
             ConfigError::LeaseTables { found, .. } => found.clone(),
-            ConfigError::LeaseTwice { lease } => format!("{lease:?}"),
             ConfigError::Seed { seed, .. } => quoted(seed),
             ConfigError::SealWithoutKeys { mode } => format!("\"{mode}\""),
             // Never the keys themselves.
@@ -250,9 +249,10 @@ impl ConfigError {
             ConfigError::TooManyVoters { .. } => {
                 "is too long; three or five voters are enough for any number of members".to_owned()
             }
-            ConfigError::VoterTwice { .. } | ConfigError::LeaseTwice { .. } => "is named twice".to_owned(),
+            ConfigError::VoterTwice { id } => format!("names {id:?} twice"),
+            ConfigError::LeaseTwice { lease } => format!("names {lease:?} twice"),
             ConfigError::VotersWithoutQuorum { mode, .. } => {
-                format!("elect nobody while leadership.mode is \"{mode}\"")
+                format!("have no effect while leadership.mode is \"{mode}\"")
             }
             ConfigError::LeaseWithoutUrl => "needs a database, and none is named".to_owned(),
             ConfigError::UrlWithoutLease { mode, .. } => {
@@ -288,14 +288,14 @@ impl ConfigError {
                 const { assert!(MAX_VOTERS == 7) };
                 "at most 7 different names of nodes"
             }
-            ConfigError::VotersWithoutQuorum { .. } => "leadership.mode = \"quorum\" beside them, or no voters",
+            ConfigError::VotersWithoutQuorum { .. } => "a list together with leadership.mode = \"quorum\", or none",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
             ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set (--key-file), or off",
             ConfigError::KeysTwice => "seal.keys or seal.key_file",
             ConfigError::Keys { .. } => "at most 8 different keys, each 32 random bytes in base64",
             ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
             ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
-            ConfigError::UrlWithoutLease { .. } => "leadership.mode = \"lease\" beside it, or no url",
+            ConfigError::UrlWithoutLease { .. } => "a url together with leadership.mode = \"lease\", or none",
             ConfigError::LeaseTables { key, .. } => match *key {
                 "leadership.lease.statement_timeout" => "100ms to renewal_interval",
                 _ => "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; a schema in PostgreSQL only",

@@ -53,7 +53,7 @@ function drain(isDraining) {
   const me = store.me();
   return isDraining
     ? { id: "undrain", title: `Take ${me} back into service`, does: "It is given work again, and may lead.", label: "Undrain",
-      effects: ["It is listed among the targets again.", "It may be elected leader again."], run: () => command("POST", "v1/undrain"), done: () => `${me} drains no more.` }
+      effects: ["It is listed among the targets again.", "It may be elected leader again."], run: () => command("POST", "v1/undrain"), done: () => `${me} is no longer draining.` }
     : { id: "drain", title: `Drain ${me}`, does: "It stays a member, takes no new work, and never leads.", label: "Drain",
       effects: ["It stays Up, and tells everybody that it is draining.", "It is left out of the targets of load balancers.", "It never leads; if it leads now, leadership is handed over."],
       run: () => command("POST", "v1/drain"), done: () => `${me} is draining.` };
@@ -75,7 +75,7 @@ function resign() {
   const leader = store.facts.leader?.leader;
   return {
     id: "resign", title: `Have ${leader} give leadership up`, does: "Another voter leads instead; it stays a member.", label: "Resign",
-    effects: [`${leader} finishes or stops its led work, then leads no more.`, "Another voter is elected, with a higher term; that may take a moment.", `${leader} stays a member and a voter.`],
+    effects: [`${leader} finishes or stops its led work, then no longer leads.`, "Another voter is elected, with a higher term; that may take a moment.", `${leader} stays a member and a voter.`],
     run: () => command("POST", "v1/leader/resign", { to: null }), done: (answer) => (answer?.leader ? `${answer.leader} leads, term ${answer.term}.` : "It has resigned; nobody leads yet."),
   };
 }

@@ -64,7 +64,7 @@ export function tell(event) {
     case "partition_suspected": return { shape: "split", who: "", what: `Cut off, it seems: ${names(event.unreachable ?? [])}` };
     case "partition_healed": return { shape: "up", who: "", what: healed(event.unreachable ?? []) };
     case "leader_elected": return { shape: "leader", who, what: `leads${lease(event)}${term}` };
-    case "leader_lost": return { shape: "suspect", who, what: `leads no more${lease(event)}${term}` };
+    case "leader_lost": return { shape: "suspect", who, what: `no longer leads${lease(event)}${term}` };
     case "quorum_lost": return { shape: "down", who: "", what: "No quorum: nobody can be elected" };
     case "quorum_regained": return { shape: "up", who: "", what: "Quorum regained" };
     case "view_agreed": return { shape: "view", who: "", what: `View ${event.number} agreed${term}` };
@@ -80,7 +80,7 @@ const healed = (missing) => (missing.length ? `The cut is over; still missing: $
 function changed(before, after) {
   if (!before || !after) return "changed its record";
   const parts = [];
-  if (Boolean(before.draining) !== Boolean(after.draining)) parts.push(after.draining ? "is draining" : "drains no more");
+  if (Boolean(before.draining) !== Boolean(after.draining)) parts.push(after.draining ? "is draining" : "is no longer draining");
   if (before.address !== after.address) parts.push(`moved to ${after.address}`);
   if (before.version !== after.version) parts.push(`runs version ${after.version}`);
   if (before.api_address !== after.api_address) parts.push(`serves at ${after.api_address ?? "no address"}`);

@@ -153,7 +153,10 @@ pub(super) async fn join(
             .hint("whoever answered looks for a cluster itself: start one of its seeds, or a node without seeds, and join that")
     } else {
         Refusal::new(StatusCode::BAD_GATEWAY, "nobody-answered", "Nobody answered", detail)
-            .hint("check address and gossip port, firewalls for UDP, and the cluster name and the key on both sides")
+            .hint(
+                "check that an agent runs there, the address and its gossip port, firewalls for UDP, and that both sides have \
+                 the same cluster name and key",
+            )
     };
     Err(refusal.results(results))
 }

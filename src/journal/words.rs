@@ -65,10 +65,10 @@ fn log_leadership(kind: &EventKind) -> bool {
             let (why, by, lease) = (reason.name(), by(lease.as_ref()), lease.as_ref().map(display));
             match reason {
                 LossReason::Resigned | LossReason::Superseded => {
-                    info!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
+                    info!(node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
                 }
                 _ => {
-                    warn!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
+                    warn!(node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
                 }
             }
         }

@@ -13,6 +13,9 @@ fn configuration_is_checked_and_shown() {
     assert!(errors.contains("config.toml:2") && errors.contains("mtu"), "{errors}");
     std::fs::write(&file, "name = \"a\"\n").expect("written");
     assert_eq!(run(&["config", "check", path]).0, 0);
+    let misspelt = headcount(&["config", "check", path]).env("HEADCOUNT_NMAE", "a").output().expect("it runs");
+    let errors = String::from_utf8_lossy(&misspelt.stderr);
+    assert!(misspelt.status.code() == Some(2) && errors.contains("did you mean HEADCOUNT_NAME?"), "{errors}");
     let (code, table, _) = run(&["config", "show", "--config", path, "--profile", "lan"]);
     assert_eq!(code, 0);
     assert!(table.contains("config.toml:1") && table.contains("profile lan"), "{table}");

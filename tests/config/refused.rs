@@ -121,7 +121,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ),
     ("leadership.lease.leases = \"billing\"", "leadership.lease.leases", "\"billing\"", "write a list of strings"),
     ("leadership.lease.leases = []", "leadership.lease.leases", "[]", "1 to 64 different names"),
-    ("leadership.lease.leases = [\"a\", \"a\"]", "leadership.lease.leases", "a", "is named twice"),
+    ("leadership.lease.leases = [\"a\", \"a\"]", "leadership.lease.leases", "a", "names \"a\" twice"),
     ("leadership.lease.leases = [\"a b\"]", "leadership.lease.leases", "\"a b\"", "is not a valid name"),
     ("leadership.lease.row_ttl = 30", "leadership.lease.row_ttl", "30", "has no unit"),
     (
@@ -132,7 +132,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ),
     ("leadership.voters = \"a\"", "leadership.voters", "\"a\"", "write a list of strings"),
     ("leadership.voters = [\"a b\"]", "leadership.voters", "\"a b\"", "is not a valid name"),
-    ("leadership.voters = [\"a\", \"a\"]", "leadership.voters", "a", "is named twice; allowed is at most 7"),
+    ("leadership.voters = [\"a\", \"a\"]", "leadership.voters", "a", "names \"a\" twice; allowed is at most 7"),
     ("leadership.priority = 256", "leadership.priority", "256", "is out of range; allowed is 0 to 255"),
     ("leadership.on_resign = \"wait\"", "leadership.on_resign", "\"wait\"", "is neither release nor expire"),
     ("leadership.lease_duration = \"499ms\"", "leadership.lease_duration", "499ms", "500ms to 10m"),
@@ -206,6 +206,12 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
         ("[[handlers]]\ncomand = [\"x\"]", 2, "unknown key handlers.comand", "did you mean command?"),
         (
             "[[handlers]]\ncommand = [\"x\"]\nkinds = [\"node_detected_dwon\"]",
+            3,
+            "is no kind of event: did you mean node_detected_down?",
+            "node_suspected",
+        ),
+        (
+            "[[handlers]]\ncommand = [\"x\"]\nkinds = [\"node_dwon\"]",
             3,
             "is no kind of event: did you mean node_detected_down?",
             "node_suspected",
@@ -306,7 +312,7 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "leadership.lease.url = \"x\" is a database that nobody asks"),
         ("HEADCOUNT_LEADERSHIP__MODE", "lease", "leadership.mode = \"lease\" needs a database, and none is named"),
         ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is not a valid mode of leadership"),
-        ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b", "leadership.voters = [\"a\", \"b\"] elect nobody"),
+        ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b", "leadership.voters = [\"a\", \"b\"] have no effect"),
     ] {
         let problems = refused(&Loader::new().host_name("host").environment(variables(&[(name, value)])));
         let [problem] = problems.as_slice() else { panic!("{name}: {problems:#?}") };

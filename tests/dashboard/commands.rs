@@ -114,7 +114,7 @@ fn a_drain_is_done_once_confirmed_is_marked_and_is_taken_back() {
     page.until_text("#detail-status", "draining");
     page.click("#detail-undrain");
     page.click("#confirm-do");
-    page.until_text("#confirm-outcome", "drains no more");
+    page.until_text("#confirm-outcome", "is no longer draining");
     assert!(!drains(&cluster.agents[0]));
     page.assert_quiet();
 }
@@ -146,7 +146,7 @@ fn leadership_is_given_up_once_confirmed() {
     page.until_shown("#confirm-do", false);
     page.until("it was done", "document.getElementById('confirm-outcome').dataset.level === 'up'");
     page.click("#confirm-cancel");
-    page.until_text("#events", &format!("{leader} leads no more, term {term}"));
+    page.until_text("#events", &format!("{leader} no longer leads, term {term}"));
     page.until_text("#events", "it gave leadership up");
     let (next, later) = wait_for("somebody leads", || Some(cluster.leader()).filter(|(_, now)| *now > term));
     page.until_text("#leader-value", &next);

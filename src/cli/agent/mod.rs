@@ -32,7 +32,7 @@ use super::output::{self, Output};
 use super::signals::{Request, Signals};
 use super::supervisor::Supervisor;
 use crate::agent::{self, Agent, StartError, Stop, Watchdog};
-use crate::config::{Config, Loaded, check_file};
+use crate::config::{Config, Loaded, Loader};
 use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
 use crate::handlers::{Board, Handlers};
@@ -42,7 +42,8 @@ use crate::http::{self, Tokens};
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
-    let loaded = check_file(file).map_err(|error| refused(&error))?;
+    let checked = Loader::new().file(file).process_environment().check();
+    let loaded = checked.map_err(|error| refused(&error))?;
     for warning in &loaded.warnings {
         logs::print_final_error(&format!("headcount: {warning}"));
     }
@@ -203,7 +204,7 @@ fn status_line(agent: &Agent) -> String {
         members[Status::Up.index()],
         members.iter().sum::<usize>() - members[Status::Left(LeaveReason::Graceful).index()],
     );
-    let drains = if me.draining { ", drains" } else { "" };
+    let drains = if me.draining { ", draining" } else { "" };
     let leadership = agent.leadership().get();
     let leader = match (&leadership.leader, leadership.state) {
         (_, LeadershipState::Disabled) => String::new(),

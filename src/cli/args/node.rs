@@ -13,7 +13,7 @@ const MAX_DEV_NODES: i64 = 64;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ConfigCommand {
-    /// Check a configuration file
+    /// Check a configuration file, and the variables HEADCOUNT_… of the environment
     Check {
         /// The file
         file: PathBuf,

@@ -155,9 +155,9 @@ impl Lead<'_> {
                 },
                 Ok(leader) => say(match &leader.leader {
                     Some(other) => {
-                        format!("{} leads; waiting until the node of {} does", plain(other), self.client.address())
+                        format!("{} leads; waiting for this node ({}) to lead", plain(other), self.client.address())
                     }
-                    None => format!("nobody leads; waiting until the node of {} does", self.client.address()),
+                    None => format!("nobody leads; waiting for this node ({}) to lead", self.client.address()),
                 }),
                 Err(error) if error.is_transient() => say(format!("{error}; waiting for it")),
                 Err(error) => return Err(error.into()),

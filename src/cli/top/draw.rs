@@ -93,15 +93,15 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
     let info = &screen.info;
     let faint = look.tone(Tone::Faint);
     let line = Line::from(vec![
-        Span::styled(" headcount ", Style::new().add_modifier(Modifier::BOLD)),
-        Span::raw(plain(&info.cluster)),
+        Span::styled(" cluster ", faint),
+        Span::styled(plain(&info.cluster), Style::new().add_modifier(Modifier::BOLD)),
         Span::styled(" seen by ", faint),
         Span::raw(plain(&info.node)),
         Span::styled(format!(" at {}", plain(&screen.agent)), faint),
     ]);
+    let used = line.width();
     frame.render_widget(Paragraph::new(line), area);
     let up = format!("up {} ", human::duration(Duration::from_millis(info.uptime_ms)));
-    let used = 12 + info.cluster.len() + 9 + info.node.len() + 4 + screen.agent.len();
     if usize::from(area.width) > used + up.len() {
         frame.render_widget(Paragraph::new(Line::styled(up, faint)).right_aligned(), area);
     }

@@ -81,7 +81,7 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 
 /// Returns the status of a member, with its cause if there is one.
 pub(super) fn status_of(member: &Member) -> String {
-    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("drains"));
+    let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("draining"));
     why.map_or_else(|| member.status.clone(), |why| format!("{} ({why})", member.status))
 }
 

@@ -24,6 +24,9 @@ const DEFAULT_RETRY_FOR: Duration = Duration::from_secs(60);
 const KEYS: [&str; 11] =
     ["name", "command", "url", "token_file", "retry_for", "kinds", "nodes", "tags", "topics", "timeout", "concurrency"];
 
+/// What the likeness of two names' last words is worth less than that of the whole names.
+const LAST_WORD_ALONE: f64 = 0.02;
+
 /// Reads all handlers, or returns all problems.
 pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -53,11 +56,19 @@ pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result
     if problems.is_empty() { Ok(handlers) } else { Err(problems) }
 }
 
-/// Returns the one of these names that a mistyped one most likely means.
+/// Returns the one of these names that a mistyped one most likely means. The last word says most: of `node_…` there are
+/// many.
 fn nearest<'a>(unknown: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness = |known: &&str| strsim::jaro_winkler(known, unknown);
+    let likeness = |known: &&str| {
+        let of_last = strsim::jaro_winkler(last_word(known), last_word(unknown)) - LAST_WORD_ALONE;
+        strsim::jaro_winkler(known, unknown).max(of_last)
+    };
     let alike = names.filter(|known| likeness(known) >= 0.8);
     alike.max_by(|one, other| likeness(one).total_cmp(&likeness(other)))
+}
+
+fn last_word(name: &str) -> &str {
+    name.rsplit('_').next().unwrap_or(name)
 }
 
 /// One handler that is being read.

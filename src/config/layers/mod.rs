@@ -81,8 +81,7 @@ impl Loaded {
     }
 }
 
-/// Loads the configuration that the file alone gives, for `headcount config check FILE`. The machine's host name plays
-/// no part.
+/// Loads the configuration that the file alone gives. The machine's host name plays no part.
 pub fn check_file(path: impl Into<PathBuf>) -> Result<Loaded, LoadError> {
     Loader::new().file(path).host_name("any").load()
 }
@@ -146,13 +145,7 @@ impl Loader {
             given.extend(from_file);
             merge.problems.extend(problems);
         }
-        for (name, value) in &self.environment {
-            if is_service_link(name, value.as_deref().unwrap_or_default()) {
-                merge.warnings.push(service_link(name));
-                continue;
-            }
-            merge.note(variable(name, value.as_deref()), &mut given);
-        }
+        self.read_environment(&mut merge, &mut given);
         for flag in &self.flags {
             merge.note(self::flag(flag), &mut given);
         }
@@ -166,6 +159,38 @@ impl Loader {
         merge.judge_key_file();
         merge.warn();
         merge.finish()
+    }
+
+    /// Checks the file as it stands alone, and each variable by itself, for `headcount config check FILE`: an agent refuses
+    /// a misspelt variable, and a value that its key may not have, whatever the file says. Otherwise the variables play no
+    /// part, since the file may be for another machine.
+    pub(crate) fn check(&self) -> Result<Loaded, LoadError> {
+        let (mut merge, mut given) = (Merge::new(), Vec::new());
+        self.read_environment(&mut merge, &mut given);
+        merge.apply(&given);
+        let alone = Self { file: self.file.clone(), host_name: Some("any".to_owned()), ..Self::default() };
+        let mut problems = match alone.load() {
+            Ok(mut loaded) if merge.problems.is_empty() => {
+                loaded.warnings.append(&mut merge.warnings);
+                return Ok(loaded);
+            }
+            Ok(_) => Vec::new(),
+            Err(LoadError::Refused { problems }) => problems,
+            Err(unreadable) => return Err(unreadable),
+        };
+        problems.append(&mut merge.problems);
+        Err(LoadError::Refused { problems })
+    }
+
+    /// Reads the variables.
+    fn read_environment(&self, merge: &mut Merge, given: &mut Vec<Given>) {
+        for (name, value) in &self.environment {
+            if is_service_link(name, value.as_deref().unwrap_or_default()) {
+                merge.warnings.push(service_link(name));
+                continue;
+            }
+            merge.note(variable(name, value.as_deref()), given);
+        }
     }
 }
 
@@ -242,6 +267,32 @@ mod tests {
             told.len() == 1 && told[0].contains("leadership.lease.leases") && told[0].contains("--lease"),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn a_check_judges_the_file_alone_and_each_variable_by_itself() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (good, bad) = (directory.path().join("good.toml"), directory.path().join("bad.toml"));
+        std::fs::write(&good, "mtu = 1200\n").expect("written");
+        std::fs::write(&bad, "mtu = 9000\n").expect("written");
+        let checked = |file: &std::path::Path, variables: &[(&str, &str)]| {
+            let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Loader::new().file(file).environment(variables).check()
+        };
+        let told = |file, variables: &[_]| checked(file, variables).expect_err("refused").to_string();
+        let misspelt = told(&good, &[("HEADCOUNT_NMAE", "a")]);
+        assert!(misspelt.contains("environment HEADCOUNT_NMAE: is not a known variable"), "{misspelt}");
+        assert!(misspelt.contains("did you mean HEADCOUNT_NAME?"), "{misspelt}");
+        let out_of_range = told(&good, &[("HEADCOUNT_MTU", "9000")]);
+        assert!(out_of_range.contains("environment HEADCOUNT_MTU: mtu = 9000 is out of range"), "{out_of_range}");
+        let both = told(&bad, &[("HEADCOUNT_NMAE", "a"), ("HEADCOUNT_MTU", "1300")]);
+        assert!(both.contains("bad.toml:1: mtu = 9000") && both.contains("HEADCOUNT_NMAE"), "{both}");
+        // What is good alone may not be good together, on this machine; the file is for any.
+        let loaded = checked(&good, &[("HEADCOUNT_MTU", "1300"), ("HEADCOUNT_LEADERSHIP__MODE", "quorum")]);
+        assert_eq!(loaded.expect("good").agent.config.settings.mtu, 1200);
+        let link = checked(&good, &[("HEADCOUNT_SERVICE_HOST", "10.0.0.1")]).expect("it is ignored");
+        assert_eq!(link.warnings.len(), 1);
+        assert!(matches!(checked(&directory.path().join("none"), &[]), Err(LoadError::Unreadable { .. })));
     }
 
     #[test]

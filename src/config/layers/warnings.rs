@@ -25,7 +25,7 @@ impl Merge {
         let voters = config.leadership.voters.len();
         if voters != 0 && voters.is_multiple_of(2) {
             let reason =
-                format!("are an even number: {voters} voters stand the loss of no more than {} do", voters - 1);
+                format!("are an even number: {voters} voters tolerate no more failures than {} would", voters - 1);
             warnings.push(about("leadership.voters", reason));
         }
         let lease = &config.leadership.lease;

@@ -43,7 +43,10 @@ pub enum ChangeError {
     #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
     MajorityAnswers,
     /// This node was no voter: a new generation needs the data directory of a voter of the old one.
-    #[error("this node was no voter: run it on a voter that is left; if none is, found the electorate anew (--anew)")]
+    #[error(
+        "this node has no vote (its data directory is new, or it never voted): run it on a voter that is left; if none is, found \
+         the electorate anew (--anew)"
+    )]
     NoVoter,
     /// The leader was asked and did not answer; it is not known whether it has carried the command out.
     #[error("the leader, {leader:?}, did not answer in time: look at the list of voters before you try again")]
@@ -82,7 +85,7 @@ pub enum ChangeError {
         id: NodeId,
     },
     /// The leader that was to resign leads no more, and a node other than the wanted one does.
-    #[error("the leader that was asked leads no more, and {leader:?} leads by now")]
+    #[error("the leader that was asked no longer leads, and {leader:?} leads by now")]
     LedByOther {
         /// The leader by now.
         leader: NodeId,
@@ -221,10 +224,10 @@ pub enum ChangeError {
 #[non_exhaustive]
 pub enum Unchanged {
     /// The node to add votes already.
-    #[error("a voter of that name is in it; if its disk was lost, remove it first, and then add it")]
+    #[error("it votes already; if its disk was lost, remove it first, and then add it")]
     VotesAlready,
     /// The node to remove does not vote.
-    #[error("no voter of that name is in it")]
+    #[error("that node is not a voter (see the list of voters)")]
     VotesNot,
     /// No voter would be left, or too many, or one voter twice.
     #[error("one to seven vote, each once")]

@@ -77,7 +77,7 @@ impl From<AgentError> for Refusal {
             }
             AgentError::Refused(CommandError::NotLive { .. }) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-live", "Member is not live", detail)
-                    .hint("GET /v1/members/{id} (`headcount members`) says since when")
+                    .hint("GET /v1/members/{id} (`headcount members --status down,left`) says since when")
             }
             AgentError::Refused(CommandError::TooFast) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too-fast", "Too many broadcasts", detail)

@@ -127,7 +127,7 @@ impl fmt::Display for ContenderAlarm {
             Self::TwoDatabases { lease, term, other } => write!(
                 f,
                 "two databases: {other} leads by lease {lease:?} in term {term}, which this node was given as well; this \
-                 node leads no more, and whoever leads next does so in a higher term; check that leadership.lease.url \
+                 node no longer leads, and whoever leads next does so in a higher term; check that leadership.lease.url \
                  names the same database on all nodes: for a file its absolute path, and no hard link or mount of it"
             ),
             Self::OtherDatabase { lease, term, other } => write!(
