@@ -269,7 +269,7 @@ fn who_has_just_come_keeps_no_silent_member_alive_by_raising_its_incarnation() {
 
 #[test]
 fn who_has_just_come_keeps_no_silent_member_alive_by_having_heard_it() {
-    for count in [1, 5] {
+    for count in [1, 8] {
         let mut net = old_cluster(Profile::Local, 5);
         let liars = fresh_liars(&mut net, count);
         let lies = |held: &Record| vec![Message::HeardAt { run: held.run, age_ms: 0 }];
