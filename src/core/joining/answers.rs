@@ -32,13 +32,11 @@ impl Core {
     /// Returns the state of joining and the address that was asked, if this is an answer to a question of ours.
     pub(super) fn answer_by(&mut self, sender: Sender, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
         let answerer = self.whose_answer(sender, nonce);
-        match (&mut self.phase, answerer) {
-            (Phase::Joining(joining), Some(answerer)) => Some((joining, answerer)),
-            _ => {
-                self.counters.drop(DropReason::Unasked);
-                None
-            }
+        if let (Phase::Joining(joining), Some(answerer)) = (&mut self.phase, answerer) {
+            return Some((joining, answerer));
         }
+        self.counters.drop(DropReason::Unasked);
+        None
     }
 
     /// Returns the same, if the answer comes from an address that this node was told of (see `asked`).
