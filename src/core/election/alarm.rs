@@ -113,7 +113,9 @@ impl fmt::Display for Alarm {
             ),
             Alarm::OtherElectorate { id } => write!(
                 f,
-                "{id:?} belongs to another electorate in this cluster: two clusters that each had one have met; stop the voters of one of them and start them with empty data directories"
+                "{id:?} belongs to another electorate in this cluster: two clusters that each had one have met; stop the voters of \
+                 one of them, and start them with empty data directories one after the other, each once the one before is up \
+                 beside members of the other"
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \
