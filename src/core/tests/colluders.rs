@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::liars::{Liar, about, old_cluster, update};
-use super::net::{Net, id, ms};
+use super::net::{Net, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Notice};
 use crate::core::limits::{MAX_DAMPING, MAX_FALSE_DEPARTURES};
@@ -140,22 +140,4 @@ fn who_is_said_to_be_quicker_than_it_is_is_not_judged_by_that() {
             net.assert_all_up();
         }
     }
-}
-
-#[test]
-fn what_one_learnt_of_a_silent_members_timing_at_last_is_believed_so_that_views_agree() {
-    let mut net = old_cluster(Profile::Local, 3);
-    net.cut(0, 1, true);
-    net.cut(0, 2, true);
-    net.cut(1, 2, true);
-    let record =
-        Record { timing: shortest_timing(), ..about(&net, 0, net.nodes[0].core.me().incarnation, Status::Down) };
-    let is_believed = |net: &Net| net.nodes[1].core.record(&id("n0")).is_some_and(|held| held.timing == record.timing);
-    let began = net.now;
-    while !is_believed(&net) {
-        Liar::new(2).says(&mut net, 1, &[update(record.clone())]);
-        net.run(ms(100));
-        assert!(net.now.since(began) < net.settings.down_timeout * 3, "it says nothing");
-    }
-    assert!(net.now.since(began) >= net.settings.down_timeout, "it is asked first");
 }
