@@ -154,7 +154,7 @@ mod tests {
         let (mut lines, now) = (Lines::default(), Instant::now());
         let told: Vec<_> = (0..MAX_LINES + 3).map(|_| lines.next(now)).collect();
         assert_eq!(told, [vec![Some(0); MAX_LINES], vec![None; 3]].concat());
-        assert_eq!(lines.next(now + LINES_PAUSE - Duration::from_millis(1)), None);
+        assert_eq!(lines.next(now + LINES_PAUSE.saturating_sub(Duration::from_millis(1))), None);
         assert_eq!([lines.next(now + LINES_PAUSE), lines.next(now + LINES_PAUSE)], [Some(4), Some(0)]);
     }
 }

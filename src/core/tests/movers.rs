@@ -358,9 +358,9 @@ fn the_home_of_a_stray_is_forgotten_with_its_run() {
     thief.record.incarnation += 5;
     thief.works(&mut net, Duration::from_secs(3), |_| ());
     assert_eq!(net.nodes[0].core.homes.of(run), Some(address(2)));
-    let next = net.add("n2", 2, &[0]);
+    let successor = net.add("n2", 2, &[0]);
     net.run_until(Duration::from_secs(10), "another run has the name", |net| {
-        net.nodes[0].core.record(&id("n2")).is_some_and(|held| held.run == net.nodes[next].core.me().run)
+        net.nodes[0].core.record(&id("n2")).is_some_and(|held| held.run == net.nodes[successor].core.me().run)
     });
     assert_eq!(net.nodes[0].core.homes.of(run), None);
 }

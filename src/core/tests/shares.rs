@@ -20,8 +20,8 @@ fn v4(host: u8, port: usize) -> SocketAddr {
 }
 
 /// Returns an address of a network of 48 bits, one of 64 bits in it, and a host in that.
-fn v6(network: u16, part: u16, host: u16, port: usize) -> SocketAddr {
-    let ip = Ipv6Addr::new(0x2001, 0xdb8, network, part, 0, 0, 0, host);
+fn v6(network: u16, subnet: u16, host: u16, port: usize) -> SocketAddr {
+    let ip = Ipv6Addr::new(0x2001, 0xdb8, network, subnet, 0, 0, 0, host);
     SocketAddr::new(IpAddr::V6(ip), 1_000 + port as u16)
 }
 
