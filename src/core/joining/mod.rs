@@ -17,7 +17,6 @@
 mod admission;
 mod anew;
 mod answers;
-mod asked;
 mod cookies;
 mod finders;
 mod founding;

@@ -136,7 +136,7 @@ impl Core {
         }
         let mut after = after.cloned();
         for _ in 0..pages {
-            if !self.may_serve(sender.run) {
+            if !self.serving.allow(self.now) {
                 return self.counters.drop(DropReason::RateLimited);
             }
             let next = self.send_page(to, sender.run, after);
@@ -146,12 +146,6 @@ impl Core {
             }
             after = next;
         }
-    }
-
-    /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
-    pub(in crate::core) fn may_serve(&mut self, run: Run) -> bool {
-        let is_member = self.view.slot_of_run(run).is_some();
-        self.serving.allow(self.now, run, is_member)
     }
 
     /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
