@@ -12,12 +12,11 @@ use super::confirm::Purpose;
 use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
 use crate::core::limits::{
-    CONFIRM_TIMEOUT, HEARSAY_JUMP_INTERVAL, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_HEARSAY_JUMP,
-    MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, UNLIMITED_INCARNATION_JUMP,
+    CONFIRM_TIMEOUT, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status, Tags};
 use crate::core::time::Time;
-use crate::core::view::{Slot, View, is_due};
+use crate::core::view::{View, is_due};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -61,16 +60,6 @@ impl Core {
         let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
         let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
         incarnation <= self.me().incarnation.saturating_add(jump)
-    }
-
-    /// Returns true if this member may tell how far this very run has come. Everybody believes what follows an elder's
-    /// word, or asks; what follows the word of anybody else is raised by no more than others believe without asking:
-    /// else one packet a second would have all members question this node.
-    pub(super) fn may_be_told(&self, by: Option<Slot>, incarnation: u64) -> bool {
-        let jump = incarnation.saturating_sub(self.me().incarnation);
-        let is_due = is_due(self.now, self.incarnation.raised_at, HEARSAY_JUMP_INTERVAL);
-        let is_believed = jump < UNLIMITED_INCARNATION_JUMP || (jump < MAX_HEARSAY_JUMP && is_due);
-        is_believed || by.is_some_and(|by| self.is_elder(by))
     }
 
     /// Raises the incarnation above that of another run of this name; returns true if that run is plausible.

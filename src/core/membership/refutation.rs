@@ -38,7 +38,7 @@ impl Core {
         if (incarnation, status) <= (mine.incarnation, mine.status) {
             return true;
         }
-        if !self.is_plausible(incarnation) || !self.may_be_told(by, incarnation) {
+        if !self.is_plausible(incarnation) {
             self.counters.drop(DropReason::Implausible);
             return false;
         }
