@@ -58,7 +58,7 @@ pub struct Leadership {
     /// True if this node leads.
     pub is_me: bool,
     /// The time until which this holds without news, at the latest: a claim that is given up ends before. At a node that does
-    /// not lead it is later than the end of the claim by the time that the news of it took to get there.
+    /// not lead it is one lease after the last renewal that this node heard of, later than the end of the claim.
     pub valid_until: Option<LeaseInstant>,
 }
 

@@ -32,10 +32,9 @@ pub struct Leader {
     #[schemars(extend("enum" = ["disabled", "vacant", "led", "unavailable"]))]
     pub state: String,
     /// The time for which this stays true without news, in milliseconds, rounded down: counted from before the request
-    /// was sent, it ends with the claim, or, at a node that does not lead, later by no more than the time that the news
-    /// of the claim took to get there; unless the leader gives its claim up (it leaves, resigns, is voted out): then
-    /// another node may lead at once. A caller that acts on it for longer than a moment uses `POST /v1/leader/work`,
-    /// for which a hand-over waits.
+    /// was sent, it never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out):
+    /// then another node may lead at once. A caller that acts on it for longer than a moment uses
+    /// `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
     /// True if the node that was asked contends for the lease; `null` where none leads.
     #[serde(default)]

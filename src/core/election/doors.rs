@@ -122,7 +122,7 @@ pub enum Action {
         sequence: u64,
         /// The time at which that renewal was sent; late by as long as the leader's message took.
         sent: Time,
-        /// The length of a claim by the leader's lease.
+        /// The length of the leader's lease.
         lease: Duration,
     },
     /// The leader of this term, perhaps this node, has resigned and ended all that it led.

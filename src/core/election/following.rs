@@ -18,7 +18,7 @@ use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Context, Election, LossReason, Role};
 use crate::core::member::NodeId;
-use crate::core::settings::{MAX_LEASE, MIN_LEASE, claim_of};
+use crate::core::settings::{MAX_LEASE, MIN_LEASE};
 
 /// An acknowledgement that waits for the disk, or may be sent again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl Election {
         self.obey(context, leader, term, lease);
         if let Some(claim) = renewal.claim {
             let sent = context.now - Duration::from_millis(claim.age_ms);
-            let (leader, sequence, lease) = (from.clone(), claim.sequence, claim_of(lease));
+            let (leader, sequence) = (from.clone(), claim.sequence);
             self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
         }
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);

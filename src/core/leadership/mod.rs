@@ -11,8 +11,7 @@
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
-//! - The term that is shown never falls. A leader is shown for as long as a claim by the last renewal that
-//!   was heard of lasts, and the time longer that the news of it was on its way.
+//! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.
 //! - Only the first electorate met is followed, or one that an operator's recovery put in its place.
 //!
 //! Must not know: how an election is won.

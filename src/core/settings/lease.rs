@@ -84,8 +84,7 @@ pub enum OnResign {
     /// claim.
     #[default]
     Release,
-    /// The leader lets the claim run out first: no answer that a client kept outlives it, but by the time that
-    /// the news of it took to whoever gave the answer. Nobody leads meanwhile.
+    /// The leader lets the claim run out first: no answer that a client kept outlives it, but nobody leads meanwhile.
     Expire,
 }
 

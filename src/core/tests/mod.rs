@@ -12,7 +12,6 @@ mod ages;
 mod answers;
 mod bounds;
 mod chains;
-mod claims;
 mod codec;
 mod colluders;
 mod crashing;
