@@ -87,7 +87,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
         "leadership.lease.url = \"sqlite://a.db\"",
         "leadership.lease.url",
         "\"sqlite://a.db\"",
-        "is a database that nobody asks while leadership.mode is \"none\"; allowed is leadership.mode = \"lease\" beside",
+        "is a database that nobody asks while leadership.mode is \"none\"; allowed is a url together with leadership.mode = \"lease\"",
     ),
     (
         "leadership = { mode = \"lease\", lease = { url = \"postgres://u:s3cret@h/d?nonsense=1\" } }",
