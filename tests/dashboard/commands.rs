@@ -217,7 +217,7 @@ fn a_command_that_is_refused_says_why_and_may_be_tried_again() {
     page.press("127.0.0.1:1");
     page.click("#confirm-do");
     page.until_text("#confirm-outcome", "Nobody answered: ");
-    page.until_text("#confirm-outcome", "Try: check address and gossip port");
+    page.until_text("#confirm-outcome", "Try: check that an agent runs there");
     assert_eq!(page.value("document.getElementById('confirm-outcome').dataset.level"), "down");
     assert!(page.shows("#confirm-do") && !page.is("document.getElementById('confirm-do').disabled"));
 }
