@@ -70,11 +70,6 @@ fn leader(agent: &Agent) -> Value {
     json_of(agent, &["leader"])
 }
 
-/// Returns the name of the leader, as an agent knows it.
-fn leader_of(agent: &Agent) -> Option<String> {
-    leader(agent)["leader"].as_str().map(str::to_owned)
-}
-
 /// Returns the JSON that a client command prints.
 fn json_of(agent: &Agent, command: &[&str]) -> Value {
     let (status, text) = agent.client(&[command, &["--format", "json"]].concat());

@@ -15,7 +15,6 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
-use super::watch::tell;
 use crate::client::Client;
 use crate::core::NodeId;
 use crate::json::{Leader, Member, Recover, Voter, Voters};
@@ -159,17 +158,6 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
             if !is_known {
                 return Err(no_voters(&client.leader(None)?));
             }
-            if target.format == Format::Table
-                && let Ok(leader) = client.leader(None)
-                && let Some(name) = who_knows_more(&voters, &leader)
-            {
-                let api = client.member(name).ok().flatten().and_then(|member| member.api_address);
-                tell(&format!(
-                    "{} leads, and knows who votes and who has acknowledged it: `headcount voters list --http {}`",
-                    plain(name),
-                    api.as_deref().map_or_else(|| "ADDRESS".to_owned(), plain)
-                ));
-            }
         }
         VotersCommand::Add(VoterArgs { target, node }) => {
             let voters = connect(&target.agent)?.add_voter(node.as_str())?;
@@ -191,12 +179,6 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
         }
     }
     Ok(Exit::DONE)
-}
-
-/// Returns the leader, if this agent is another one, whose list lacks what only the leader knows.
-fn who_knows_more<'a>(voters: &Voters, leader: &'a Leader) -> Option<&'a str> {
-    let is_short = voters.acknowledging.is_none() && !leader.is_me && leader.mode == "quorum";
-    leader.leader.as_deref().filter(|_| is_short)
 }
 
 /// Refuses a list that names a node twice, before any request is sent.
@@ -323,24 +305,6 @@ fn ask() -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_voters_away_from_the_leader_names_whom_to_ask() {
-        let asked = |leader: &str, is_me: bool, acknowledging: &str| {
-            let leader = format!(
-                r#"{{"leader":{leader},"term":3,"is_me":{is_me},"mode":"quorum","state":"led","lease_remaining_ms":1}}"#
-            );
-            let voters = format!(
-                r#"{{"voters":[],"lineage":null,"majority":2,"term":3,"failure_tolerance":null,"acknowledging":{acknowledging}}}"#
-            );
-            let leader: Leader = serde_json::from_str(&leader).expect("a leader");
-            who_knows_more(&serde_json::from_str(&voters).expect("voters"), &leader).map(str::to_owned)
-        };
-        assert_eq!(asked("\"a\"", false, "null").as_deref(), Some("a"));
-        assert_eq!(asked("\"a\"", true, "3"), None, "it is the leader's own list");
-        assert_eq!(asked("\"a\"", true, "null"), None);
-        assert_eq!(asked("null", false, "null"), None, "nobody knows more");
-    }
 
     #[test]
     fn a_cluster_without_a_leader_says_why() {
