@@ -147,7 +147,7 @@ mod tests {
         assert_eq!("+1020304".parse::<KeyId>(), Err(InvalidKeyId));
     }
 
-    /// What is overwritten is not looked at after the drop, which safe code cannot do.
+    /// Memory that was overwritten is not looked at after the drop: safe code cannot do that.
     #[test]
     fn a_secret_is_overwritten_when_the_last_clone_is_dropped_and_not_before() {
         fn is_overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}

@@ -15,7 +15,7 @@ type ModulePath = Vec<String>;
 /// The code of all modules.
 type Code = BTreeMap<ModulePath, String>;
 
-/// What one module's code says of others.
+/// The imports and public names of one module, as its code has them.
 #[derive(Default)]
 struct Said {
     /// The paths that it names.

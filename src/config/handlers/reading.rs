@@ -24,7 +24,7 @@ const DEFAULT_RETRY_FOR: Duration = Duration::from_secs(60);
 const KEYS: [&str; 11] =
     ["name", "command", "url", "token_file", "retry_for", "kinds", "nodes", "tags", "topics", "timeout", "concurrency"];
 
-/// What the likeness of two names' last words is worth less than that of the whole names.
+/// The amount by which a likeness of the last words of two names counts less than one of the whole names.
 const LAST_WORD_ALONE: f64 = 0.02;
 
 /// Reads all handlers, or returns all problems.
