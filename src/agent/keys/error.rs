@@ -6,7 +6,7 @@ use crate::config::ConfigError;
 use crate::core::NodeId;
 use crate::seal::{KeyId, RingError, SealMode};
 
-/// Error: the keys were not changed here. What other members did is in the holders of [`Agent::cluster_keys`].
+/// Error: the keys were not changed here. What other members did is in the holders of [`Agent::cluster_keys`](crate::Agent::cluster_keys).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
