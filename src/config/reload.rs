@@ -33,11 +33,7 @@ impl fmt::Display for SettingChange {
 impl Loaded {
     /// Returns the differences to a newer configuration, in the order of the table of keys; empty if there are none.
     pub fn changes(&self, newer: &Loaded) -> Vec<SettingChange> {
-        // The shown form of a handler leaves some of it out.
-        let handlers_differ = self.agent.handlers != newer.agent.handlers;
-        let differs = keys().filter(|key| {
-            (key.get)(&self.agent) != (key.get)(&newer.agent) || key.name() == "handlers" && handlers_differ
-        });
+        let differs = keys().filter(|key| key.differs(&self.agent, &newer.agent));
         let change = |key: &'static super::Key| SettingChange {
             key: key.name(),
             old: self.shown(key),

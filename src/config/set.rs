@@ -1,11 +1,12 @@
 //! Stores a given value in its field of the configuration: one check per form, used by every row of the table of keys.
 //!
-//! Checks a value alone: its type, its syntax, its unit. A refused value changes nothing. Knows no layers.
+//! Checks a value alone: its type, its syntax, its unit. What [`Config::problems`](super::Config::problems) asks of single
+//! values is asked here too, so that a value is checked with its own source even if a stronger layer hides it. A refused
+//! value changes nothing. Knows no layers.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
-use super::addresses::{check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
+use super::addresses::{check_seed, check_seed_count, is_host_name};
 use super::agent::AgentConfig;
 use super::error::ConfigError;
 use super::given::{Item, Value};
@@ -13,7 +14,7 @@ use super::keys::{Key, Slot};
 use super::leadership::check_voters;
 use super::lease::check_leases;
 use super::problem::Problem;
-use super::words::duration;
+use super::words::{address, duration, path};
 use crate::core::{NodeId, Tags};
 use crate::lease::LeaseName;
 use crate::seal::{Key as SealKey, MAX_KEYS};
@@ -25,9 +26,25 @@ impl Key {
     /// Stores a value in its field, or returns the problems that speak against it.
     pub(super) fn set(&self, agent: &mut AgentConfig, item: &Item) -> Result<(), Vec<Problem>> {
         match (&self.slot, &item.value) {
-            (Slot::Text(set), Value::Text(text)) => {
-                self.judge(item).map_err(|error| self.of_config(item, &error))?;
-                set(agent, text).map_err(|reason| self.refuse(item, reason))
+            (Slot::Text(set), Value::Text(text)) => set(agent, text).map_err(|reason| self.refuse(item, reason)),
+            (Slot::FreeText(check, place), Value::Text(text)) => {
+                check(text).map_err(|error| self.of_config(item, &error))?;
+                *place(agent) = Some(text.clone());
+                Ok(())
+            }
+            (Slot::Address(check, place), Value::Text(text)) => {
+                let address = address(text).map_err(|reason| self.refuse(item, reason))?;
+                check(address).map_err(|error| self.of_config(item, &error))?;
+                *place(agent) = Some(address);
+                Ok(())
+            }
+            (Slot::Name(place), Value::Text(text)) => {
+                *place(agent) = self.valid_name(item, NodeId::new(text))?;
+                Ok(())
+            }
+            (Slot::Path(place), Value::Text(text)) => {
+                *place(agent) = Some(path(text).map_err(|reason| self.refuse(item, reason))?);
+                Ok(())
             }
             (Slot::Duration(place), Value::Text(text)) => {
                 *place(agent) = duration(text).map_err(|reason| self.refuse(item, reason))?;
@@ -93,30 +110,30 @@ impl Key {
         }
     }
 
-    /// Makes the checks that [`Config::problems`](super::Config::problems) makes of single values here too: so a value
-    /// is checked with its own source even if a stronger layer hides it.
-    fn judge(&self, item: &Item) -> Result<(), ConfigError> {
-        let Value::Text(text) = &item.value else { return Ok(()) };
-        match (self.name(), text.parse::<SocketAddr>()) {
-            ("bind", Ok(address)) => check_bind(address),
-            ("advertise", Ok(address)) => check_advertise(address),
-            ("api_address", _) => check_api_address(text),
-            _ => Ok(()),
+    /// Reads the entries of a list; returns those that are good, and what is wrong with each of the others.
+    fn entries<T>(
+        &self,
+        items: &[Item],
+        read: impl Fn(&Item, &str) -> Result<T, Vec<Problem>>,
+    ) -> (Vec<T>, Vec<Problem>) {
+        let (mut entries, mut problems) = (Vec::new(), Vec::new());
+        for item in items {
+            let entry = match &item.value {
+                Value::Text(text) => read(item, text),
+                value => Err(self.wrong_type(item, value)),
+            };
+            match entry {
+                Ok(entry) => entries.push(entry),
+                Err(refused) => problems.extend(refused),
+            }
         }
+        (entries, problems)
     }
 
     fn seeds(&self, whole: &Item, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
-        let mut seeds = Vec::new();
-        let mut problems = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Text(seed) => match check_seed(seed) {
-                    Ok(()) => seeds.push(seed.clone()),
-                    Err(error) => problems.extend(self.of_config(item, &error)),
-                },
-                value => problems.extend(self.wrong_type(item, value)),
-            }
-        }
+        let (seeds, mut problems) = self.entries(items, |item, seed| {
+            check_seed(seed).map(|()| seed.to_owned()).map_err(|error| self.of_config(item, &error))
+        });
         if let Err(error) = check_seed_count(items.len()) {
             problems.extend(self.of_config(whole, &error));
         }
@@ -133,17 +150,7 @@ impl Key {
     }
 
     fn voters(&self, whole: &Item, items: &[Item]) -> Result<Vec<NodeId>, Vec<Problem>> {
-        let mut voters = Vec::new();
-        let mut problems = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Text(name) => match NodeId::new(name) {
-                    Ok(name) => voters.push(name),
-                    Err(error) => problems.extend(self.refuse(item, format!("is not a valid name: {error}"))),
-                },
-                value => problems.extend(self.wrong_type(item, value)),
-            }
-        }
+        let (voters, mut problems) = self.entries(items, |item, name| self.valid_name(item, NodeId::new(name)));
         if let Err(error) = check_voters(&voters) {
             problems.extend(self.of_config(whole, &error));
         }
@@ -151,17 +158,7 @@ impl Key {
     }
 
     fn leases(&self, whole: &Item, items: &[Item]) -> Result<Vec<LeaseName>, Vec<Problem>> {
-        let mut leases = Vec::new();
-        let mut problems = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Text(name) => match LeaseName::new(name) {
-                    Ok(name) => leases.push(name),
-                    Err(error) => problems.extend(self.refuse(item, format!("is not a valid name: {error}"))),
-                },
-                value => problems.extend(self.wrong_type(item, value)),
-            }
-        }
+        let (leases, mut problems) = self.entries(items, |item, name| self.valid_name(item, LeaseName::new(name)));
         if let Err(error) = check_leases(&leases)
             && problems.is_empty()
         {
@@ -171,19 +168,18 @@ impl Key {
     }
 
     fn hosts(&self, whole: &Item, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
-        let mut hosts = Vec::new();
-        let mut problems = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Text(name) if is_host_name(name) => hosts.push(name.clone()),
-                Value::Text(_) => problems.extend(self.refuse(item, "is not a host name without a port")),
-                value => problems.extend(self.wrong_type(item, value)),
-            }
-        }
+        let (hosts, mut problems) = self.entries(items, |item, name| {
+            let refused = || self.refuse(item, "is not a host name without a port");
+            is_host_name(name).then(|| name.to_owned()).ok_or_else(refused)
+        });
         if items.len() > MAX_ALLOWED_HOSTS {
             problems.extend(self.refuse(whole, "has too many names"));
         }
         if problems.is_empty() { Ok(hosts) } else { Err(problems) }
+    }
+
+    fn valid_name<N>(&self, item: &Item, name: Result<N, impl std::fmt::Display>) -> Result<N, Vec<Problem>> {
+        name.map_err(|error| self.refuse(item, format!("is not a valid name: {error}")))
     }
 
     fn seal_keys(&self, whole: &Item, items: &[Item]) -> Result<Vec<SealKey>, Vec<Problem>> {

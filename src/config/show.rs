@@ -5,7 +5,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::keys::{Key, cell, keys};
+use super::keys::{Key, keys};
 use super::layers::Loaded;
 use super::problem::Source;
 use crate::text::visible;
@@ -43,14 +43,7 @@ impl Loaded {
 
     /// Returns a value as the table shows it.
     pub(super) fn shown(&self, key: &Key) -> String {
-        let value = match (key.get)(&self.agent) {
-            // One line cannot hold all that is said of handlers.
-            Json::Array(handlers) if key.name() == "handlers" => {
-                cell(&handlers.iter().map(|handler| handler["name"].clone()).collect())
-            }
-            value => cell(&value),
-        };
-        let value = value.unwrap_or_else(|| format!("({})", key.default()));
+        let value = key.cell(&self.agent).unwrap_or_else(|| format!("({})", key.default()));
         visible(&value, usize::MAX)
     }
 

@@ -2,12 +2,16 @@
 
 use serde_json::json;
 
-use super::{Key, Reload, Slot, duration, optional};
+use super::{Key, Repeated, Slot, Special, duration, optional};
 use crate::config::agent::AgentConfig;
 use crate::config::{DatabaseUrl, LeadershipMode};
 use crate::core::NodeId;
 use crate::core::election::OnResign;
 use crate::lease::LeaseName;
+
+fn without_password(url: &str) -> String {
+    DatabaseUrl::new(url).to_string()
+}
 
 fn lease_timing(agent: &AgentConfig) -> crate::lease::ContenderTiming {
     agent.config.leadership.lease.timing(agent.config.leadership.timing)
@@ -19,7 +23,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "none",
         range: "none, quorum, lease",
         doc: "Whether leaders are elected.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             agent.config.leadership.mode = match text {
                 "none" => LeadershipMode::None,
@@ -36,7 +40,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "none",
         range: "at most 7 different names of nodes",
         doc: "Who forms the first electorate.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Voters,
         get: |agent| json!(agent.config.leadership.voters.iter().map(NodeId::as_str).collect::<Vec<_>>()),
     },
@@ -45,7 +49,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "15s",
         range: "500ms to 10m",
         doc: "How long a leader leads without a renewal.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE,
         slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.lease_duration),
         get: |agent| duration(agent.config.leadership.timing.lease_duration),
     },
@@ -54,7 +58,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "5s",
         range: "50ms to less than half of lease_duration",
         doc: "How often a leader renews its lease.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("leadership.lease_duration"),
         slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.renewal_interval),
         get: |agent| duration(agent.config.leadership.timing.renewal_interval),
     },
@@ -63,7 +67,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "0",
         range: "0 to 255",
         doc: "How much this node is preferred as a leader.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Byte(|agent| &mut agent.config.leadership.policy.priority),
         get: |agent| json!(agent.config.leadership.policy.priority),
     },
@@ -72,7 +76,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "release",
         range: "release, expire",
         doc: "Whether a leader that gives leadership up releases its voters at once.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             let known = OnResign::ALL.into_iter().find(|known| known.name() == text);
             agent.config.leadership.policy.on_resign = known.ok_or("is neither release nor expire")?;
@@ -85,7 +89,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "none",
         range: "sqlite://FILE, or postgres://USER@HOST/DATABASE",
         doc: "The database that leadership comes from.",
-        reload: Reload::Restart,
+        special: Special { repeated: Repeated::As(without_password), ..Special::NONE },
         slot: Slot::Text(|agent, text| {
             agent.config.leadership.lease.url = Some(DatabaseUrl::new(text));
             Ok(())
@@ -97,7 +101,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "the role's own",
         range: "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; PostgreSQL only",
         doc: "The schema of the tables.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             agent.config.leadership.lease.schema = Some(text.to_owned());
             Ok(())
@@ -109,7 +113,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "cluster_",
         range: "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit",
         doc: "The beginning of the tables' names.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             text.clone_into(&mut agent.config.leadership.lease.table_prefix);
             Ok(())
@@ -121,7 +125,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "default",
         range: "1 to 64 different names of 1 to 63 bytes of [A-Za-z0-9._-]",
         doc: "The leases that this node contends for.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Leases,
         get: |agent| json!(agent.config.leadership.lease.leases.iter().map(LeaseName::as_str).collect::<Vec<_>>()),
     },
@@ -130,7 +134,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "2s",
         range: "100ms to renewal_interval",
         doc: "How long the database may take for one round.",
-        reload: Reload::Restart,
+        special: Special::NONE.following("leadership.renewal_interval"),
         slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.statement_timeout),
         get: |agent| duration(lease_timing(agent).statement_timeout),
     },
@@ -139,7 +143,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "10s",
         range: "more than renewal_interval, less than lease_duration",
         doc: "How old a node's last round may be that is listed as active.",
-        reload: Reload::Restart,
+        special: Special::NONE.following("leadership.lease_duration"),
         slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.liveness_window),
         get: |agent| duration(lease_timing(agent).liveness_window),
     },
@@ -148,7 +152,7 @@ pub(super) static KEYS: [Key; 13] = [
         default: "30s",
         range: "lease_duration or more",
         doc: "How old rows of nodes become before they are deleted.",
-        reload: Reload::Restart,
+        special: Special::NONE.following("leadership.lease_duration"),
         slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.row_ttl),
         get: |agent| duration(lease_timing(agent).row_ttl),
     },

@@ -15,14 +15,17 @@ mod serving;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::DatabaseUrl;
 use super::agent::AgentConfig;
+use super::error::ConfigError;
 use super::given::{Item, Value};
+use crate::core::NodeId;
 
 /// One key of the configuration.
 #[derive(Debug)]
@@ -31,24 +34,69 @@ pub struct Key {
     default: &'static str,
     range: &'static str,
     doc: &'static str,
-    reload: Reload,
+    special: Special,
     pub(in crate::config) slot: Slot,
     pub(in crate::config) get: fn(&AgentConfig) -> Json,
 }
 
-/// The time from which a changed value counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reload {
-    /// A running agent takes it up when it reads its configuration again.
-    Live,
-    /// The next start takes it up.
-    Restart,
+/// What is special about a key; about most, nothing.
+#[derive(Debug)]
+struct Special {
+    /// True if a running agent takes a changed value up when it reads its configuration again; otherwise the next start
+    /// does.
+    is_live: bool,
+    /// True if it is set before all other keys, whatever layer it is from, since it replaces their values.
+    is_first: bool,
+    /// True if the profile decides where nobody else does.
+    is_of_profile: bool,
+    /// The key whose value this one's bounds follow from.
+    follows: Option<&'static str>,
+    repeated: Repeated,
+    /// The cell of a table that shows what `get` returns.
+    cell: fn(&Json) -> Option<String>,
+    differs: fn(&Key, &AgentConfig, &AgentConfig) -> bool,
+}
+
+/// What messages repeat of a value.
+#[derive(Debug)]
+enum Repeated {
+    /// All of it, as it was written.
+    Whole,
+    /// What this makes of a text.
+    As(fn(&str) -> String),
+    /// Nothing: it is a secret.
+    Never,
+}
+
+impl Special {
+    const NONE: Self = Self {
+        is_live: false,
+        is_first: false,
+        is_of_profile: false,
+        follows: None,
+        repeated: Repeated::Whole,
+        cell,
+        differs: |key, old, new| (key.get)(old) != (key.get)(new),
+    };
+    const LIVE: Self = Self { is_live: true, ..Self::NONE };
+    const OF_PROFILE: Self = Self { is_of_profile: true, ..Self::NONE };
+
+    /// Lets the bounds of the key follow from another key's value.
+    const fn following(self, key: &'static str) -> Self {
+        Self { follows: Some(key), ..self }
+    }
 }
 
 /// The place that a value goes to; the setter of each form. A setter says what it refuses in a few words that fit behind the value.
 #[derive(Debug)]
 pub(in crate::config) enum Slot {
     Text(fn(&mut AgentConfig, &str) -> Result<(), String>),
+    /// Any text that passes the check.
+    FreeText(fn(&str) -> Result<(), ConfigError>, fn(&mut AgentConfig) -> &mut Option<String>),
+    /// An address that passes the check.
+    Address(fn(SocketAddr) -> Result<(), ConfigError>, fn(&mut AgentConfig) -> &mut Option<SocketAddr>),
+    Name(fn(&mut AgentConfig) -> &mut NodeId),
+    Path(fn(&mut AgentConfig) -> &mut Option<PathBuf>),
     Duration(fn(&mut AgentConfig) -> &mut Duration),
     Count(fn(&mut AgentConfig) -> &mut usize),
     /// A count that nobody else judges.
@@ -120,8 +168,8 @@ impl Key {
     }
 
     /// Returns true if a running agent takes up a changed value when it reads its configuration again (SIGHUP).
-    pub fn is_reloadable(&self) -> bool {
-        self.reload == Reload::Live
+    pub const fn is_reloadable(&self) -> bool {
+        self.special.is_live
     }
 
     /// Returns the variable of the environment: `HEADCOUNT_TIMING__HEARTBEAT_INTERVAL`.
@@ -141,7 +189,7 @@ impl Key {
 
     pub(in crate::config) const fn form(&self) -> Form {
         match self.slot {
-            Slot::Text(_) => Form::Text,
+            Slot::Text(_) | Slot::FreeText(..) | Slot::Address(..) | Slot::Name(_) | Slot::Path(_) => Form::Text,
             Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
             Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
@@ -151,36 +199,39 @@ impl Key {
         }
     }
 
+    /// Returns true if it is set before all other keys, whatever layer it is from.
+    pub(in crate::config) const fn is_first(&self) -> bool {
+        self.special.is_first
+    }
+
     /// Returns true if the profile decides where nobody else does.
-    pub(in crate::config) fn is_of_the_profile(&self) -> bool {
-        self.section() == Some("timing") || matches!(self.slot, Slot::Duration(_))
+    pub(in crate::config) const fn is_of_profile(&self) -> bool {
+        self.special.is_of_profile
     }
 
     /// Returns a value as messages repeat it: without a password or a key.
     pub(in crate::config) fn showable(&self, item: &Item) -> String {
-        match &item.value {
-            // A handler's address may be a secret.
-            _ if self.name == "handlers" => "…".to_owned(),
-            _ if matches!(self.slot, Slot::SealKeys) => "…".to_owned(),
-            _ if self.name != "leadership.lease.url" => item.found.clone(),
+        match (&self.special.repeated, &item.value) {
+            (Repeated::Whole, _) => item.found.clone(),
             // Not from the text as it was written, which is cut: what ends a password may be behind its end.
-            Value::Text(url) => format!("\"{}\"", DatabaseUrl::new(url)),
-            _ => "…".to_owned(),
+            (Repeated::As(shown), Value::Text(text)) => format!("\"{}\"", shown(text)),
+            (Repeated::As(_) | Repeated::Never, _) => "…".to_owned(),
         }
+    }
+
+    /// Returns the cell of its value in a table; `None` if it is not set.
+    pub(in crate::config) fn cell(&self, agent: &AgentConfig) -> Option<String> {
+        (self.special.cell)(&(self.get)(agent))
+    }
+
+    /// Returns true if two configurations differ in its value.
+    pub(in crate::config) fn differs(&self, old: &AgentConfig, new: &AgentConfig) -> bool {
+        (self.special.differs)(self, old, new)
     }
 
     /// Returns the key whose value this one's bounds follow from.
     pub(in crate::config) fn follows(&self) -> Option<&'static Key> {
-        find(match self.name {
-            "timing.suspect_timeout" | "timing.gossip_interval" => "timing.heartbeat_interval",
-            "timing.down_timeout" | "timing.probe_timeout" => "timing.suspect_timeout",
-            "timing.reap_after" => "timing.down_timeout",
-            "leadership.renewal_interval" | "leadership.lease.liveness_window" | "leadership.lease.row_ttl" => {
-                "leadership.lease_duration"
-            }
-            "leadership.lease.statement_timeout" => "leadership.renewal_interval",
-            _ => return None,
-        })
+        self.special.follows.and_then(find)
     }
 }
 
@@ -231,7 +282,7 @@ fn duration(duration: Duration) -> Json {
 }
 
 /// Returns the cell of a value in a table; `None` for a value that is not set.
-pub(in crate::config) fn cell(value: &Json) -> Option<String> {
+fn cell(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
         Json::String(text) => Some(text.clone()),

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::{Key, Reload, Slot, duration, optional};
-use crate::config::words;
-use crate::core::{NodeId, Profile};
+use super::{Key, Slot, Special, duration, optional};
+use crate::config::addresses::{check_advertise, check_api_address, check_bind};
+use crate::core::Profile;
 
 pub(super) static KEYS: [Key; 21] = [
     Key {
@@ -12,11 +12,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "the host name",
         range: "1 to 63 bytes of [A-Za-z0-9._-], unique in the cluster",
         doc: "The node's name.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| {
-            agent.config.name = NodeId::new(text).map_err(|error| format!("is not a valid name: {error}"))?;
-            Ok(())
-        }),
+        special: Special::NONE,
+        slot: Slot::Name(|agent| &mut agent.config.name),
         get: |agent| json!(agent.config.name.as_str()),
     },
     Key {
@@ -24,11 +21,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "headcount",
         range: "1 to 63 bytes of [A-Za-z0-9._-]",
         doc: "The cluster's name; nodes of other clusters refuse each other.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| {
-            agent.config.cluster = NodeId::new(text).map_err(|error| format!("is not a valid name: {error}"))?;
-            Ok(())
-        }),
+        special: Special::NONE,
+        slot: Slot::Name(|agent| &mut agent.config.cluster),
         get: |agent| json!(agent.config.cluster.as_str()),
     },
     Key {
@@ -36,9 +30,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "default",
         range: "default, local, lan, wan",
         doc: "The set of figures that [timing] starts from.",
-        reload: Reload::Restart,
+        special: Special { is_first: true, ..Special::NONE },
         slot: Slot::Text(|agent, text| {
-            // Replaces all figures: the layers set it before any other key.
             let profile: Profile = text.parse().map_err(|_| "is not a valid profile".to_owned())?;
             agent.config = agent.config.clone().with_profile(profile);
             Ok(())
@@ -50,8 +43,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "[::]:7117, IPv6 and IPv4",
         range: "IP:PORT of this machine; port 0 takes a free one",
         doc: "Where gossip is received, UDP and TCP.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::address(text).map(|address| agent.config.bind = Some(address))),
+        special: Special::NONE,
+        slot: Slot::Address(check_bind, |agent| &mut agent.config.bind),
         get: |agent| optional(agent.config.bind),
     },
     Key {
@@ -59,8 +52,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "automatic",
         range: "IP:PORT, neither unspecified nor multicast, port not 0",
         doc: "Where others send to; by itself the bound address, or the one toward the first seed.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::address(text).map(|address| agent.config.advertise = Some(address))),
+        special: Special::NONE,
+        slot: Slot::Address(check_advertise, |agent| &mut agent.config.advertise),
         get: |agent| optional(agent.config.advertise),
     },
     Key {
@@ -68,11 +61,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "1 to 100 bytes without control characters",
         doc: "Where users of this node reach it: free text for the members' listing.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| {
-            agent.config.api_address = Some(text.to_owned());
-            Ok(())
-        }),
+        special: Special::NONE,
+        slot: Slot::FreeText(check_api_address, |agent| &mut agent.config.api_address),
         get: |agent| optional(agent.config.api_address.as_deref()),
     },
     Key {
@@ -80,7 +70,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "at most 64 of host:port, port 1 to 65535, or srv:NAME",
         doc: "Nodes to join through.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Seeds,
         get: |agent| json!(agent.config.seeds),
     },
@@ -89,8 +79,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "a path",
         doc: "A file of further seeds, one a line, read again at every try.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.seeds_file = Some(path))),
+        special: Special::NONE,
+        slot: Slot::Path(|agent| &mut agent.config.seeds_file),
         get: |agent| optional(agent.config.seeds_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -98,7 +88,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "a program and its arguments",
         doc: "A command that prints further seeds, one a line, run again at every try.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Words(|agent| &mut agent.config.seeds_command),
         get: |agent| json!(agent.config.seeds_command),
     },
@@ -107,8 +97,8 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "a path",
         doc: "The directory of the state that survives a restart.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.data_dir = Some(path))),
+        special: Special::NONE,
+        slot: Slot::Path(|agent| &mut agent.config.data_dir),
         get: |agent| optional(agent.config.data_dir.as_ref().map(|path| path.display())),
     },
     Key {
@@ -116,7 +106,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "at most 32 keys, 512 bytes in all",
         doc: "What the node tells about itself.",
-        reload: Reload::Live,
+        special: Special::LIVE,
         slot: Slot::Tags,
         get: |agent| json!(agent.config.tags.to_map()),
     },
@@ -125,7 +115,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "1400",
         range: "1000 to 1400",
         doc: "The largest UDP payload, in bytes.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Count(|agent| &mut agent.config.settings.mtu),
         get: |agent| json!(agent.config.settings.mtu),
     },
@@ -134,7 +124,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "10",
         range: "2 to 64",
         doc: "About how many peers observe each node.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Count(|agent| &mut agent.config.settings.observers),
         get: |agent| json!(agent.config.settings.observers),
     },
@@ -143,7 +133,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "5s",
         range: "50ms to 1m",
         doc: "At least one packet per observer in this time.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE,
         slot: Slot::Duration(|agent| &mut agent.config.settings.heartbeat_interval),
         get: |agent| duration(agent.config.settings.heartbeat_interval),
     },
@@ -152,7 +142,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "10s",
         range: "2 × heartbeat_interval to 10m",
         doc: "Silence after which a node is Suspect.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("timing.heartbeat_interval"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.suspect_timeout),
         get: |agent| duration(agent.config.settings.suspect_timeout),
     },
@@ -161,7 +151,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "15s",
         range: "more than suspect_timeout, at most 1h",
         doc: "Silence after which a node is Down.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("timing.suspect_timeout"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.down_timeout),
         get: |agent| duration(agent.config.settings.down_timeout),
     },
@@ -170,7 +160,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "1s",
         range: "20ms to 5 × heartbeat_interval",
         doc: "How often a node gossips.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("timing.heartbeat_interval"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.gossip_interval),
         get: |agent| duration(agent.config.settings.gossip_interval),
     },
@@ -179,7 +169,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "3",
         range: "1 to 16",
         doc: "Peers per gossip tick.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE,
         slot: Slot::Count(|agent| &mut agent.config.settings.gossip_fanout),
         get: |agent| json!(agent.config.settings.gossip_fanout),
     },
@@ -188,7 +178,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "500ms",
         range: "1ms to suspect_timeout / 15",
         doc: "How long the answer to a probe may take.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("timing.suspect_timeout"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.probe_timeout),
         get: |agent| duration(agent.config.settings.probe_timeout),
     },
@@ -197,7 +187,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "5s",
         range: "100ms to 10m",
         doc: "Pace of lasting efforts: joining, finding lost members and seeds again.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE,
         slot: Slot::Duration(|agent| &mut agent.config.settings.retry_interval),
         get: |agent| duration(agent.config.settings.retry_interval),
     },
@@ -206,7 +196,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "24h",
         range: "1m to 30days, at least down_timeout",
         doc: "Age at which members that are Down or Left are forgotten.",
-        reload: Reload::Restart,
+        special: Special::OF_PROFILE.following("timing.down_timeout"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.reap_after),
         get: |agent| duration(agent.config.settings.reap_after),
     },

@@ -2,8 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Key, Reload, Slot, optional};
-use crate::config::words;
+use super::{Key, Repeated, Slot, Special, optional};
 use crate::seal::{InvalidSealMode, SealMode};
 
 pub(super) static KEYS: [Key; 3] = [
@@ -12,7 +11,7 @@ pub(super) static KEYS: [Key; 3] = [
         default: "off, or require with keys",
         range: "off, permit, prefer, require",
         doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
-        reload: Reload::Live,
+        special: Special::LIVE,
         slot: Slot::Text(|agent, text| {
             let mode = text.parse::<SealMode>().map_err(|error: InvalidSealMode| error.to_string())?;
             agent.config.seal.mode = Some(mode);
@@ -25,8 +24,8 @@ pub(super) static KEYS: [Key; 3] = [
         default: "none",
         range: "a path",
         doc: "The file with the cluster's keys, one a line; the first one seals.",
-        reload: Reload::Live,
-        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.config.seal.key_file = Some(path))),
+        special: Special::LIVE,
+        slot: Slot::Path(|agent| &mut agent.config.seal.key_file),
         get: |agent| optional(agent.config.seal.key_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -34,7 +33,7 @@ pub(super) static KEYS: [Key; 3] = [
         default: "none",
         range: "at most 8 keys of 32 random bytes in base64, as `headcount keys generate` prints them",
         doc: "The cluster's keys themselves; shown by their ids.",
-        reload: Reload::Live,
+        special: Special { repeated: Repeated::Never, ..Special::LIVE },
         slot: Slot::SealKeys,
         get: |agent| {
             let ids: Vec<Json> = agent.config.seal.keys.iter().map(|key| json!(key.id().to_string())).collect();

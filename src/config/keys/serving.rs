@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Key, Reload, Slot, optional};
+use super::{Key, Repeated, Slot, Special, cell, optional};
 use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
 use crate::config::words;
@@ -13,7 +13,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "127.0.0.1:7118",
         range: "IP:PORT of this machine, or \"off\"; port 0 takes a free one",
         doc: "Where HTTP requests are accepted.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             agent.http.bind = if text == "off" { None } else { Some(words::address(text)?) };
             Ok(())
@@ -25,8 +25,8 @@ pub(super) static KEYS: [Key; 10] = [
         default: "none",
         range: "a path",
         doc: "The file with the token that every request must bear.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.http.token_file = Some(path))),
+        special: Special::NONE,
+        slot: Slot::Path(|agent| &mut agent.http.token_file),
         get: |agent| optional(agent.http.token_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -34,8 +34,8 @@ pub(super) static KEYS: [Key; 10] = [
         default: "none",
         range: "a path",
         doc: "The file with a second token, for requests that change nothing.",
-        reload: Reload::Restart,
-        slot: Slot::Text(|agent, text| words::path(text).map(|path| agent.http.read_token_file = Some(path))),
+        special: Special::NONE,
+        slot: Slot::Path(|agent| &mut agent.http.read_token_file),
         get: |agent| optional(agent.http.read_token_file.as_ref().map(|path| path.display())),
     },
     Key {
@@ -43,7 +43,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "false",
         range: "true or false",
         doc: "Whether other machines may reach HTTP without a token.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Switch(|agent| &mut agent.http.insecure),
         get: |agent| json!(agent.http.insecure),
     },
@@ -52,7 +52,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "none",
         range: "at most 64 host names without ports",
         doc: "Names by which HTTP may be asked without a token, beside addresses and localhost.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Hosts,
         get: |agent| json!(agent.http.allowed_hosts),
     },
@@ -61,7 +61,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "1024",
         range: "8 to 65536",
         doc: "HTTP connections open at one time, event streams included.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::CountWithin(8..=65_536, |agent| &mut agent.http.max_connections),
         get: |agent| json!(agent.http.max_connections),
     },
@@ -70,7 +70,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "1024",
         range: "1 to 65536",
         doc: "Event streams open at one time.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::CountWithin(1..=65_536, |agent| &mut agent.http.max_streams),
         get: |agent| json!(agent.http.max_streams),
     },
@@ -79,7 +79,15 @@ pub(super) static KEYS: [Key; 10] = [
         default: "none",
         range: "at most 64 of [[handlers]], each with a command or a url",
         doc: "What is told of events.",
-        reload: Reload::Live,
+        special: Special {
+            // A handler's address may be a secret.
+            repeated: Repeated::Never,
+            // One line cannot hold all that is said of handlers.
+            cell: |handlers| cell(&handlers.as_array()?.iter().map(|handler| handler["name"].clone()).collect()),
+            // What is shown of a handler leaves some of it out.
+            differs: |_, old, new| old.handlers != new.handlers,
+            ..Special::LIVE
+        },
         slot: Slot::Handlers,
         get: |agent| agent.handlers.iter().map(HandlerConfig::json).collect(),
     },
@@ -88,7 +96,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "info",
         range: "off, error, warn, info, debug, trace, or target=level, with commas between",
         doc: "What is logged.",
-        reload: Reload::Live,
+        special: Special::LIVE,
         slot: Slot::Text(|agent, text| {
             agent.log.level = words::directives(text)?;
             Ok(())
@@ -100,7 +108,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "text",
         range: "text, json",
         doc: "How a log line looks.",
-        reload: Reload::Restart,
+        special: Special::NONE,
         slot: Slot::Text(|agent, text| {
             agent.log.format = text.parse::<LogFormat>().map_err(|_| "is not a valid log format".to_owned())?;
             Ok(())

@@ -30,6 +30,7 @@ fn names_are_unique_and_sections_known() {
         assert!(keys().take(at).all(|other| other.name != key.name), "{}", key.name);
         assert!(key.section().is_none_or(|section| SECTIONS.contains(&section)), "{}", key.name);
         assert!(!key.range.is_empty() && !key.doc.is_empty());
+        assert_eq!(key.follows().map(Key::name), key.special.follows, "{}", key.name);
     }
     let live: Vec<_> = keys().filter(|key| key.is_reloadable()).map(Key::name).collect();
     assert_eq!(live, ["tags", "seal.mode", "seal.key_file", "seal.keys", "handlers", "log.level"]);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Given, Loaded};
 use crate::config::agent::AgentConfig;
-use crate::config::keys::{Key, cell, find, keys};
+use crate::config::keys::{Key, find, keys};
 use crate::config::problem::{LoadError, Problem, Source, printable};
 use crate::config::token::Token;
 use crate::config::{Config, ConfigError};
@@ -72,7 +72,7 @@ impl Merge {
     pub(super) fn profile(&mut self, given: &[Given]) {
         self.apply(given);
         let profile = self.agent.config.profile();
-        for key in keys().filter(|key| key.is_of_the_profile()) {
+        for key in keys().filter(|key| key.is_of_profile()) {
             self.sources.insert(key.name(), Source::Profile(profile));
         }
     }
@@ -161,7 +161,7 @@ impl Merge {
 
     pub(super) fn value_of(&self, key: &str) -> String {
         let written = self.written.get(key).cloned();
-        let shown = || find(key).map(|key| cell(&(key.get)(&self.agent)).unwrap_or(key.default().to_owned()));
+        let shown = || find(key).map(|key| key.cell(&self.agent).unwrap_or(key.default().to_owned()));
         written.or_else(shown).unwrap_or_default()
     }
 

@@ -149,8 +149,7 @@ impl Loader {
         for flag in &self.flags {
             merge.note(self::flag(flag), &mut given);
         }
-        // A profile replaces all its values, so it goes first, whatever layer it is from.
-        let (profile, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(key, _)| key.name() == "profile");
+        let (profile, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(key, _)| key.is_first());
         merge.profile(&profile);
         merge.apply(&others);
         merge.name(self.host_name.as_deref());
