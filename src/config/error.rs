@@ -4,6 +4,7 @@
 //! Knows nothing of the source of a value; the layers put it in front.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, OutOfRange};
@@ -100,13 +101,21 @@ pub enum ConfigError {
         /// The reason in words.
         reason: String,
     },
-    /// A value that the database would refuse.
+    /// A name of tables, or of their schema, that the database would refuse.
     #[error("{}", self.text())]
     LeaseTables {
         /// The key.
         key: &'static str,
         /// Its value, safe to print.
         found: String,
+        /// The reason in words.
+        reason: String,
+    },
+    /// A statement timeout that the database would refuse.
+    #[error("{}", self.text())]
+    StatementTimeout {
+        /// The timeout.
+        found: Duration,
         /// The reason in words.
         reason: String,
     },
@@ -187,6 +196,7 @@ impl ConfigError {
             ConfigError::QuorumWithoutDataDir | ConfigError::LeaseWithoutUrl => "leadership.mode",
             ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => "leadership.lease.url",
             ConfigError::LeaseTables { key, .. } => key,
+            ConfigError::StatementTimeout { .. } => "leadership.lease.statement_timeout",
             ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => "leadership.lease.leases",
             ConfigError::SealWithoutKeys { .. } => "seal.mode",
             ConfigError::KeysTwice | ConfigError::Keys { .. } => "seal.keys",
@@ -222,6 +232,7 @@ impl ConfigError {
             ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
             ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
             ConfigError::LeaseTables { found, .. } => found.clone(),
+            ConfigError::StatementTimeout { found, .. } => humantime::format_duration(*found).to_string(),
             ConfigError::Seed { seed, .. } => quoted(seed),
             ConfigError::SealWithoutKeys { mode } => format!("\"{mode}\""),
             // Never the keys themselves.
@@ -258,9 +269,9 @@ impl ConfigError {
             ConfigError::UrlWithoutLease { mode, .. } => {
                 format!("is a database that nobody asks while leadership.mode is \"{mode}\"")
             }
-            ConfigError::LeaseUrl { reason, .. } | ConfigError::LeaseTables { reason, .. } => {
-                format!("is refused: {reason}")
-            }
+            ConfigError::LeaseUrl { reason, .. }
+            | ConfigError::LeaseTables { reason, .. }
+            | ConfigError::StatementTimeout { reason, .. } => format!("is refused: {reason}"),
             ConfigError::LeaseCount { .. } => "is no number of leases to contend for".to_owned(),
             ConfigError::SealWithoutKeys { .. } => "needs keys, and there are none".to_owned(),
             ConfigError::KeysTwice => "stands beside a key file, and only one of the two can count".to_owned(),
@@ -296,10 +307,10 @@ impl ConfigError {
             ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
             ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
             ConfigError::UrlWithoutLease { .. } => "a url together with leadership.mode = \"lease\", or none",
-            ConfigError::LeaseTables { key, .. } => match *key {
-                "leadership.lease.statement_timeout" => "100ms to renewal_interval",
-                _ => "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; a schema in PostgreSQL only",
-            },
+            ConfigError::LeaseTables { .. } => {
+                "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; a schema in PostgreSQL only"
+            }
+            ConfigError::StatementTimeout { .. } => "100ms to renewal_interval",
             ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => {
                 const { assert!(MAX_LEASES == 64) };
                 "1 to 64 different names of 1 to 63 bytes of [A-Za-z0-9._-]"

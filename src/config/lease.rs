@@ -149,9 +149,7 @@ impl LeaseConfig {
         if let Some(timeout) = self.statement_timeout
             && let Err(error) = options().with_statement_timeout(timeout)
         {
-            let found = humantime::format_duration(timeout).to_string();
-            let (key, reason) = ("leadership.lease.statement_timeout", error.to_string());
-            problems.push(ConfigError::LeaseTables { key, found, reason });
+            problems.push(ConfigError::StatementTimeout { found: timeout, reason: error.to_string() });
         }
         problems
     }

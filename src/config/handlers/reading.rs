@@ -89,7 +89,8 @@ impl Draft<'_> {
         }
         let given = |name: &str| entries.iter().find(|(given, _)| given == name).map(|(_, item)| item);
         let name = given("name").map_or_else(|| Some(format!("handler-{}", at + 1)), |item| self.name(item));
-        let kinds = self.words("kinds", given("kinds"), |kind| {
+        let all_kinds = format!("{}, {MESSAGE}", EventKind::NAMES.join(", "));
+        let kinds = self.words("kinds", given("kinds"), &all_kinds, |kind| {
             let is_known = kind == MESSAGE || EventKind::NAMES.contains(&kind);
             if is_known {
                 return Ok(kind.to_owned());
@@ -100,10 +101,10 @@ impl Draft<'_> {
                 |meant| format!("is no kind of event: did you mean {meant}?"),
             ))
         });
-        let nodes = self.words("nodes", given("nodes"), |node| {
+        let nodes = self.words("nodes", given("nodes"), "names of nodes", |node| {
             NodeId::new(node).map_err(|error| format!("is not a valid name: {error}"))
         });
-        let topics = self.words("topics", given("topics"), |topic| {
+        let topics = self.words("topics", given("topics"), "1 to 63 characters of [A-Za-z0-9._-]", |topic| {
             Topic::new(topic).map(|topic| topic.to_string()).map_err(|error| format!("is not a valid topic: {error}"))
         });
         let tags = self.tags(given("tags"));
@@ -114,7 +115,7 @@ impl Draft<'_> {
             (None, Some(url)) => self.webhook(url, given("token_file"), given("retry_for")),
             (Some(_), Some(url)) => {
                 let reason = "stands beside a command: a handler has one of the two";
-                self.refuse(url, "url", reason, "two handlers for both")
+                self.refuse_url(url, reason, "two handlers for both")
             }
             // An action that was refused is unknown, and was told.
             (None, None) if !self.problems.is_empty() => None,
@@ -162,15 +163,11 @@ impl Draft<'_> {
     fn command(&mut self, item: &Item, of_a_url: Option<&Item>) -> Option<HandlerAction> {
         const LIST: &str = "a list of words, as in [\"/usr/local/bin/notify\", \"--all\"]";
         if let Some(other) = of_a_url {
-            self.refuse::<()>(
-                other,
-                "url",
-                "has a key beside it that only a url has",
-                "token_file and retry_for with a url alone",
-            );
+            let reason = "has a key beside it that only a url has";
+            self.refuse_url::<()>(other, reason, "token_file and retry_for with a url alone");
         }
         let words = match &item.value {
-            Value::List(_) => self.words("command", Some(item), |word| {
+            Value::List(_) => self.words("command", Some(item), "strings in quotes", |word| {
                 if word.contains('\0') { Err("contains a NUL byte".to_owned()) } else { Ok(word.to_owned()) }
             })?,
             Value::Text(_) => {
@@ -198,12 +195,7 @@ impl Draft<'_> {
         let Value::Text(text) = &item.value else { return self.wrong_type(item, "url", "a string in quotes") };
         match WebhookUrl::parse(text) {
             Ok(url) => Some(HandlerAction::Webhook { url, token_file: token_file?, retry_for: retry_for? }),
-            Err(reason) => {
-                // Not what was found: it may hold a secret.
-                let problem = Problem::new(item.source.clone(), reason).key("handlers.url");
-                self.problems.push(problem.found("…").allowed("http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH"));
-                None
-            }
+            Err(reason) => self.refuse_url(item, &reason, "http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH"),
         }
     }
 
@@ -211,6 +203,7 @@ impl Draft<'_> {
         &mut self,
         key: &str,
         item: Option<&Item>,
+        allowed: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Vec<T>> {
         let Some(item) = item else { return Some(Vec::new()) };
@@ -226,13 +219,7 @@ impl Draft<'_> {
             match parsed {
                 Ok(word) => words.push(word),
                 Err(reason) => {
-                    let allowed = match key {
-                        "kinds" => format!("{}, {MESSAGE}", EventKind::NAMES.join(", ")),
-                        "nodes" => "names of nodes".to_owned(),
-                        "topics" => "1 to 63 characters of [A-Za-z0-9._-]".to_owned(),
-                        _ => "strings in quotes".to_owned(),
-                    };
-                    self.refuse::<()>(item, key, &reason, &allowed);
+                    self.refuse::<()>(item, key, &reason, allowed);
                 }
             }
         }
@@ -294,8 +281,14 @@ impl Draft<'_> {
 
     fn refuse<T>(&mut self, item: &Item, key: &str, reason: &str, allowed: &str) -> Option<T> {
         let problem = Problem::new(item.source.clone(), reason).key(format!("handlers.{key}"));
-        let found = if key == "url" { "…".to_owned() } else { visible(&item.found, MAX_SHOWN) };
-        self.problems.push(problem.found(found).allowed(allowed));
+        self.problems.push(problem.found(visible(&item.found, MAX_SHOWN)).allowed(allowed));
+        None
+    }
+
+    /// Refuses what a url is, or what stands beside it, without what was found: a url may hold a secret.
+    fn refuse_url<T>(&mut self, item: &Item, reason: &str, allowed: &str) -> Option<T> {
+        let problem = Problem::new(item.source.clone(), reason).key("handlers.url");
+        self.problems.push(problem.found("…").allowed(allowed));
         None
     }
 }
