@@ -10,7 +10,7 @@ use super::network::{Conditions, Latency};
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{OutOfRange, Profile, Settings};
 
-/// The events that can be simulated.
+/// The events that can be simulated. The table of `scenario/table.rs` has a row for each, at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Scenario {
@@ -48,83 +48,6 @@ pub enum Scenario {
     /// Nodes lead by a lease in a modelled database: the leader dies, stands still, does not reach the database, or
     /// that fails over to a replica that lacks commits, ten times over.
     Contenders,
-}
-
-impl Scenario {
-    /// All scenarios, in the order in which they are documented.
-    pub const ALL: [Scenario; 16] = [
-        Scenario::Join,
-        Scenario::Leave,
-        Scenario::Crash,
-        Scenario::PowerOff,
-        Scenario::MassCrash,
-        Scenario::Pause,
-        Scenario::Slow,
-        Scenario::Partition,
-        Scenario::Bursts,
-        Scenario::OneWayLoss,
-        Scenario::FlipFlop,
-        Scenario::RestartAll,
-        Scenario::Churn,
-        Scenario::LeaderCrash,
-        Scenario::LeaderPartition,
-        Scenario::Contenders,
-    ];
-
-    /// Returns the name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scenario::Join => "join",
-            Scenario::Leave => "leave",
-            Scenario::Crash => "crash",
-            Scenario::PowerOff => "power-off",
-            Scenario::MassCrash => "mass-crash",
-            Scenario::Pause => "pause",
-            Scenario::Slow => "slow",
-            Scenario::Partition => "partition",
-            Scenario::Bursts => "bursts",
-            Scenario::OneWayLoss => "one-way-loss",
-            Scenario::FlipFlop => "flip-flop",
-            Scenario::RestartAll => "restart-all",
-            Scenario::Churn => "churn",
-            Scenario::LeaderCrash => "leader-crash",
-            Scenario::LeaderPartition => "leader-partition",
-            Scenario::Contenders => "contenders",
-        }
-    }
-
-    /// Returns one sentence for people about the event.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Scenario::Join => "one more node joins",
-            Scenario::Leave => "one node says goodbye",
-            Scenario::Crash => "one process dies without a word",
-            Scenario::PowerOff => "one host loses its power: nothing tells of it but silence",
-            Scenario::MassCrash => "ten nodes die at one instant (half of a smaller cluster)",
-            Scenario::Pause => "one node stands still for one and a half down timeouts",
-            Scenario::Slow => "every fifth node handles everything late, by up to half a heartbeat interval",
-            Scenario::Partition => "half of the nodes are cut off until they have declared each other down",
-            Scenario::Bursts => "on every link, one datagram in twelve is lost, most of them in bursts",
-            Scenario::OneWayLoss => "80 % of what one node in a hundred sends is lost",
-            Scenario::FlipFlop => {
-                "nothing reaches one node in a hundred for 20 s, then everything for 20 s, three times"
-            }
-            Scenario::RestartAll => "all processes are killed and started again within two seconds",
-            Scenario::Churn => "nodes crash, return, leave, join and change tags, one every few seconds",
-            Scenario::LeaderCrash => "the leader's process dies, ten times over",
-            Scenario::LeaderPartition => "the leader is cut off with fewer than half of the voters, ten times over",
-            Scenario::Contenders => {
-                "the leader by a lease crashes, pauses or loses the database, or that loses commits, ten times over"
-            }
-        }
-    }
-}
-
-impl Scenario {
-    /// Returns true if the scenario is about leaders.
-    pub const fn is_about_leaders(self) -> bool {
-        matches!(self, Scenario::LeaderCrash | Scenario::LeaderPartition)
-    }
 }
 
 impl fmt::Display for Scenario {

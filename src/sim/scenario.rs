@@ -5,10 +5,12 @@
 
 mod acts;
 mod contenders;
+mod disturbances;
 mod measure;
 mod outcome;
 mod stage;
 mod succession;
+mod table;
 
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
         sealed: options.sealed,
         voters: options.voters,
         lease: options.profile.lease_timing(),
-        leases: (options.scenario == Scenario::Contenders).then(|| {
+        leases: options.scenario.is_about_leases().then(|| {
             let lease = ContenderTiming::of_lease(options.profile.lease_timing().lease_duration);
             LeaseOptions::new(options.nodes.min(contenders::MOST_CONTENDERS), lease)
         }),
@@ -59,8 +61,8 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
     report.idle = measure::rate(before, stage.sent(), idle, stage.world.nodes());
 
     let (before, began) = (stage.sent(), stage.world.now());
-    stage.enter(Phase::Acting, acts::about(options.scenario, settings, stage.world.options().lease));
-    let outcome = acts::play(options.scenario, &mut stage, &mut report);
+    stage.enter(Phase::Acting, options.scenario.lasts(settings, stage.world.options().lease));
+    let outcome = options.scenario.play(&mut stage, &mut report);
     let Stage { world, samples, .. } = &stage;
     report.busy = measure::rate(before, stage.sent(), world.now().saturating_sub(began), world.nodes());
     report.happened_at = began;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use super::outcome::Outcome;
 use super::stage::{Stage, patience};
 use super::succession::{Figures, ROUNDS};
+use crate::core::Settings;
+use crate::core::election::LeaseTiming;
 use crate::lease::ContenderTiming;
 use crate::sim::faults::LeaseFault;
 use crate::sim::report::Report;
@@ -20,8 +22,9 @@ pub(super) const MOST_CONTENDERS: usize = 100;
 const LOST_COMMITS: usize = 8;
 
 /// Returns about the time that all rounds take.
-pub(super) fn about(timing: &ContenderTiming, settling: Duration) -> Duration {
-    (timing.lease_duration * 4 + settling) * ROUNDS
+pub(super) fn lasts(settings: &Settings, lease: LeaseTiming) -> Duration {
+    let lease = ContenderTiming::of_lease(lease.lease_duration).lease_duration;
+    (lease * 4 + settings.retry_interval * 2) * ROUNDS
 }
 
 /// Runs until somebody leads.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::outcome::{Failure, Outcome};
 use super::stage::{Stage, patience};
+use crate::core::Settings;
 use crate::core::election::LeaseTiming;
 use crate::sim::report::{Distribution, Report, Succession};
 use crate::sim::{LeaderNews, World};
@@ -15,8 +16,8 @@ use crate::sim::{LeaderNews, World};
 pub(super) const ROUNDS: u32 = 10;
 
 /// Returns the approximate duration of all rounds.
-pub(super) fn about(world_lease: LeaseTiming, settling: Duration) -> Duration {
-    (world_lease.lease_duration * 3 + settling) * ROUNDS
+pub(super) fn lasts(settings: &Settings, lease: LeaseTiming) -> Duration {
+    (lease.lease_duration * 3 + settings.retry_interval * 2) * ROUNDS
 }
 
 /// All durations, round by round.
