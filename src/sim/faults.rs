@@ -8,22 +8,20 @@
 //! |---|---|
 //! | operations and schedules; the schedule of small clusters | here |
 //! | the next fault of such a schedule, by weight | `drawing` |
-//! | the effect of an operation on the world, its words, its kind | `applying`, `words`, `kinds` |
+//! | the table of operations: kind, words and effect of each | `rows` |
 //! | schedules of large clusters | `large` |
 //! | schedules of voters, and of their operators | `voters`, `operators` |
 //! | schedules of leases, and of programs that talk | `contenders`, `talkers` |
 //!
 //! Must not know: how the protocol copes with any of it.
 
-mod applying;
 mod contenders;
 mod drawing;
-mod kinds;
 mod large;
 mod operators;
+mod rows;
 mod talkers;
 mod voters;
-mod words;
 
 use std::time::Duration;
 
@@ -47,7 +45,7 @@ pub enum DiskFate {
     LostAndClockBack(Duration),
 }
 
-/// One operation on the world. Its last duration is the time for which it lasts, unless its comment says otherwise.
+/// One operation on the world; the table in `rows` says all of it. Its last duration is the time for which it lasts, unless its comment says otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     /// A process dies without saying goodbye; its kernel closes its links.

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::drawing::weighted;
+use super::rows::{Row, row};
 use super::{Operation, Schedule};
 use crate::sim::network::NodeSet;
 use crate::sim::random::{Purpose, Random};
@@ -53,75 +55,96 @@ pub enum LeaseFault {
 impl LeaseFault {
     /// Does it; whether it made sense.
     pub fn apply(&self, world: &mut World) -> bool {
-        let leader = world.lease_leader();
+        (self.row().apply)(world)
+    }
+
+    pub(super) fn row(&self) -> Row<'_> {
         match self {
-            LeaseFault::CrashLeader => leader.is_some_and(|leader| world.crash(leader)),
-            LeaseFault::PauseLeader(lasting) => leader.is_some_and(|leader| world.pause(leader, *lasting)),
-            LeaseFault::SlowLeader(by, lasting) => leader.is_some_and(|leader| world.slow(leader, *by, *lasting)),
-            LeaseFault::Resign => world.resign_lease(),
-            LeaseFault::CutLeaderFromStore(lasting, is_mute) => leader.is_some_and(|leader| {
-                if *is_mute {
-                    world.partition(&[leader], Some(*lasting));
-                }
-                world.cut_from_store(leader, *lasting)
-            }),
-            LeaseFault::CutFromStore(node, lasting) => world.cut_from_store(*node, *lasting),
+            LeaseFault::CrashLeader => {
+                of_leader("crash whoever leads by the lease", |world, leader| world.crash(leader))
+            }
+            LeaseFault::PauseLeader(lasting) => {
+                let words = format!("pause whoever leads by the lease for {lasting:.1?}");
+                of_leader(words, |world, leader| world.pause(leader, *lasting))
+            }
+            LeaseFault::SlowLeader(by, lasting) => {
+                let words = format!("slow whoever leads by the lease by up to {by:.0?} for {lasting:.1?}");
+                of_leader(words, |world, leader| world.slow(leader, *by, *lasting))
+            }
+            LeaseFault::Resign => of_lease("the lease is given up", World::resign_lease),
+            LeaseFault::CutLeaderFromStore(lasting, is_mute) => {
+                let words = format!("cut whoever leads from the database for {lasting:.1?} (and from all: {is_mute})");
+                of_leader(words, |world, leader| {
+                    if *is_mute {
+                        world.partition(&[leader], Some(*lasting));
+                    }
+                    world.cut_from_store(leader, *lasting)
+                })
+            }
+            LeaseFault::CutFromStore(node, lasting) => {
+                let words = format!("cut {node} from the database for {lasting:.1?}");
+                of_lease(words, |world| world.cut_from_store(*node, *lasting))
+            }
             LeaseFault::Mute(node, lasting) => {
-                let side = NodeSet::of(&[*node]);
-                world.cut(side.clone(), side.rest(), Some(*lasting));
-                world.cut(side.rest(), side, Some(*lasting));
-                true
+                of_lease(format!("cut {node} off all but the database for {lasting:.1?}"), |world| {
+                    let side = NodeSet::of(&[*node]);
+                    world.cut(side.clone(), side.rest(), Some(*lasting));
+                    world.cut(side.rest(), side, Some(*lasting));
+                    true
+                })
             }
-            LeaseFault::StoreDown(lasting) => world.stop_store(*lasting),
-            LeaseFault::ReadOnly(lasting) => world.lock_store(*lasting),
-            LeaseFault::BadWay(fault, lasting) => world.disturb_store(*fault, *lasting),
-            LeaseFault::ClockForward(by) => world.step_stores_clock(*by, true),
-            LeaseFault::ClockBack(by) => world.step_stores_clock(*by, false),
-            LeaseFault::FailOver(commits) => world.fail_store_over(Some(*commits)),
-            LeaseFault::Empty => world.fail_store_over(None),
+            LeaseFault::StoreDown(lasting) => {
+                of_lease(format!("the database is down for {lasting:.1?}"), |world| world.stop_store(*lasting))
+            }
+            LeaseFault::ReadOnly(lasting) => {
+                of_lease(format!("the database takes no writes for {lasting:.1?}"), |world| world.lock_store(*lasting))
+            }
+            LeaseFault::BadWay(fault, lasting) => {
+                let WayFault { lost_requests, lost_answers, late_requests, broken, slowest } = fault;
+                let words = format!(
+                    "way to the database for {lasting:.1?}: requests lost {lost_requests:.1} late {late_requests:.1}, \
+                     answers lost {lost_answers:.1} broken {broken:.1}, up to {slowest:.1?}"
+                );
+                of_lease(words, |world| world.disturb_store(*fault, *lasting))
+            }
+            LeaseFault::ClockForward(by) => {
+                let words = format!("the database's clock is put {by:.1?} forward");
+                of_lease(words, |world| world.step_stores_clock(*by, true))
+            }
+            LeaseFault::ClockBack(by) => {
+                let words = format!("the database's clock is put {by:.1?} back");
+                of_lease(words, |world| world.step_stores_clock(*by, false))
+            }
+            LeaseFault::FailOver(commits) => {
+                let words = format!("a replica takes over that lacks {commits} commits");
+                of_lease(words, |world| world.fail_store_over(Some(*commits)))
+            }
+            LeaseFault::Empty => of_lease("an empty database takes over", |world| world.fail_store_over(None)),
             LeaseFault::EmptyForNewcomer(node) => {
-                world.crash(*node);
-                world.lose_disk(*node);
-                world.fail_store_over(None) && world.start(*node)
+                let words = format!("an empty database takes over, and {node} comes back without its disk");
+                of_lease(words, |world| {
+                    world.crash(*node);
+                    world.lose_disk(*node);
+                    world.fail_store_over(None) && world.start(*node)
+                })
             }
-            LeaseFault::DeleteTerms => world.delete_terms(),
+            LeaseFault::DeleteTerms => of_lease("the terms row is deleted", World::delete_terms),
         }
     }
 }
 
+fn of_lease<'a>(words: impl fmt::Display, apply: impl FnOnce(&mut World) -> bool + 'a) -> Row<'a> {
+    row("lease", words, apply)
+}
+
+/// Returns the row of a fault whose victim is whoever leads by the lease, if somebody does.
+fn of_leader<'a>(words: impl fmt::Display, apply: impl FnOnce(&mut World, usize) -> bool + 'a) -> Row<'a> {
+    of_lease(words, |world| world.lease_leader().is_some_and(|leader| apply(world, leader)))
+}
+
 impl fmt::Display for LeaseFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LeaseFault::CrashLeader => f.write_str("crash whoever leads by the lease"),
-            LeaseFault::PauseLeader(lasting) => write!(f, "pause whoever leads by the lease for {lasting:.1?}"),
-            LeaseFault::SlowLeader(by, lasting) => {
-                write!(f, "slow whoever leads by the lease by up to {by:.0?} for {lasting:.1?}")
-            }
-            LeaseFault::Resign => f.write_str("the lease is given up"),
-            LeaseFault::CutLeaderFromStore(lasting, is_mute) => {
-                write!(f, "cut whoever leads from the database for {lasting:.1?} (and from all: {is_mute})")
-            }
-            LeaseFault::CutFromStore(node, lasting) => write!(f, "cut {node} from the database for {lasting:.1?}"),
-            LeaseFault::Mute(node, lasting) => write!(f, "cut {node} off all but the database for {lasting:.1?}"),
-            LeaseFault::StoreDown(lasting) => write!(f, "the database is down for {lasting:.1?}"),
-            LeaseFault::ReadOnly(lasting) => write!(f, "the database takes no writes for {lasting:.1?}"),
-            LeaseFault::BadWay(fault, lasting) => {
-                let WayFault { lost_requests, lost_answers, late_requests, broken, slowest } = fault;
-                write!(
-                    f,
-                    "way to the database for {lasting:.1?}: requests lost {lost_requests:.1} late {late_requests:.1}"
-                )?;
-                write!(f, ", answers lost {lost_answers:.1} broken {broken:.1}, up to {slowest:.1?}")
-            }
-            LeaseFault::ClockForward(by) => write!(f, "the database's clock is put {by:.1?} forward"),
-            LeaseFault::ClockBack(by) => write!(f, "the database's clock is put {by:.1?} back"),
-            LeaseFault::FailOver(commits) => write!(f, "a replica takes over that lacks {commits} commits"),
-            LeaseFault::Empty => f.write_str("an empty database takes over"),
-            LeaseFault::EmptyForNewcomer(node) => {
-                write!(f, "an empty database takes over, and {node} comes back without its disk")
-            }
-            LeaseFault::DeleteTerms => f.write_str("the terms row is deleted"),
-        }
+        f.write_str(&self.row().words)
     }
 }
 
@@ -136,7 +159,7 @@ impl Schedule {
         schedule.heal_at = schedule.heal_at.max(begin);
         for _ in 0..random.between(20, 40) {
             let at = random.duration(begin, schedule.heal_at);
-            let fault = fault(&mut random, schedule.variation.contenders);
+            let fault = weighted(&mut random, &FAULTS)(&mut random, schedule.variation.contenders);
             schedule.operations.push((at, Operation::Lease(fault)));
         }
         // Rare things of which one in a run is enough.
@@ -152,31 +175,36 @@ impl Schedule {
     }
 }
 
-fn fault(random: &mut Random, contenders: usize) -> LeaseFault {
-    let lasting = |random: &mut Random| random.duration(Duration::from_millis(200), Duration::from_secs(6));
-    match random.below(24) {
-        0 | 1 => LeaseFault::CrashLeader,
-        // Around the lease of a second or two, and well past it.
-        2..=5 => LeaseFault::PauseLeader(random.duration(Duration::from_millis(300), Duration::from_secs(4))),
-        6 => LeaseFault::SlowLeader(Duration::from_millis(random.between(5, 300)), lasting(random)),
-        7 => LeaseFault::Resign,
-        8..=10 => LeaseFault::CutLeaderFromStore(lasting(random), random.chance(0.5)),
-        11 => LeaseFault::CutFromStore(random.index(contenders), lasting(random)),
-        12 => LeaseFault::Mute(random.index(contenders), lasting(random)),
-        13 => LeaseFault::StoreDown(lasting(random)),
-        14 => LeaseFault::ReadOnly(lasting(random)),
-        15..=17 => {
-            let mut chance = |most: u64| random.below(most) as f64 / 10.0;
-            let (lost_requests, lost_answers, late_requests, broken) = (chance(2), chance(5), chance(2), chance(2));
-            let slowest = Duration::from_millis(*random.pick(&[2, 2, 50, 200]).unwrap_or(&2));
-            let fault = WayFault { lost_requests, lost_answers, late_requests, broken, slowest };
-            LeaseFault::BadWay(fault, lasting(random))
-        }
-        18 | 19 => LeaseFault::ClockForward(lasting(random)),
-        20 => LeaseFault::ClockBack(lasting(random)),
-        21 | 22 => LeaseFault::FailOver(random.between(1, 12) as usize),
-        _ => LeaseFault::Empty,
-    }
+/// Draws the figures of one fault, for so many contenders.
+type Draw = fn(&mut Random, usize) -> LeaseFault;
+
+/// The faults, each with its weight.
+const FAULTS: [(u64, Draw); 14] = [
+    (2, |_, _| LeaseFault::CrashLeader),
+    // Around the lease of a second or two, and well past it.
+    (4, |random, _| LeaseFault::PauseLeader(random.duration(Duration::from_millis(300), Duration::from_secs(4)))),
+    (1, |random, _| LeaseFault::SlowLeader(Duration::from_millis(random.between(5, 300)), lasting(random))),
+    (1, |_, _| LeaseFault::Resign),
+    (3, |random, _| LeaseFault::CutLeaderFromStore(lasting(random), random.chance(0.5))),
+    (1, |random, contenders| LeaseFault::CutFromStore(random.index(contenders), lasting(random))),
+    (1, |random, contenders| LeaseFault::Mute(random.index(contenders), lasting(random))),
+    (1, |random, _| LeaseFault::StoreDown(lasting(random))),
+    (1, |random, _| LeaseFault::ReadOnly(lasting(random))),
+    (3, |random, _| {
+        let mut chance = |most: u64| random.below(most) as f64 / 10.0;
+        let (lost_requests, lost_answers, late_requests, broken) = (chance(2), chance(5), chance(2), chance(2));
+        let slowest = Duration::from_millis(*random.pick(&[2, 2, 50, 200]).unwrap_or(&2));
+        let fault = WayFault { lost_requests, lost_answers, late_requests, broken, slowest };
+        LeaseFault::BadWay(fault, lasting(random))
+    }),
+    (2, |random, _| LeaseFault::ClockForward(lasting(random))),
+    (1, |random, _| LeaseFault::ClockBack(lasting(random))),
+    (2, |random, _| LeaseFault::FailOver(random.between(1, 12) as usize)),
+    (1, |_, _| LeaseFault::Empty),
+];
+
+fn lasting(random: &mut Random) -> Duration {
+    random.duration(Duration::from_millis(200), Duration::from_secs(6))
 }
 
 #[cfg(test)]

@@ -44,13 +44,13 @@ const FAULTS: [(u64, Draw); 20] = [
     (1, AssumedState::firewall),
 ];
 
-/// Draws a row of the table.
-fn drawn(random: &mut Random) -> Draw {
-    let mut at = random.below(FAULTS.iter().map(|(weight, _)| weight).sum());
-    for (weight, draw) in FAULTS {
-        match at.checked_sub(weight) {
+/// Draws a row of a table, in which each row has its weight in front.
+pub(super) fn weighted<T: Copy>(random: &mut Random, table: &[(u64, T)]) -> T {
+    let mut at = random.below(table.iter().map(|(weight, _)| weight).sum());
+    for (weight, row) in table {
+        match at.checked_sub(*weight) {
             Some(rest) => at = rest,
-            None => return draw,
+            None => return *row,
         }
     }
     unreachable!("it is below the sum of all weights")
@@ -60,7 +60,7 @@ impl AssumedState {
     /// Draws the next fault.
     pub(super) fn next(&mut self, random: &mut Random) -> Operation {
         loop {
-            if let Some(operation) = drawn(random)(self, random) {
+            if let Some(operation) = weighted(random, &FAULTS)(self, random) {
                 return operation;
             }
         }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::drawing::{AssumedState, disk_fate, weather};
+use super::drawing::{AssumedState, disk_fate, weather, weighted};
 use super::{DiskFate, Operation, Schedule};
 use crate::core::{Profile, Settings};
 use crate::sim::adversary::Attack;
@@ -169,6 +169,124 @@ impl Variation {
     }
 }
 
+/// What a fault is drawn for.
+struct Scene {
+    voters: usize,
+    /// The time that it lasts, if it lasts.
+    lasting: Duration,
+}
+
+impl Scene {
+    #[expect(clippy::unnecessary_wraps, reason = "all rows have one form")]
+    fn timed(&self, operation: Operation) -> Option<(Operation, Duration)> {
+        Some((operation, self.lasting))
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all rows have one form")]
+fn at_once(operation: Operation) -> Option<(Operation, Duration)> {
+    Some((operation, Duration::ZERO))
+}
+
+/// Draws the figures of one fault, and the time that it lasts; `None` if it makes no sense now.
+type Draw = fn(&mut AssumedState, &mut Random, &Scene) -> Option<(Operation, Duration)>;
+
+/// The faults, each with its weight.
+const FAULTS: [(u64, Draw); 24] = [
+    (2, |assumed, random, _| {
+        let node = assumed.some(random, true).filter(|_| assumed.count() > 2)?;
+        assumed.running[node] = false;
+        at_once(Operation::Crash(node))
+    }),
+    (2, |assumed, random, scene| at_once(Operation::MassCrash(assumed.many(random, scene.voters)?))),
+    (1, |assumed, random, scene| {
+        let nodes = assumed.many(random, scene.voters)?;
+        at_once(Operation::MassPowerOff(nodes))
+    }),
+    (1, |assumed, random, _| {
+        let node = assumed.some(random, true).filter(|_| assumed.count() > 2)?;
+        assumed.running[node] = false;
+        at_once(Operation::PowerOff(node))
+    }),
+    (2, |assumed, random, scene| at_once(Operation::MassLeave(assumed.many(random, scene.voters)?))),
+    (2, |assumed, random, scene| scene.timed(Operation::Partition(vec![assumed.some(random, true)?], scene.lasting))),
+    (2, |assumed, random, scene| scene.timed(Operation::Partition(assumed.side(random), scene.lasting))),
+    (1, |assumed, random, scene| scene.timed(Operation::Deafen(assumed.some(random, true)?, scene.lasting))),
+    (1, |assumed, random, scene| {
+        let stops = *random.pick(&[CutTraffic::Everything, CutTraffic::Datagrams, CutTraffic::Connections])?;
+        let pairs = (0..random.between(1, 12)).filter_map(|_| {
+            let (one, other) = (random.index(assumed.running.len()), random.index(assumed.running.len()));
+            (one != other).then_some((one, other))
+        });
+        let pairs: Vec<(usize, usize)> = pairs.collect();
+        let both_ways = pairs.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
+        scene.timed(Operation::Pairs(if random.chance(0.5) { pairs } else { both_ways }, stops, scene.lasting))
+    }),
+    (1, |_, _, scene| scene.timed(Operation::NoDatagrams(scene.lasting))),
+    (1, |_, _, scene| {
+        let late = Some(Late { chance: 0.01, most: SECOND * 300 });
+        scene.timed(Operation::SetConditions(
+            Conditions { late, duplicate: 0.1, ..Conditions::default() },
+            scene.lasting,
+        ))
+    }),
+    (1, |_, random, scene| scene.timed(Operation::SetConditions(weather(random), scene.lasting))),
+    (1, |assumed, random, _| at_once(Operation::ResetLinks(random.index(assumed.running.len())))),
+    (1, |assumed, random, _| {
+        let pause = random.duration(SECOND * 62, SECOND * 100);
+        Some((Operation::Pause(assumed.some(random, true)?, pause), pause))
+    }),
+    (1, |assumed, random, _| {
+        let of = assumed.some(random, false)?;
+        (assumed.running.len() < Schedule::MOST_LARGE).then(|| assumed.running.push(true))?;
+        at_once(Operation::Inherit { of, named_alike: random.chance(0.5) })
+    }),
+    (1, |assumed, random, scene| {
+        let of = assumed.some(random, true).filter(|of| *of >= scene.voters)?;
+        (assumed.running.len() < Schedule::MOST_LARGE).then(|| assumed.running.push(true))?;
+        at_once(Operation::Twin(of))
+    }),
+    (2, |assumed, random, _| {
+        (assumed.running.len() < Schedule::MOST_LARGE).then(|| assumed.running.push(false))?;
+        let after = random.duration(Duration::ZERO, SECOND / 2);
+        Some((Operation::JoinAndDie(after), SECOND))
+    }),
+    (2, |assumed, random, _| {
+        let dead: Vec<usize> = (0..assumed.running.len()).filter(|node| !assumed.running[*node]).collect();
+        for node in &dead {
+            assumed.running[*node] = true;
+        }
+        let within = random.duration(Duration::ZERO, SECOND * 3);
+        (!dead.is_empty()).then_some((Operation::StartAll(dead, disk_fate(random), within), within))
+    }),
+    (1, |assumed, random, _| {
+        let node = assumed.some(random, false)?;
+        assumed.running[node] = true;
+        at_once(Operation::Restart(node, disk_fate(random)))
+    }),
+    (1, |_, random, scene| {
+        let tcp = if random.chance(0.5) { Tcp::Dropped } else { Tcp::Rejected };
+        scene.timed(Operation::Firewall(tcp, scene.lasting))
+    }),
+    (1, |assumed, random, _| assumed.remove(random).map(|operation| (operation, Duration::ZERO))),
+    (1, |assumed, _, _| {
+        (assumed.running.len() < Schedule::MOST_LARGE).then(|| assumed.running.push(true))?;
+        at_once(Operation::Join)
+    }),
+    (1, |assumed, random, scene| {
+        let loss = match random.below(2) {
+            0 => NodeLoss { outgoing: 0.8, incoming: 0.0 },
+            _ => NodeLoss { outgoing: 0.0, incoming: 0.8 },
+        };
+        scene.timed(Operation::Lossy(assumed.some(random, true)?, loss, scene.lasting))
+    }),
+    (1, |assumed, random, _| {
+        let all: Vec<usize> = (0..assumed.running.len()).filter(|node| assumed.running[*node]).collect();
+        let within = random.duration(Duration::ZERO, SECOND * 2);
+        Some((Operation::StaggeredRestart(all, DiskFate::Kept, within), within))
+    }),
+];
+
 impl AssumedState {
     /// Draws the next operation, and the time that it lasts.
     fn propose_large(&mut self, random: &mut Random, voters: usize) -> Option<(Operation, Duration)> {
@@ -178,101 +296,7 @@ impl AssumedState {
         } else {
             random.duration(SECOND * 3, SECOND * 20)
         };
-        let brief = Duration::ZERO;
-        let everybody = self.running.len();
-        let timed = |operation: Operation| Some((operation, lasting));
-        let at_once = |operation: Operation| Some((operation, brief));
-        match random.below(31) {
-            0 | 1 => {
-                let node = self.some(random, true).filter(|_| self.count() > 2)?;
-                self.running[node] = false;
-                at_once(Operation::Crash(node))
-            }
-            2 | 3 => at_once(Operation::MassCrash(self.many(random, voters)?)),
-            4 => {
-                let nodes = self.many(random, voters)?;
-                at_once(Operation::MassPowerOff(nodes))
-            }
-            5 => {
-                let node = self.some(random, true).filter(|_| self.count() > 2)?;
-                self.running[node] = false;
-                at_once(Operation::PowerOff(node))
-            }
-            6 | 7 => at_once(Operation::MassLeave(self.many(random, voters)?)),
-            8 | 9 => timed(Operation::Partition(vec![self.some(random, true)?], lasting)),
-            10 | 11 => timed(Operation::Partition(self.side(random), lasting)),
-            12 => timed(Operation::Deafen(self.some(random, true)?, lasting)),
-            13 => {
-                let stops = *random.pick(&[CutTraffic::Everything, CutTraffic::Datagrams, CutTraffic::Connections])?;
-                let pairs = (0..random.between(1, 12)).filter_map(|_| {
-                    let (one, other) = (random.index(everybody), random.index(everybody));
-                    (one != other).then_some((one, other))
-                });
-                let pairs: Vec<(usize, usize)> = pairs.collect();
-                let both_ways = pairs.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
-                timed(Operation::Pairs(if random.chance(0.5) { pairs } else { both_ways }, stops, lasting))
-            }
-            14 => timed(Operation::NoDatagrams(lasting)),
-            15 => {
-                let late = Some(Late { chance: 0.01, most: SECOND * 300 });
-                timed(Operation::SetConditions(Conditions { late, duplicate: 0.1, ..Conditions::default() }, lasting))
-            }
-            16 => timed(Operation::SetConditions(weather(random), lasting)),
-            17 => at_once(Operation::ResetLinks(random.index(everybody))),
-            18 => {
-                let pause = random.duration(SECOND * 62, SECOND * 100);
-                Some((Operation::Pause(self.some(random, true)?, pause), pause))
-            }
-            19 => {
-                let of = self.some(random, false)?;
-                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
-                at_once(Operation::Inherit { of, named_alike: random.chance(0.5) })
-            }
-            20 => {
-                let of = self.some(random, true).filter(|of| *of >= voters)?;
-                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
-                at_once(Operation::Twin(of))
-            }
-            21 | 22 => {
-                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(false))?;
-                let after = random.duration(Duration::ZERO, SECOND / 2);
-                Some((Operation::JoinAndDie(after), SECOND))
-            }
-            23 | 24 => {
-                let dead: Vec<usize> = (0..everybody).filter(|node| !self.running[*node]).collect();
-                for node in &dead {
-                    self.running[*node] = true;
-                }
-                let within = random.duration(Duration::ZERO, SECOND * 3);
-                (!dead.is_empty()).then_some((Operation::StartAll(dead, disk_fate(random), within), within))
-            }
-            25 => {
-                let node = self.some(random, false)?;
-                self.running[node] = true;
-                at_once(Operation::Restart(node, disk_fate(random)))
-            }
-            26 => {
-                let tcp = if random.chance(0.5) { Tcp::Dropped } else { Tcp::Rejected };
-                timed(Operation::Firewall(tcp, lasting))
-            }
-            27 => self.remove(random).map(|operation| (operation, brief)),
-            28 => {
-                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
-                at_once(Operation::Join)
-            }
-            29 => {
-                let loss = match random.below(2) {
-                    0 => NodeLoss { outgoing: 0.8, incoming: 0.0 },
-                    _ => NodeLoss { outgoing: 0.0, incoming: 0.8 },
-                };
-                timed(Operation::Lossy(self.some(random, true)?, loss, lasting))
-            }
-            _ => {
-                let all: Vec<usize> = (0..everybody).filter(|node| self.running[*node]).collect();
-                let within = random.duration(Duration::ZERO, SECOND * 2);
-                Some((Operation::StaggeredRestart(all, DiskFate::Kept, within), within))
-            }
-        }
+        weighted(random, &FAULTS)(self, random, &Scene { voters, lasting })
     }
 
     /// Draws between one and nine in ten of the running nodes, and counts them as gone. Voters are spared: without them

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::rows::{Row, row};
 use super::{Operation, Schedule};
 use crate::core::{Command, Payload, Topic};
 use crate::sim::random::{Purpose, Random};
@@ -27,23 +28,29 @@ pub enum Talk {
 impl Talk {
     /// Hands in the command; returns true if the node runs.
     pub fn apply(&self, world: &mut World) -> bool {
+        (self.row().apply)(world)
+    }
+
+    pub(super) fn row(&self) -> Row<'_> {
         match self {
             Talk::Broadcast(node, times, bytes) => {
-                let said = (0..*times).filter(|_| {
-                    let ticket = world.ticket();
-                    world.command(*node, Command::Broadcast { ticket, topic: topic(), payload: payload(*bytes) })
-                });
-                said.count() > 0
+                row("talk", format!("{node} says {times} times {bytes} bytes to all"), |world| {
+                    let said = (0..*times).filter(|_| {
+                        let ticket = world.ticket();
+                        world.command(*node, Command::Broadcast { ticket, topic: topic(), payload: payload(*bytes) })
+                    });
+                    said.count() > 0
+                })
             }
-            Talk::Send(node, to) => {
+            Talk::Send(node, to) => row("talk", format!("{node} tells {to} something"), |world| {
                 let (ticket, to) = (world.ticket(), world.id(*to).clone());
                 world.command(*node, Command::Send { ticket, to, topic: topic(), payload: payload(9) })
-            }
-            Talk::Ask(node, to, timeout) => {
+            }),
+            Talk::Ask(node, to, timeout) => row("talk", format!("{node} asks {to} for up to {timeout:.1?}"), |world| {
                 let (ticket, to) = (world.ticket(), world.id(*to).clone());
                 let (topic, payload, timeout) = (topic(), payload(9), *timeout);
                 world.command(*node, Command::Request { ticket, to, topic, payload, timeout })
-            }
+            }),
         }
     }
 }
@@ -58,11 +65,7 @@ fn payload(bytes: usize) -> Payload {
 
 impl fmt::Display for Talk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Talk::Broadcast(node, times, bytes) => write!(f, "{node} says {times} times {bytes} bytes to all"),
-            Talk::Send(node, to) => write!(f, "{node} tells {to} something"),
-            Talk::Ask(node, to, timeout) => write!(f, "{node} asks {to} for up to {timeout:.1?}"),
-        }
+        f.write_str(&self.row().words)
     }
 }
 

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::applying::restart;
-use super::drawing::AssumedState;
+use super::drawing::{AssumedState, weighted};
+use super::rows::{Effect, Row, restart, row};
 use super::{DiskFate, Operation, Schedule, Variation};
 use crate::core::Command;
 use crate::sim::network::NodeSet;
@@ -52,80 +52,95 @@ pub enum VoterFault {
 impl VoterFault {
     /// Carries out the fault; returns true if it made sense.
     pub fn apply(&self, world: &mut World) -> bool {
+        (self.row().apply)(world)
+    }
+
+    pub(super) fn row(&self) -> Row<'_> {
         match self {
-            VoterFault::CrashLeader => world.leader().is_some_and(|leader| world.crash(leader)),
-            VoterFault::PauseLeader(lasting) => world.leader().is_some_and(|leader| world.pause(leader, *lasting)),
-            VoterFault::LeaderLeaves => world.leader().is_some_and(|leader| world.command(leader, Command::Leave)),
+            VoterFault::CrashLeader => of_leader("crash the leader", |world, leader| world.crash(leader)),
+            VoterFault::PauseLeader(lasting) => {
+                let words = format!("pause the leader for {lasting:.1?}");
+                of_leader(words, |world, leader| world.pause(leader, *lasting))
+            }
+            VoterFault::LeaderLeaves => {
+                of_leader("the leader leaves", |world, leader| world.command(leader, Command::Leave))
+            }
             VoterFault::CutLeader { outgoing, incoming, lasting } => {
-                let Some(leader) = world.leader() else { return false };
-                let side = NodeSet::of(&[leader]);
-                if *outgoing {
-                    world.cut(side.clone(), side.rest(), Some(*lasting));
-                }
-                if *incoming {
-                    world.cut(side.rest(), side, Some(*lasting));
-                }
-                true
+                let words = format!("cut the leader off for {lasting:.1?} (outgoing {outgoing}, incoming {incoming})");
+                of_leader(words, |world, leader| {
+                    let side = NodeSet::of(&[leader]);
+                    if *outgoing {
+                        world.cut(side.clone(), side.rest(), Some(*lasting));
+                    }
+                    if *incoming {
+                        world.cut(side.rest(), side, Some(*lasting));
+                    }
+                    true
+                })
             }
             VoterFault::Sides(sides, lasting) => {
-                for side in sides {
-                    world.partition(side, Some(*lasting));
-                }
-                true
+                of_voters(format!("cut {sides:?} off each other for {lasting:.1?}"), move |world| {
+                    for side in sides {
+                        world.partition(side, Some(*lasting));
+                    }
+                })
             }
             VoterFault::HalfDead(pairs, lasting) => {
-                for (one, other) in pairs {
-                    let (one, other) = (NodeSet::of(&[*one]), NodeSet::of(&[*other]));
-                    world.cut(one.clone(), other.clone(), Some(*lasting));
-                    world.cut(other, one, Some(*lasting));
-                }
-                true
+                of_voters(format!("cut the links {pairs:?} for {lasting:.1?}"), move |world| {
+                    for (one, other) in pairs {
+                        let (one, other) = (NodeSet::of(&[*one]), NodeSet::of(&[*other]));
+                        world.cut(one.clone(), other.clone(), Some(*lasting));
+                        world.cut(other, one, Some(*lasting));
+                    }
+                })
             }
             VoterFault::RestartAll(voters, within) => {
-                Operation::StaggeredRestart((0..*voters).collect(), DiskFate::Kept, *within).apply(world)
+                of_voters(format!("restart all {voters} voters within {within:.1?}"), |world| {
+                    Operation::StaggeredRestart((0..*voters).collect(), DiskFate::Kept, *within).apply(world)
+                })
             }
-            VoterFault::LoseDisk(voter) => world.crash(*voter) && restart(world, *voter, DiskFate::Lost),
+            VoterFault::LoseDisk(voter) => of_voters(format!("restart {voter} without its disk"), |world| {
+                world.crash(*voter) && restart(world, *voter, DiskFate::Lost)
+            }),
             VoterFault::FullDisk(voter, lasting) => {
-                world.fill_disk(*voter, *lasting);
-                true
+                of_voters(format!("the disk of {voter} is full for {lasting:.1?}"), |world| {
+                    world.fill_disk(*voter, *lasting);
+                })
             }
-            VoterFault::Add(node) => {
+            VoterFault::Add(node) => of_voters(format!("the leader adds {node} to the voters"), |world| {
                 let (ticket, id) = (world.ticket(), world.id(*node).clone());
                 world.leader().is_some_and(|leader| world.command(leader, Command::AddVoter { ticket, id }))
-            }
-            VoterFault::Remove(node) => {
+            }),
+            VoterFault::Remove(node) => of_voters(format!("the leader removes {node} from the voters"), |world| {
                 let (ticket, id) = (world.ticket(), world.id(*node).clone());
                 world.leader().is_some_and(|leader| world.command(leader, Command::RemoveVoter { ticket, id }))
-            }
+            }),
             VoterFault::Recover(operators) => {
-                let mut recover = |at: usize, with: &[usize]| {
-                    let (ticket, voters) = (world.ticket(), with.iter().map(|node| world.id(*node).clone()).collect());
-                    world.command(at, Command::Recover { ticket, voters })
-                };
-                operators.iter().filter(|(at, with)| recover(*at, with)).count() > 0
+                of_voters(format!("operators recover, at and with: {operators:?}"), |world| {
+                    let mut recover = |at: usize, with: &[usize]| {
+                        let voters = with.iter().map(|node| world.id(*node).clone()).collect();
+                        let ticket = world.ticket();
+                        world.command(at, Command::Recover { ticket, voters })
+                    };
+                    operators.iter().filter(|(at, with)| recover(*at, with)).count() > 0
+                })
             }
         }
     }
 }
 
+fn of_voters<'a, E: Effect>(words: impl fmt::Display, apply: impl FnOnce(&mut World) -> E + 'a) -> Row<'a> {
+    row("voters", words, apply)
+}
+
+/// Returns the row of a fault whose victim is the leader, if there is one.
+fn of_leader<'a>(words: impl fmt::Display, apply: impl FnOnce(&mut World, usize) -> bool + 'a) -> Row<'a> {
+    of_voters(words, |world| world.leader().is_some_and(|leader| apply(world, leader)))
+}
+
 impl fmt::Display for VoterFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            VoterFault::CrashLeader => f.write_str("crash the leader"),
-            VoterFault::PauseLeader(lasting) => write!(f, "pause the leader for {lasting:.1?}"),
-            VoterFault::LeaderLeaves => f.write_str("the leader leaves"),
-            VoterFault::CutLeader { outgoing, incoming, lasting } => {
-                write!(f, "cut the leader off for {lasting:.1?} (outgoing {outgoing}, incoming {incoming})")
-            }
-            VoterFault::Sides(sides, lasting) => write!(f, "cut {sides:?} off each other for {lasting:.1?}"),
-            VoterFault::HalfDead(pairs, lasting) => write!(f, "cut the links {pairs:?} for {lasting:.1?}"),
-            VoterFault::RestartAll(voters, within) => write!(f, "restart all {voters} voters within {within:.1?}"),
-            VoterFault::LoseDisk(voter) => write!(f, "restart {voter} without its disk"),
-            VoterFault::FullDisk(voter, lasting) => write!(f, "the disk of {voter} is full for {lasting:.1?}"),
-            VoterFault::Add(node) => write!(f, "the leader adds {node} to the voters"),
-            VoterFault::Remove(node) => write!(f, "the leader removes {node} from the voters"),
-            VoterFault::Recover(operators) => write!(f, "operators recover, at and with: {operators:?}"),
-        }
+        f.write_str(&self.row().words)
     }
 }
 
@@ -158,7 +173,7 @@ impl Schedule {
         let mut operations = Vec::new();
         while (operations.len() as u64) < count {
             let operation = if random.chance(0.6) {
-                Operation::Voters(fault(&mut random, voters, nodes))
+                Operation::Voters(weighted(&mut random, &FAULTS)(&mut random, voters, nodes))
             } else {
                 spare_disks(assumed.next(&mut random), voters)
             };
@@ -193,33 +208,40 @@ fn spare_disks(operation: Operation, voters: usize) -> Operation {
     }
 }
 
-fn fault(random: &mut Random, voters: usize, nodes: usize) -> VoterFault {
-    let lasting = |random: &mut Random| random.duration(Duration::from_millis(300), Duration::from_secs(9));
-    match random.below(24) {
-        0..=2 => VoterFault::CrashLeader,
-        // Around the lease duration of two seconds, and well past it.
-        3..=5 => VoterFault::PauseLeader(random.duration(Duration::from_secs(1), Duration::from_secs(5))),
-        6 => VoterFault::LeaderLeaves,
-        7..=9 => {
-            let way = random.below(3);
-            VoterFault::CutLeader { outgoing: way != 0, incoming: way != 1, lasting: lasting(random) }
-        }
-        10..=12 => VoterFault::Sides(sides(random, voters), lasting(random)),
-        13..=16 => {
-            let count = random.between(1, 3);
-            let pairs = (0..count).filter_map(|_| {
-                let (one, other) = (random.index(voters), random.index(voters));
-                (one != other).then_some((one, other))
-            });
-            let pairs = pairs.collect();
-            VoterFault::HalfDead(pairs, lasting(random))
-        }
-        17 => VoterFault::RestartAll(voters, random.duration(Duration::from_millis(10), Duration::from_secs(2))),
-        18 => VoterFault::LoseDisk(random.index(voters)),
-        19 | 20 => VoterFault::FullDisk(random.index(voters), lasting(random)),
-        21 | 22 => VoterFault::Add(random.index(nodes)),
-        _ => VoterFault::Remove(random.index(nodes)),
-    }
+/// Draws the figures of one fault, for so many voters among so many nodes.
+type Draw = fn(&mut Random, usize, usize) -> VoterFault;
+
+/// The faults, each with its weight.
+const FAULTS: [(u64, Draw); 11] = [
+    (3, |_, _, _| VoterFault::CrashLeader),
+    // Around the lease duration of two seconds, and well past it.
+    (3, |random, _, _| VoterFault::PauseLeader(random.duration(Duration::from_secs(1), Duration::from_secs(5)))),
+    (1, |_, _, _| VoterFault::LeaderLeaves),
+    (3, |random, _, _| {
+        let way = random.below(3);
+        VoterFault::CutLeader { outgoing: way != 0, incoming: way != 1, lasting: lasting(random) }
+    }),
+    (3, |random, voters, _| VoterFault::Sides(sides(random, voters), lasting(random))),
+    (4, |random, voters, _| {
+        let count = random.between(1, 3);
+        let pairs = (0..count).filter_map(|_| {
+            let (one, other) = (random.index(voters), random.index(voters));
+            (one != other).then_some((one, other))
+        });
+        let pairs = pairs.collect();
+        VoterFault::HalfDead(pairs, lasting(random))
+    }),
+    (1, |random, voters, _| {
+        VoterFault::RestartAll(voters, random.duration(Duration::from_millis(10), Duration::from_secs(2)))
+    }),
+    (1, |random, voters, _| VoterFault::LoseDisk(random.index(voters))),
+    (2, |random, voters, _| VoterFault::FullDisk(random.index(voters), lasting(random))),
+    (2, |random, _, nodes| VoterFault::Add(random.index(nodes))),
+    (1, |random, _, nodes| VoterFault::Remove(random.index(nodes))),
+];
+
+fn lasting(random: &mut Random) -> Duration {
+    random.duration(Duration::from_millis(300), Duration::from_secs(9))
 }
 
 /// Draws two or three groups of voters: 3|2, 2|2|1, or others.
