@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{CoreInit, Durable, Leadership, Output, Sizes};
+use crate::core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
 use crate::lease;
 
 /// Changes a core's behaviour. The default of every method changes nothing.
@@ -49,6 +49,17 @@ pub trait Tamper: fmt::Debug + Send {
     fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
         let _ = node;
         vec![output]
+    }
+
+    /// Changes what the checker sees of a core's counters of messages.
+    fn message_counts(&mut self, node: usize, counts: &mut MessageCounters) {
+        let _ = (node, counts);
+    }
+
+    /// Returns true if a core that is due is not to be told that time has passed.
+    fn sleeps(&mut self, node: usize) -> bool {
+        let _ = node;
+        false
     }
 
     /// Changes what the checker sees of the sizes of a core's tables.

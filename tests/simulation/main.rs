@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use headcount::Profile;
 
 mod adversary;
+mod caught;
 mod clocks;
 mod contending;
 mod crashes;
@@ -20,6 +21,7 @@ mod cuts;
 mod deaf;
 mod joining;
 mod large;
+mod late;
 mod leading;
 mod plant;
 mod planted;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use headcount::core::{CoreInit, Durable, Leadership, Output};
+use headcount::core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
 use headcount::lease;
 use headcount::sim::invariants::Observation;
 use headcount::sim::tamper::Tamper;
@@ -14,6 +14,8 @@ type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
 type OnBirth = Box<dyn FnMut(usize, &mut CoreInit) + Send>;
 type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
 type OnContender = Box<dyn FnMut(usize, lease::Output) -> Vec<lease::Output> + Send>;
+type OnSizes = fn(&mut Sizes);
+type OnMessageCounts = fn(&mut MessageCounters);
 type OnLeadership = Box<dyn FnMut(usize, &mut Leadership) + Send>;
 
 /// A bug made of closures; it sleeps until it is armed.
@@ -25,8 +27,11 @@ pub(crate) struct Plant {
     look: Option<OnLook>,
     leadership: Option<OnLeadership>,
     contender: Option<OnContender>,
+    sizes: Option<OnSizes>,
+    message_counts: Option<OnMessageCounts>,
     forgets: bool,
     hurries: bool,
+    sleeps: bool,
 }
 
 impl fmt::Debug for Plant {
@@ -45,13 +50,18 @@ impl Plant {
     }
 
     /// Alters what is seen of node 0.
-    pub(crate) fn look(mut look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
+    pub(crate) fn look(look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
+        Self::default().and_look(look)
+    }
+
+    /// Alters what is seen of node 0, too.
+    pub(crate) fn and_look(self, mut look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
         let look = move |node: usize, observation: &mut Observation| {
             if node == 0 {
                 look(observation);
             }
         };
-        Self { look: Some(Box::new(look)), ..Self::default() }
+        Self { look: Some(Box::new(look)), ..self }
     }
 
     /// Alters what nodes say of who leads.
@@ -62,6 +72,21 @@ impl Plant {
     /// Alters what comes out of contenders for leases.
     pub(crate) fn contender(alter: impl FnMut(usize, lease::Output) -> Vec<lease::Output> + Send + 'static) -> Self {
         Self { contender: Some(Box::new(alter)), ..Self::default() }
+    }
+
+    /// Alters what is seen of the tables of all nodes.
+    pub(crate) fn sizes(alter: OnSizes) -> Self {
+        Self { sizes: Some(alter), ..Self::default() }
+    }
+
+    /// Alters what is seen of all counters of messages.
+    pub(crate) fn message_counts(alter: OnMessageCounts) -> Self {
+        Self { message_counts: Some(alter), ..Self::default() }
+    }
+
+    /// Has nodes that never see that time has passed.
+    pub(crate) fn sleepy() -> Self {
+        Self { sleeps: true, ..Self::default() }
     }
 
     /// Has writes acknowledged and never made.
@@ -120,6 +145,22 @@ impl Tamper for Plant {
         if let Some(alter) = self.leadership.as_mut().filter(|_| armed) {
             alter(node, told);
         }
+    }
+
+    fn sizes(&mut self, _node: usize, sizes: &mut Sizes) {
+        if let Some(alter) = self.sizes.filter(|_| self.is_armed()) {
+            alter(sizes);
+        }
+    }
+
+    fn message_counts(&mut self, _node: usize, counts: &mut MessageCounters) {
+        if let Some(alter) = self.message_counts.filter(|_| self.is_armed()) {
+            alter(counts);
+        }
+    }
+
+    fn sleeps(&mut self, _node: usize) -> bool {
+        self.sleeps && self.is_armed()
     }
 
     fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {

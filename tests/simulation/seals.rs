@@ -8,6 +8,7 @@ use headcount::seal::{MAX_STEP, SealError};
 use headcount::sim::adversary::{Attack, MOST_INVENTED};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
+use headcount::sim::invariants::Invariant;
 use headcount::sim::{Misdirection, SealFlaw, World, WorldOptions, key_of};
 use headcount::{Profile, Settings};
 
@@ -105,6 +106,13 @@ fn keys_are_rotated_while_everything_recorded_is_played_again_and_no_promise_bre
         let all_have = (0..world.nodes()).all(|node| world.keys(node) == [key_of(2).id()]);
         assert!(all_have, "seed {seed}");
     }
+}
+
+pub(crate) fn a_nonce_that_is_used_twice() -> Vec<Invariant> {
+    let mut world = sealed(1);
+    world.plant_in_seals(SealFlaw::ReusedNonce);
+    world.run_for(SECOND * 8);
+    world.violations().iter().map(|violation| violation.invariant).collect()
 }
 
 #[test]

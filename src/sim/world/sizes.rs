@@ -50,7 +50,10 @@ impl World {
     /// Checks the message counters of all nodes.
     fn look_at_message_counts(&mut self) {
         for node in 0..self.nodes.len() {
-            let Some(counted) = self.core(node).map(|core| core.counters().messages) else { continue };
+            let Some(mut counted) = self.core(node).map(|core| core.counters().messages) else { continue };
+            if let Some(tamper) = &mut self.tamper {
+                tamper.message_counts(node, &mut counted);
+            }
             let taken = counted.delivered + counted.duplicate + counted.dropped;
             if taken != counted.received + counted.delivered_here {
                 return self.report(Some(node), Invariant::MessageCountsAddUp, format!("{counted:?}"));

@@ -246,6 +246,9 @@ impl World {
                     self.report(Some(node), Invariant::TimePasses, detail);
                     return;
                 }
+                if self.tamper.as_mut().is_some_and(|tamper| tamper.sleeps(node)) {
+                    return self.schedule(node);
+                }
                 self.step(node, Input::Tick);
             }
             _ => self.schedule(node),
