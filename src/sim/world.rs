@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::invariants::{Checker, Invariant, Violation};
-use super::network::{CutId, Nanos, Network, Traffic};
+use super::network::{Nanos, Network, Traffic};
 use super::node::{Node, Stored, Waiting};
 use super::pool::Pool;
 use super::queue::Queue;
@@ -167,18 +167,10 @@ enum Event {
     },
     /// The recorder with a plan plays the next datagram of a node that is gone.
     Misdirected,
-    Heal {
-        cut: CutId,
-    },
-    /// Datagrams of a node are lost no more than others'.
-    Mend {
-        node: usize,
-    },
+    /// A disturbance is over.
+    Undo(disturbance::Undo),
     Start {
         node: usize,
-    },
-    Restore {
-        epoch: u64,
     },
     Compare,
     /// A process that was to die soon after it became Up does.

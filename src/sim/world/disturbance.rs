@@ -1,7 +1,7 @@
 //! Disturbances: cuts, loss, delay and their ends, and for how long a node and its network have been well.
 //!
-//! Owns the record of troubles: a node that a disturbance is blamed on is troubled until it ends, and the network is
-//! calm while nothing is wrong with it.
+//! Owns the record of troubles: a disturbance that is blamed on nodes troubles them until it ends; while there is any
+//! other, the network is not calm. Each says at its beginning what undoes it.
 //!
 //! Must not know: what nodes say.
 
@@ -13,7 +13,77 @@ use crate::sim::network::{Conditions, Cut, CutId, NodeLoss, NodeSet};
 use crate::sim::random::nanos;
 use crate::sim::streams::Tcp;
 
+/// The end of a disturbance.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Cut(CutId),
+    /// The usual conditions, unless others took the place of these meanwhile.
+    Conditions {
+        epoch: u64,
+    },
+    NodeLoss {
+        node: usize,
+    },
+    /// TCP passes again, unless a later firewall took the place of this one.
+    Tcp {
+        epoch: u64,
+    },
+}
+
 impl World {
+    /// Takes note that a disturbance begins, of the nodes that it is blamed on or, with `None`, of the network.
+    pub(super) fn disturbs(&mut self, blamed: Option<&[usize]>) {
+        self.upheaval(true);
+        match blamed {
+            None => self.network_calm_since = None,
+            Some(nodes) => {
+                for node in nodes {
+                    self.nodes[*node].troubles += 1;
+                }
+            }
+        }
+    }
+
+    /// Lets a disturbance end by itself.
+    pub(super) fn lasts(&mut self, lasting: Duration, undo: Undo) {
+        self.push_after(lasting, Event::Undo(undo));
+    }
+
+    /// Ends a disturbance, if it is still there.
+    pub(super) fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Cut(cut) => {
+                let Some(cut) = self.network.heal(cut) else { return };
+                self.relieve(cut.suspectable().unwrap_or_default());
+            }
+            Undo::Conditions { epoch } if epoch == self.conditions_epoch => {
+                let usual = *self.network.usual();
+                self.network.set_conditions(usual);
+            }
+            Undo::NodeLoss { node } => {
+                self.network.set_node_loss(node, NodeLoss::default());
+                self.relieve(&[node]);
+            }
+            Undo::Tcp { epoch } if epoch == self.tcp_epoch => {
+                self.tcp = Tcp::Open;
+                return self.upheaval(true);
+            }
+            Undo::Conditions { .. } | Undo::Tcp { .. } => return,
+        }
+        self.upheaval(true);
+        if self.network.is_calm() && self.network_calm_since.is_none() {
+            self.network_calm_since = Some(self.now);
+        }
+    }
+
+    fn relieve(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            let place = &mut self.nodes[*node];
+            place.troubles = place.troubles.saturating_sub(1);
+            place.untroubled_since = self.now;
+        }
+    }
+
     /// Cuts these off from the rest, both ways.
     pub fn partition(&mut self, side: &[usize], lasting: Option<Duration>) {
         self.expect_partition(side, lasting);
@@ -29,63 +99,33 @@ impl World {
 
     /// Adds a cut of any kind.
     pub fn add_cut(&mut self, cut: Cut, lasting: Option<Duration>) {
-        self.upheaval(true);
-        match cut.suspectable() {
-            None => self.network_calm_since = None,
-            Some(suspectable) => self.trouble(suspectable),
-        }
+        self.disturbs(cut.suspectable());
         let cut = self.network.add_cut(cut);
         if let Some(lasting) = lasting {
-            self.push_after(lasting, Event::Heal { cut });
-        }
-    }
-
-    fn trouble(&mut self, nodes: &[usize]) {
-        for node in nodes {
-            self.nodes[*node].troubles += 1;
-        }
-    }
-
-    pub(super) fn relieve(&mut self, nodes: &[usize]) {
-        for node in nodes {
-            let place = &mut self.nodes[*node];
-            place.troubles = place.troubles.saturating_sub(1);
-            place.untroubled_since = self.now;
-        }
-    }
-
-    /// Ends a cut.
-    pub(super) fn heal(&mut self, cut: CutId) {
-        if let Some(cut) = self.network.heal(cut) {
-            self.upheaval(true);
-            self.relieve(cut.suspectable().unwrap_or_default());
-            self.calmed();
+            self.lasts(lasting, Undo::Cut(cut));
         }
     }
 
     /// Holds back what a node sends or is sent for so long; it arrives then, and the process runs on.
     pub fn hold(&mut self, node: usize, lasting: Duration) {
-        self.upheaval(true);
+        self.disturbs(None);
         let cut = self.network.hold(node, self.now.saturating_add(nanos(lasting)));
-        self.network_calm_since = None;
-        self.push_after(lasting, Event::Heal { cut });
+        self.lasts(lasting, Undo::Cut(cut));
     }
 
     /// Changes what the network is like, for a while.
     pub fn disturb(&mut self, conditions: Conditions, lasting: Duration) {
-        self.upheaval(true);
+        self.disturbs(None);
         self.network.set_conditions(conditions);
         self.conditions_epoch += 1;
-        self.network_calm_since = None;
-        self.push_after(lasting, Event::Restore { epoch: self.conditions_epoch });
+        self.lasts(lasting, Undo::Conditions { epoch: self.conditions_epoch });
     }
 
     /// Lets nothing from `from` reach `to` for a period, then everything for a period, and so on, for so long.
     pub fn cut_in_turns(&mut self, from: NodeSet, to: NodeSet, period: Duration, lasting: Duration) {
-        self.upheaval(true);
+        self.disturbs(None);
         let cut = self.network.cut_in_turns(self.now, from, to, period);
-        self.network_calm_since = None;
-        self.push_after(lasting, Event::Heal { cut });
+        self.lasts(lasting, Undo::Cut(cut));
     }
 
     /// Returns true if all nodes have about as many observers, so that who observes is observed.
@@ -95,12 +135,11 @@ impl World {
 
     /// Loses what a node sends or receives with these chances, for so long.
     pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss, lasting: Duration) {
-        self.upheaval(true);
-        self.network.set_node_loss(node, loss);
-        self.trouble(&[node]);
+        self.disturbs(Some(&[node]));
         // A node that hears a little tells what it believes of others, and is believed.
-        self.network_calm_since = None;
-        self.push_after(lasting, Event::Mend { node });
+        self.disturbs(None);
+        self.network.set_node_loss(node, loss);
+        self.lasts(lasting, Undo::NodeLoss { node });
     }
 
     /// Takes away every disturbance of the network, wakes the paused and hastens the slow.
@@ -121,12 +160,6 @@ impl World {
                 self.resume(node, number);
                 self.end_slowness(node, number);
             }
-        }
-    }
-
-    pub(super) fn calmed(&mut self) {
-        if self.network.is_calm() && self.network_calm_since.is_none() {
-            self.network_calm_since = Some(self.now);
         }
     }
 

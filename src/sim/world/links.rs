@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::disturbance::Undo;
 use super::{Event, Waiting, World};
 use crate::core::LinkId;
 use crate::sim::network::Nanos;
@@ -18,8 +19,6 @@ pub(super) enum StreamEvent {
     ConnectOutcome { opener: End, answer: ConnectOutcome },
     /// The first segment of a direction arrives.
     Pump { id: StreamId, side: usize },
-    /// A firewall lets TCP pass again, unless a later one took its place.
-    Open { epoch: u64 },
     /// An end learns that the connection is over.
     Reset { end: End },
 }
@@ -48,8 +47,7 @@ impl World {
     pub fn disturb_tcp(&mut self, tcp: Tcp, lasting: Duration) {
         self.set_tcp(tcp);
         self.tcp_epoch += 1;
-        let epoch = self.tcp_epoch;
-        self.push_after(lasting, Event::Stream(StreamEvent::Open { epoch }));
+        self.lasts(lasting, Undo::Tcp { epoch: self.tcp_epoch });
     }
 
     /// Resets all connections of a node at both ends, as by a router in the middle that forgets them.
@@ -62,9 +60,8 @@ impl World {
 
     /// Drops all datagrams between two nodes from now on, as by a firewall; connections pass.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
-        self.upheaval(true);
+        self.disturbs(None);
         self.network.block_datagrams(one, other);
-        self.network_calm_since = None;
     }
 
     /// Returns the number of links of a node, by its core's own account.
@@ -152,12 +149,6 @@ impl World {
                 }
             }
             StreamEvent::Pump { id, side } => self.pump(id, side),
-            StreamEvent::Open { epoch } => {
-                if epoch == self.tcp_epoch {
-                    self.upheaval(true);
-                    self.tcp = Tcp::Open;
-                }
-            }
             StreamEvent::Reset { end } => self.tell_link(end, Waiting::Closed { link: end.link }),
         }
     }

@@ -17,7 +17,6 @@ use std::time::Duration;
 use super::{Event, Waiting, World};
 use crate::core::{Command, Input, LinkEvent, Output, Run};
 use crate::sim::invariants::Invariant;
-use crate::sim::network::NodeLoss;
 use crate::sim::node::Stored;
 use crate::sim::streams::ConnectOutcome;
 
@@ -60,23 +59,9 @@ impl World {
             }
             Event::Resume { node, process } => self.resume(node, process),
             Event::Hasten { node, process } => self.end_slowness(node, process),
-            Event::Heal { cut } => self.heal(cut),
-            Event::Mend { node } => {
-                self.upheaval(true);
-                self.network.set_node_loss(node, NodeLoss::default());
-                self.relieve(&[node]);
-                self.calmed();
-            }
+            Event::Undo(undo) => self.undo(undo),
             Event::Start { node } => {
                 self.start(node);
-            }
-            Event::Restore { epoch } => {
-                if epoch == self.conditions_epoch {
-                    self.upheaval(true);
-                    let usual = *self.network.usual();
-                    self.network.set_conditions(usual);
-                    self.calmed();
-                }
             }
             Event::Compare => self.compare(),
             Event::Perish { node, process } => {
