@@ -8,8 +8,8 @@
 //! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
 //! drained after every input.
 //!
-//! This file owns the state and the queue; every change of it by another idea is a page below: `drive` what is due,
-//! `life` of nodes, `disturbance` of the network, `look` of the checker, and so on.
+//! This file owns the state and the queue; every change of it by another idea is a page below: `run` lets time pass,
+//! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, `look` the checker's, and so on.
 //!
 //! Must not know: what the bytes mean.
 
@@ -27,7 +27,6 @@ use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
-use crate::core::ahead::Ahead;
 use crate::core::election::Term;
 use crate::core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
 
@@ -44,6 +43,7 @@ mod links;
 mod look;
 mod misdirecting;
 mod options;
+mod run;
 mod seals;
 mod sizes;
 mod voting;
@@ -339,58 +339,6 @@ impl World {
     /// Returns the changes since [`World::watch`].
     pub fn sightings(&self) -> &[Sighting] {
         self.sightings.as_deref().unwrap_or_default()
-    }
-
-    /// Runs until this much time has passed since the start, or a promise is broken.
-    pub fn run_until(&mut self, until: Duration) {
-        let until = nanos(until);
-        while !self.has_failed {
-            if self.nodes.len() >= Self::LARGE && self.queue.is_at_its_end() {
-                self.look_ahead();
-            }
-            let Some((at, event)) = self.queue.pop_until(until) else { break };
-            self.now = self.now.max(at);
-            self.happen(event);
-        }
-        if !self.has_failed {
-            self.now = self.now.max(until);
-        }
-    }
-
-    /// Reads what the next events are going to need, all at once: waiting for memory is most of what a large world
-    /// does.
-    fn look_ahead(&mut self) {
-        let foreseen = self.queue.look_ahead().filter_map(|event| match event {
-            Event::Packet { to, bytes, .. } => Some((*to, Ahead::packet(bytes))),
-            Event::Wake { node, .. } => Some((*node, Ahead::tick())),
-            _ => None,
-        });
-        let mut foreseen: Vec<(usize, Ahead)> = foreseen.collect();
-        for step in 0..Ahead::STEPS {
-            let mut read = 0;
-            for (node, ahead) in &mut foreseen {
-                if let Some(process) = self.nodes.get(*node).and_then(|node| node.process.as_ref()) {
-                    read ^= ahead.step(step, &process.core);
-                }
-            }
-            std::hint::black_box(read);
-        }
-    }
-
-    /// Runs for so long, or until a promise is broken.
-    pub fn run_for(&mut self, duration: Duration) {
-        self.run_until(self.now() + duration);
-    }
-
-    /// Runs until something is so, looking every so often. Returns true if it came true before the deadline.
-    pub fn run_while(&mut self, deadline: Duration, step: Duration, mut goes_on: impl FnMut(&World) -> bool) -> bool {
-        while goes_on(self) {
-            if self.now() >= deadline || self.has_failed {
-                return false;
-            }
-            self.run_until((self.now() + step).min(deadline));
-        }
-        true
     }
 
     fn push(&mut self, at: Nanos, event: Event) {

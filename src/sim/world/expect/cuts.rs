@@ -1,0 +1,144 @@
+//! Cuts that must be known on both sides by the down timeout, and reported whole before the first death by silence.
+//!
+//! Must not know: deaths that come alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Due, PEACE};
+use crate::core::limits::MIN_PARTITION;
+use crate::core::{ChangeKind, DetectionMethod, NodeId, Output};
+use crate::sim::adversary::Attack;
+use crate::sim::invariants::Invariant;
+use crate::sim::network::Nanos;
+use crate::sim::random::nanos;
+use crate::sim::world::{Event, World};
+
+/// A cut whose reports are being collected.
+#[derive(Debug)]
+pub(super) struct CutWatch {
+    side: Vec<usize>,
+    /// The nodes that ran when the cut began.
+    there: Vec<usize>,
+    upheavals: u64,
+    at: Nanos,
+    /// The last report of each node.
+    reported: BTreeMap<usize, (Vec<NodeId>, Vec<NodeId>)>,
+    /// Nodes that have reported a first death by silence, and were judged then.
+    judged: Vec<usize>,
+}
+
+impl World {
+    /// Expects that a cut of some nodes from all others is known and reported in time.
+    pub(in crate::sim::world) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
+        self.upheaval(true);
+        if !self.options.timely {
+            return;
+        }
+        // The name of an unreachable member can be taken over by the first node to ask for it.
+        if self.attack() == Some(Attack::SecondOwner) {
+            return;
+        }
+        let began = self.began();
+        let bound = (0..self.nodes.len()).map(|node| self.silence_bound(node)).max().unwrap_or_default();
+        let is_promised = began.is_calm && began.peace >= nanos(PEACE) && lasting.is_none_or(|lasting| lasting > bound);
+        if !is_promised || self.divergence().is_some() {
+            return;
+        }
+        let there = (0..self.nodes.len()).filter(|node| self.core(*node).is_some()).collect();
+        let (side, at, upheavals) = (side.to_vec(), self.now, self.expectations.upheavals);
+        let (reported, judged) = (BTreeMap::new(), Vec::new());
+        self.expectations.cut = Some(CutWatch { side, there, upheavals, at, reported, judged });
+        self.push_after(bound, Event::Expect(Due::Cut { upheavals }));
+    }
+
+    pub(super) fn judge_cut(&mut self, upheavals: u64) {
+        if upheavals != self.expectations.upheavals {
+            return;
+        }
+        let Some(watch) = self.expectations.cut.take_if(|watch| watch.upheavals == upheavals) else { return };
+        self.expectations.judged.cuts += 1;
+        let after = Duration::from_nanos(self.now - watch.at);
+        for &node in &watch.there {
+            let is_inside = watch.side.contains(&node);
+            let Some(process) = self.nodes[node].running() else { continue };
+            let across = watch.there.iter().filter(|other| watch.side.contains(other) != is_inside);
+            let listed: Vec<String> = across
+                .filter_map(|other| process.core.record(&self.nodes[*other].id).filter(|held| held.status.is_live()))
+                .map(|held| format!("{} {}", held.id, held.status))
+                .collect();
+            if !listed.is_empty() {
+                let detail = format!("{after:.1?} after the cut it still lists {}", listed.join(", "));
+                return self.report(Some(node), Invariant::CutIsKnown, detail);
+            }
+        }
+    }
+
+    /// Takes note of a node's reports about a cut that is being watched.
+    pub(in crate::sim::world) fn compare_with_expectations(&mut self, node: usize, output: &Output) {
+        let upheavals = self.expectations.upheavals;
+        let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
+        match output {
+            Output::PartitionSuspected { unreachable, reachable } => {
+                // Nodes that were gone before may still be named as missing.
+                let there: Vec<&NodeId> = watch.there.iter().map(|there| &self.nodes[*there].id).collect();
+                let honest = |ids: &[NodeId]| ids.iter().filter(|id| there.contains(id)).cloned().collect();
+                watch.reported.insert(node, (honest(unreachable), honest(reachable)));
+            }
+            Output::Change(change)
+                if matches!(
+                    change.kind,
+                    ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition)
+                ) && !watch.judged.contains(&node)
+                    // Members invented by an adversary die for other reasons.
+                    && watch.there.iter().any(|there| self.nodes[*there].id == change.record.id) =>
+            {
+                watch.judged.push(node);
+                self.judge_report(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Judges a node's report of a cut at its first report of a death by silence.
+    fn judge_report(&mut self, node: usize) {
+        let Some(watch) = &self.expectations.cut else { return };
+        let is_inside = watch.side.contains(&node);
+        let names = |is_near: bool| {
+            let nodes = watch.there.iter().filter(|other| (watch.side.contains(other) == is_inside) == is_near);
+            let mut names: Vec<NodeId> = nodes.map(|other| self.nodes[*other].id.clone()).collect();
+            names.sort();
+            names
+        };
+        let (far, near) = (names(false), names(true));
+        // A member invented by an adversary counts as a member until it is found out.
+        let lists = |core: &crate::core::Core| {
+            core.records().filter(|(held, _)| held.status.is_live() && !self.is_honest(&held.id)).count()
+        };
+        let members = watch.there.len() + self.core(node).map_or(0, lists);
+        // Fewer are no cut; and if timings differ, nodes with short timeouts are gone before those with long ones are
+        // missed.
+        if far.len() < MIN_PARTITION || far.len() * 3 < members || !self.has_one_pace() {
+            return;
+        }
+        let reported = watch.reported.get(&node);
+        self.expectations.judged.reports += 1;
+        let is_whole = reported.is_some_and(|(unreachable, reachable)| *unreachable == far && *reachable == near);
+        if !is_whole {
+            let short = |ids: &[NodeId]| ids.iter().map(NodeId::as_str).collect::<Vec<_>>().join(" ");
+            let told = reported.map_or_else(
+                || "nothing".to_owned(),
+                |(unreachable, reachable)| {
+                    format!("{} unreachable ({}), {} reachable", unreachable.len(), short(unreachable), reachable.len())
+                },
+            );
+            let detail =
+                format!("first Down, and it reported {told}; cut off are {} of {}", far.len(), watch.there.len());
+            self.report(Some(node), Invariant::CutIsReportedWhole, detail);
+        }
+    }
+
+    fn has_one_pace(&self) -> bool {
+        self.nodes.windows(2).all(|pair| pair[0].settings.timing() == pair[1].settings.timing())
+    }
+}
