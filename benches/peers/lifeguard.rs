@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Cluster, Conditions, Death, Detections, Disturbance, System, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Detections, Disturbance, Verdict};
+use super::systems::System;
 
 const NODES: usize = 128;
 /// Numbers of nodes that are disturbed at the same time.

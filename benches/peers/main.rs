@@ -20,14 +20,16 @@ mod headcount;
 mod lifeguard;
 mod scenarios;
 mod swim;
+mod systems;
 mod table;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use ::headcount::sim::network::Latency;
-use cluster::{Conditions, System};
+use cluster::Conditions;
 use scenarios::{Effort, Lines};
+use systems::System;
 use table::Table;
 
 const NEAR: [System; 4] = [System::HeadcountLan, System::HeadcountDefault, System::FocaLan, System::Chitchat];

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Cluster, Conditions, Death, Detections, System, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Detections, Verdict};
+use super::systems::System;
 use super::table::Figure;
 
 /// Interval at which the scenarios look if something is over.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use super::cluster::System;
+use super::systems::System;
 
 /// One measured figure.
 #[derive(Debug, Clone)]
