@@ -1,0 +1,11 @@
+//! Sealed clusters of real processes: members with the key hear each other, everybody else hears nothing.
+#![cfg(all(feature = "agent", unix))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cluster;
+mod modes;
+mod outsiders;
+mod rotation;
+mod secrets;
