@@ -4,7 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attacker;
 mod cluster;
+mod insiders;
 mod modes;
 mod outsiders;
 mod rotation;
