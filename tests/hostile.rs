@@ -12,13 +12,34 @@ const PACKETS: usize = 10_000;
 
 #[test]
 fn random_mutated_and_replayed_datagrams_change_nothing_and_are_counted() {
-    let mut a = Agent::start("a", &[], &[]);
-    let b = Agent::start("b", &[&a.gossip], &[]);
+    // Whoever reads the packets of a clear cluster may say what members say.
+    send_nonsense_to(&[], &[("malformed", 2_000.0)]);
+}
+
+#[test]
+fn a_sealed_cluster_takes_no_datagram_that_is_not_its_own_and_says_which_it_dropped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = directory.path().join("cluster.key");
+    let key = key.to_str().expect("a text");
+    let made = std::process::Command::new(support::HEADCOUNT).args(["keys", "generate", key]).output();
+    assert!(made.expect("it runs").status.success());
+    let reasons = [("unsealed", 2_000.0), ("sealed_forged", 1_000.0), ("sealed_replayed", 2_000.0)];
+    let answered = send_nonsense_to(&["--key-file", key], &reasons);
+    assert!(answered <= RECORDED, "what was recorded counts once: {answered} answers");
+}
+
+/// Sends an agent random bytes, recorded packets with one bit changed, and recorded packets, while it is in a cluster with
+/// another one; returns the number of answers.
+fn send_nonsense_to(seal: &[&str], reasons: &[(&str, f64)]) -> usize {
+    let mut a = Agent::start("a", &[], seal);
+    let b = Agent::start("b", &[&a.gossip], seal);
     a.wait_for_up(&["a", "b"]);
-    let recorded = record_packets_of(&b);
+    let watch = b.watch();
+    let recorded = record_packets_of(&b, seal);
     let before = a.members();
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let mut sent = 0;
     for i in 0..PACKETS {
         let mut bytes = recorded[rng.random_range(0..recorded.len())].clone();
         match i % 3 {
@@ -33,27 +54,38 @@ fn random_mutated_and_replayed_datagrams_change_nothing_and_are_counted() {
             _ => {}
         }
         socket.send_to(&bytes, &a.gossip).expect("sent");
+        sent += bytes.len();
         if i % 100 == 0 {
             // Not to fill the receive buffer: the agent must see these, not the kernel drop them.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
-    let malformed = r#"headcount_dropped_total{reason="malformed"}"#;
-    wait_for("most of the nonsense is counted", || (a.metric(malformed) >= 2_000.0).then_some(()));
+    for (reason, least) in reasons {
+        let counted = || a.metric(&format!("headcount_dropped_total{{reason=\"{reason}\"}}"));
+        wait_for(&format!("most of the nonsense is counted: {reason}"), || (counted() >= *least).then_some(()));
+    }
     assert!(a.is_running(), "{}", a.log());
     assert_eq!(a.members(), before);
+    assert_eq!(watch.about("a"), [""; 0], "nor does the other one see anything");
+    socket.set_nonblocking(true).expect("set");
+    let answers: Vec<usize> = std::iter::from_fn(|| socket.recv(&mut [0; 2_048]).ok()).collect();
+    assert!(answers.iter().sum::<usize>() <= sent, "no more bytes than were sent");
+    answers.len()
 }
 
+/// The number of packets that are recorded.
+const RECORDED: usize = 10;
+
 /// Returns real packets: a member's questions and a joiner's, caught by a socket that both are sent to.
-fn record_packets_of(agent: &Agent) -> Vec<Vec<u8>> {
+fn record_packets_of(agent: &Agent, seal: &[&str]) -> Vec<Vec<u8>> {
     let trap = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     trap.set_read_timeout(Some(support::PATIENCE)).expect("set");
     let address = trap.local_addr().expect("bound").to_string();
-    let _lured = Agent::start("lured", &[&address], &[]);
+    let _lured = Agent::start("lured", &[&address], seal);
     let (status, _) = agent.client(&["join", &address]);
     assert_eq!(status.code(), Some(1), "nobody answers there");
     let mut buffer = [0; 2_048];
-    (0..10)
+    (0..RECORDED)
         .map(|_| {
             let length = trap.recv(&mut buffer).expect("it is asked");
             buffer[..length].to_vec()

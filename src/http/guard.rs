@@ -34,7 +34,7 @@ use super::limits::{
 };
 use super::problem::Refusal;
 use super::reference::{self, Access};
-use super::table::{ConnectionState, Kind};
+use super::table::{ConnectionState, Kind, Phase};
 use super::{App, MAX_ANSWER_WAIT, Shared};
 
 /// The header by which answers say whose pages may embed them.
@@ -66,11 +66,15 @@ pub(super) struct JudgedBy(pub(super) watch::Receiver<()>);
 
 /// Refuses requests that are not allowed, then answers the others within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let table = Arc::clone(&app.table);
     let mut response = match check(&app, request) {
         Ok(request) => answer(app, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
     let headers = response.headers_mut();
+    if table.is_crowded() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (EMBEDDING, "same-origin"),
@@ -126,7 +130,12 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         };
         // Messages that wait are bounded by their number, so that they do not keep others from being read.
         let _permit = permit.filter(|_| !matches!(lasts, Some(Kind::Message | Kind::Reply)));
-        Ok(next.run(request).await)
+        let is_health = reference::HEALTH.contains(&request.uri().path());
+        if let Some(line) = &line {
+            line.set_phase(Phase::Waiting);
+        }
+        let begins = || line.as_ref().map(|line| line.begins());
+        Ok(app.turns.take(is_health, begins, next.run(request)).await)
     };
     match tokio::time::timeout(patience, answer).await {
         Ok(Ok(response)) => count_answer(&app, line, response).unwrap_or_else(Refusal::into_response),
@@ -294,6 +303,36 @@ mod tests {
         ] {
             assert!(!is_ours("127.0.0.1:7118", foreign), "{foreign}");
         }
+    }
+
+    #[tokio::test]
+    async fn while_a_newcomer_waits_for_a_place_each_answer_is_the_last_one_of_its_connection() {
+        use tower::ServiceExt as _;
+
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = crate::Agent::start(config).await.expect("started");
+        let close = tokio_util::sync::CancellationToken::new();
+        let table = super::super::Table::new(super::super::Limits::new(4, 4), close.clone());
+        let address = ([127, 0, 0, 1], 1).into();
+        let settings = super::super::HttpSettings::default();
+        let router = super::super::router(agent.clone(), address, settings, Arc::clone(&table), close);
+        let is_last = async || {
+            let request = Request::builder().uri("/healthz").body(Body::empty()).expect("a request");
+            let answer = router.clone().oneshot(request).await.expect("answered");
+            answer.headers().get(header::CONNECTION).is_some_and(|value| value == "close")
+        };
+        let mut seats = Vec::new();
+        for _ in 0..4 {
+            seats.extend(table.admit().await);
+        }
+        assert!(seats.len() == 4 && !is_last().await, "all places are taken, and nobody waits");
+        let mut newcomer = Box::pin(table.admit());
+        assert!(futures_util::FutureExt::now_or_never(newcomer.as_mut()).is_none());
+        assert!(is_last().await);
+        seats.pop();
+        assert!(newcomer.await.is_some() && !is_last().await);
+        agent.leave().await;
     }
 
     #[tokio::test]

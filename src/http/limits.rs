@@ -17,10 +17,13 @@ pub const MAX_LARGE_BODIES: usize = 64;
 /// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
 /// bytes.
 pub const MAX_BUFFER_BYTES: usize = 16 * 1024;
-/// The largest answer that is not counted, in bytes.
-pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 64 * 1024;
+/// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.
+pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 8 * 1024;
 /// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
-pub const MAX_COUNTED_ANSWER_BYTES: usize = 32 * 1024 * 1024;
+pub const MAX_COUNTED_ANSWER_BYTES: usize = 8 * 1024 * 1024;
+/// The number of answers that are made at one time, health checks among themselves and all others among themselves;
+/// the next ones wait their turn, first come, first served. One that waits for others meanwhile does not count.
+pub const MAX_ANSWERS_MADE: usize = 4;
 /// The number of connections that may wait to be accepted; the system may allow fewer.
 pub const LISTEN_BACKLOG: u32 = 1_024;
 /// The default number of connections open at one time, event streams included.

@@ -7,7 +7,10 @@
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
 //!   public handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
-//!     the oldest first, then readers that do not read; so that health checks always get through;
+//!     the oldest first, then readers that do not read, then those whose answer is not begun; and while a newcomer finds
+//!     no place even so, each answer is the last one of its connection; so that health checks always get through;
+//!   - answers made at one time: [`MAX_ANSWERS_MADE`], and as many health checks beside them: no number of requests that
+//!     are there already holds one up;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; messages that wait for the
 //!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
@@ -53,6 +56,7 @@ mod query;
 mod reference;
 mod server;
 mod table;
+mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -70,9 +74,9 @@ pub use crate::config::{BadToken, Token};
 pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use limits::{
-    COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_BODY_BYTES,
-    MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_LARGE_BODIES, MAX_UNCOUNTED_ANSWER_BYTES,
-    REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
+    COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_ANSWERS_MADE,
+    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_LARGE_BODIES,
+    MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
 };
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
@@ -84,6 +88,7 @@ use self::guard::Refused;
 use self::host::Names;
 use self::listing::Listings;
 use self::table::{Limits, Table};
+use self::turns::Turns;
 use crate::agent::{Agent, LedWork};
 use crate::handlers::Board;
 
@@ -152,6 +157,7 @@ struct Shared {
     weight: Arc<Semaphore>,
     /// A permit for each request body that is not small.
     bodies: Arc<Semaphore>,
+    turns: Turns,
     shutdown: CancellationToken,
 }
 
@@ -180,6 +186,7 @@ impl Shared {
             handlers,
             weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
             bodies: body::permits(),
+            turns: Turns::default(),
             agent,
             shutdown,
         }

@@ -258,3 +258,16 @@ fn bound(id: KeyId, binding: &[u8; 2 * RANDOM_BYTES]) -> [u8; KeyId::BYTES + 2 *
     bytes[KeyId::BYTES..].copy_from_slice(binding);
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_ends_when_there_is_no_place_left_that_was_not_used() {
+        let last = Nonce::MAX_PLACE;
+        let mut direction = Direction { channel: Channel::OpenerFrame, run: Run(1), number: 2, next: last };
+        assert_eq!(direction.next(), Some(Nonce::new(Channel::OpenerFrame, Run(1), 2, last)));
+        assert_eq!([direction.next(), direction.next()], [None, None], "none is used twice");
+    }
+}

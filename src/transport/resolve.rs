@@ -264,6 +264,19 @@ pub(super) mod tests {
         assert_eq!(error, ResolveError::TimedOut { name: "localhost:1".to_owned() });
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn so_many_lookups_are_alive_at_one_time_and_each_waits_for_one_of_these_to_end() {
+        let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
+        let resolver = Resolver::new(journal);
+        let mut stuck: Vec<_> =
+            (0..MAX_LOOKUPS).map(|_| Arc::clone(&resolver.permits).try_acquire_owned().expect("one more")).collect();
+        let error = resolver.resolve("localhost:1").await.expect_err("too many are alive");
+        assert_eq!(error, ResolveError::TimedOut { name: "localhost:1".to_owned() });
+        stuck.pop();
+        let place = timeout_at(Instant::now(), resolver.permits.acquire()).await;
+        assert!(place.is_ok(), "one has ended");
+    }
+
     #[test]
     fn addresses_of_one_seed_are_distinct_and_bounded() {
         let many = (0..100u16).map(|i| SocketAddr::from((Ipv4Addr::LOCALHOST, 1 + i / 2)));

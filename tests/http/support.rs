@@ -172,7 +172,7 @@ impl Node {
         let request =
             format!("GET /v1/events{query} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}\r\n", self.http);
         stream.write_all(request.as_bytes()).await.expect("sent");
-        let mut events = Events { stream: BufReader::new(stream), head: String::new() };
+        let mut events = Events { stream: BufReader::new(stream), head: String::new(), chunks: None };
         while let Some(line) = events.line().await {
             if line.is_empty() {
                 break;
@@ -180,6 +180,7 @@ impl Node {
             events.head.push_str(&line);
             events.head.push('\n');
         }
+        events.chunks = events.head.contains("transfer-encoding: chunked").then(Vec::new);
         events
     }
 }
@@ -193,6 +194,8 @@ fn lines(headers: &[&str]) -> String {
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     pub(crate) head: String,
+    /// What came in chunks, and is no whole line yet.
+    chunks: Option<Vec<u8>>,
 }
 
 /// One server-sent event.
@@ -210,12 +213,30 @@ impl Events {
     }
 
     pub(crate) async fn line(&mut self) -> Option<String> {
+        loop {
+            let Some(chunks) = &mut self.chunks else { return self.raw_line().await };
+            if let Some(end) = chunks.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = chunks.drain(..=end).collect();
+                return Some(String::from_utf8(line).expect("text").trim_end_matches(['\r', '\n']).to_owned());
+            }
+            let length = usize::from_str_radix(&self.raw_line().await?, 16).expect("the length of a chunk");
+            let mut chunk = vec![0; length + 2];
+            let read = tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.expect("in time");
+            if length == 0 || read.is_err() {
+                return None;
+            }
+            chunk.truncate(length);
+            self.chunks.get_or_insert_default().extend(chunk);
+        }
+    }
+
+    async fn raw_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line)).await.expect("in time");
         (read.unwrap_or(0) > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// Returns the next event; `None` when the stream has ended. Lengths of chunks have no colon and are passed over.
+    /// Returns the next event; `None` when the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let (mut id, mut event) = (None, String::new());
         loop {

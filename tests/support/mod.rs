@@ -301,6 +301,33 @@ impl Drop for Watch {
     }
 }
 
+/// The most memory that a process has had resident so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemoryPeak(u64);
+
+/// The bound of an agent's memory, whatever is sent to it, in bytes.
+const MAX_MEMORY: u64 = 64 * 1024 * 1024;
+
+/// The memory of an agent that has nothing to do, in a build with optimisations, in bytes. One without has twice as much,
+/// most of it the program itself.
+const IDLE_MEMORY: u64 = 16 * 1024 * 1024;
+
+impl MemoryPeak {
+    /// Fails if an agent that had this much when it had nothing to do has grown beyond the bound.
+    pub fn assert_bounded_since(self, idle: Self) {
+        let grown = self.0.saturating_sub(idle.0);
+        assert!(grown <= MAX_MEMORY - IDLE_MEMORY, "{} KiB more than {} KiB", grown / 1024, idle.0 / 1024);
+    }
+}
+
+/// Returns the most memory that an agent has had so far; none where the system does not tell.
+pub fn memory_peak(agent: &Agent) -> MemoryPeak {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse().expect("a number"));
+    MemoryPeak(kib * 1024)
+}
+
 fn command(prefix: &[String]) -> Command {
     let mut command = match prefix.split_first() {
         Some((first, rest)) => {

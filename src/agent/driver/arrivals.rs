@@ -23,9 +23,9 @@ use crate::transport::udp::{Received, SocketErrorKind};
 pub(super) const MAX_BATCH: usize = 256;
 
 /// Datagrams that are handed in before time is judged: more than the receive buffer holds. What comes on top of that has
-/// arrived after we began to look. (Without a test: [`MAX_BACKLOG_TIME`] is over first on any machine that takes longer than
-/// 5 µs for a datagram; this is the end of the loop if its clock stands still.)
-const MAX_BACKLOG: usize = 8_192;
+/// arrived after we began to look. ([`MAX_BACKLOG_TIME`] is over first on any machine that takes longer than 5 µs for a
+/// datagram; this is the end of the loop if its clock stands still.)
+pub(super) const MAX_BACKLOG: usize = 8_192;
 
 /// The longest time that these are read for. A process that was stopped reads a whole buffer in less; a flood of packets
 /// that are slow to read must not delay what is due, such as the questions after a crash, by a third of a second each.
@@ -47,6 +47,15 @@ pub(super) const MAX_ERRORS_IN_A_ROW: usize = 16;
 
 /// See [`MAX_ERRORS_IN_A_ROW`].
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// Goes on while there is more, at most [`MAX_BACKLOG`] times.
+pub(super) fn up_to_backlog(mut goes_on: impl FnMut() -> bool) {
+    for _ in 0..MAX_BACKLOG {
+        if !goes_on() {
+            return;
+        }
+    }
+}
 
 impl Driver {
     /// Lets time pass, once everything that has arrived is handed in.
@@ -78,12 +87,10 @@ impl Driver {
             return;
         }
         let began = self.parts.clock.now();
-        for _ in 0..MAX_BACKLOG {
+        up_to_backlog(|| {
             let received = self.parts.socket.receive_now(&mut self.buffer);
-            if !self.take(received) || self.parts.clock.now().since(began) >= at_most {
-                return;
-            }
-        }
+            self.take(received) && self.parts.clock.now().since(began) < at_most
+        });
     }
 
     /// Deals with one attempt to receive, and returns true if there may be more.

@@ -1,6 +1,6 @@
 //! The driver's bounds, and the order in which it hands things in.
 
-use super::arrivals::{LATE, MAX_BATCH, MAX_ERRORS_IN_A_ROW, NOT_STORED_TOLD_AGAIN_AFTER};
+use super::arrivals::{LATE, MAX_BACKLOG, MAX_BATCH, MAX_ERRORS_IN_A_ROW, NOT_STORED_TOLD_AGAIN_AFTER, up_to_backlog};
 use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
@@ -293,4 +293,21 @@ async fn datagrams_are_sealed_where_the_mode_says_so_and_for_those_who_may_be_th
         let marks: Vec<u8> = std::iter::from_fn(|| peer.recv(&mut buffer).ok().map(|_| buffer[3])).collect();
         assert_eq!(marks, expected, "{mode} {receiver:?}");
     }
+}
+
+#[test]
+fn what_comes_while_the_backlog_is_read_is_not_part_of_it_for_ever() {
+    let mut read = 0;
+    // A socket that is never empty, and a clock that stands still.
+    up_to_backlog(|| {
+        read += 1;
+        assert!(read <= MAX_BACKLOG);
+        true
+    });
+    assert_eq!(read, MAX_BACKLOG);
+    up_to_backlog(|| {
+        read -= 1;
+        read > 10
+    });
+    assert_eq!(read, 10, "it ends where there is nothing more");
 }

@@ -42,6 +42,8 @@ use crate::core::{Core, Phase};
 use forward::Forwards;
 use hearsay::Hearsay;
 use remote_commands::RemoteCommands;
+#[cfg(test)]
+pub(in crate::core) use rumours::MAX_VIEWS_MISSED;
 use rumours::Rumours;
 use views::Fetch;
 

@@ -48,7 +48,7 @@ const LEAST_RENEWAL: Duration = Duration::from_millis(50);
 /// The number of renewals that may have been under way at one time.
 const RENEWALS_AHEAD: u64 = 4;
 /// The number of changes of the agreed view that a node may have missed.
-const MAX_VIEWS_MISSED: u64 = 1 << 20;
+pub(in crate::core) const MAX_VIEWS_MISSED: u64 = 1 << 20;
 /// The time after a question for which an answer counts as one.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::core::Core;
 use crate::core::envelope::MessageId;
 use crate::core::limits::{
-    MAX_HEADER_BYTES, MAX_MESSAGES_PER_SPREAD, MAX_SPANS, MAX_UNSPREAD, SPREAD_BATCH, SPREAD_PACKETS, SPREAD_RESERVE,
+    MAX_HEADER_BYTES, MAX_MESSAGES_PER_SPREAD, MAX_SPANS, MAX_UNSPREAD, SPREAD_BATCH, SPREAD_BYTES, SPREAD_PACKETS,
+    SPREAD_RESERVE,
 };
 use crate::core::member::Run;
 use crate::core::packet::Way;
@@ -67,7 +68,7 @@ impl Core {
         while let Some(id) = self.messaging.spreading.small.front().copied() {
             if let Some(kept) = self.messaging.broadcasts.kept(id) {
                 // Room for run, number, age and lengths, too.
-                let bytes = kept.payload.len() + kept.topic.as_str().len() + 32;
+                let bytes = kept.payload.len() + kept.topic.as_str().len() + SPREAD_BYTES;
                 if bytes > room || batch.len() == MAX_MESSAGES_PER_SPREAD {
                     break;
                 }

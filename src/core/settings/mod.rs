@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use lease::claim_of;
 pub use lease::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 
+/// The largest `mtu`, in bytes.
+pub(in crate::core) const MAX_MTU: usize = 1400;
+
 /// A node's own heartbeat interval and timeouts, part of its record: how often others hear it, and the silence after
 /// which they suspect it and declare it Down.
 ///
@@ -139,7 +142,7 @@ impl Settings {
             between(key_probe, self.probe_timeout, (ms(1), ""), (most_probe, " (suspect_timeout / 15)")),
             within("timing.retry_interval", self.retry_interval, ms(100), minute * 10),
             between(key_reap, self.reap_after, (minute.max(self.down_timeout), reap_rule), (minute * 60 * 24 * 30, "")),
-            count("mtu", self.mtu, 1000, 1400),
+            count("mtu", self.mtu, 1000, MAX_MTU),
             count("observers", self.observers, 2, 64),
         ];
         checks.into_iter().filter_map(Result::err).collect()

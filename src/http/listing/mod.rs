@@ -24,7 +24,7 @@ pub(super) use pages::{Listing, Pages, Revoked, Selection};
 pub(super) use shared::Listings;
 pub use shared::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 
-/// The size of a page; the member that crosses it is still on it.
-pub(super) const PAGE_BYTES: usize = 32 * 1024;
+/// The size of a page, of which every reader may hold one; the member that crosses it is still on it.
+pub(super) const PAGE_BYTES: usize = 8 * 1024;
 /// Members of a small view: its listings are made for each reader anew.
 pub(super) const SMALL_VIEW: usize = 32;

@@ -21,7 +21,7 @@ use crate::http::table::MIN_READ_TIME;
 /// Shared listings that exist at one time, the one being built included.
 pub const MAX_LISTINGS: usize = 4;
 /// Their size together, unless a single one is larger.
-pub const MAX_LISTED_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_LISTED_BYTES: usize = 16 * 1024 * 1024;
 /// A shared listing in which nothing has changed is used again for this long: its ages are that much too old then.
 pub const MAX_AGE: Duration = Duration::from_millis(250);
 /// Rest after building, in times of what it took.

@@ -4,7 +4,7 @@
 //!
 //! Must not know: other connections.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -44,6 +44,8 @@ pub(in crate::http) enum Phase {
     Reading,
     /// Its peer to take bytes.
     Writing,
+    /// Its turn: its answer is not begun.
+    Waiting,
 }
 
 /// One open connection.
@@ -60,6 +62,8 @@ pub(in crate::http) struct ConnectionState {
     pub(super) shed: CancellationToken,
     /// Cancelled when its descriptor has been given back.
     pub(super) gone: CancellationToken,
+    /// The answers that were begun.
+    pub(super) answers: AtomicU32,
     has_ended: AtomicBool,
     ended: Notify,
 }
@@ -75,6 +79,7 @@ impl ConnectionState {
             since: AtomicU64::new(0),
             shed,
             gone: CancellationToken::new(),
+            answers: AtomicU32::new(0),
             has_ended: AtomicBool::new(false),
             ended: Notify::new(),
         };
@@ -114,6 +119,12 @@ impl ConnectionState {
 
     pub(in crate::http) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// An answer is begun.
+    pub(in crate::http) fn begins(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        self.set_phase(Phase::Busy);
     }
 
     /// Waits for [`ConnectionState::end`].

@@ -1,8 +1,9 @@
 //! The table of open connections: admission, shedding when it is full, and the number of long answers there may be.
 //!
 //! A full table does not turn newcomers away. It sheds who costs nobody anything, the longest without progress first:
-//! connections that owe us a request or the rest of one, then readers that do not read. Connections that are being
-//! answered are shed last.
+//! connections that owe us a request or the rest of one, then readers that do not read, then those whose answer is not
+//! begun, for it is not their turn: of these whoever has had the most answers. Connections that are being
+//! answered are shed last; but while a newcomer finds nobody to shed ([`Table::is_crowded`]), they get no second answer.
 //!
 //! Answers that last are counted by [`Kind`], in tiers: event streams leave room for large listings, those for messages
 //! that wait, all of these for commands, and all of them for short answers. So nothing that lasts can lock out what is above it, health checks above all.
@@ -20,8 +21,9 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +49,8 @@ pub(super) struct Table {
     refused: AtomicU64,
     accept_errors: AtomicU64,
     panics: AtomicU64,
+    /// True while a newcomer waits for a place.
+    is_crowded: AtomicBool,
     /// Cancelled when all connections have to end.
     close: CancellationToken,
 }
@@ -75,6 +79,15 @@ impl Lines {
         candidates.min_by_key(|line| line.progress.load(Ordering::Relaxed)).cloned()
     }
 
+    /// Returns the one that waits for its turn and has had the most answers, the longest without progress among equals.
+    fn longest_in_line(&self) -> Option<Arc<ConnectionState>> {
+        let candidates = self.open.values().filter(|line| line.is_in(Phase::Waiting));
+        let of = |line: &&Arc<ConnectionState>| {
+            (Reverse(line.answers.load(Ordering::Relaxed)), line.progress.load(Ordering::Relaxed))
+        };
+        candidates.min_by_key(of).cloned()
+    }
+
     /// Returns the one that has been of this kind for the longest.
     fn oldest(&self, kind: Kind) -> Option<Arc<ConnectionState>> {
         let candidates = self.open.values().filter(|line| line.is(kind));
@@ -101,6 +114,7 @@ impl Table {
             refused: AtomicU64::new(0),
             accept_errors: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            is_crowded: AtomicBool::new(false),
             close,
         })
     }
@@ -114,8 +128,20 @@ impl Table {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true while a newcomer waits for a place: whoever has been answered is to go.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
     /// Takes a place for a new connection, another one's if need be; `None` if all are being answered and none gets done.
+    /// Newcomers come one after the other.
     pub(super) async fn admit(self: &Arc<Self>) -> Option<Seat> {
+        let seat = self.wait_for_place().await;
+        self.is_crowded.store(false, Ordering::Relaxed);
+        seat
+    }
+
+    async fn wait_for_place(self: &Arc<Self>) -> Option<Seat> {
         let deadline = Instant::now() + ADMIT_PATIENCE;
         loop {
             let is_urgent = Instant::now() >= deadline;
@@ -126,6 +152,7 @@ impl Table {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return None;
             }
+            self.is_crowded.store(true, Ordering::Relaxed);
             tokio::time::sleep(ADMIT_RETRY).await;
         }
     }
@@ -135,8 +162,9 @@ impl Table {
         if lines.open.len() >= self.limits.connections {
             let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading));
             let stalled = || lines.longest_without_progress(ConnectionState::is_stalled);
+            let in_line = || lines.longest_in_line();
             let slow = || lines.longest_without_progress(|line| is_urgent && line.is_in(Phase::Writing));
-            let victim = waiting.or_else(stalled).or_else(slow)?;
+            let victim = waiting.or_else(stalled).or_else(in_line).or_else(slow)?;
             self.shed(&mut lines, &victim);
         }
         lines.last += 1;

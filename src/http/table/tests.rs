@@ -82,6 +82,62 @@ async fn then_go_readers_that_take_nothing_and_answers_last() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_those_whose_answer_is_not_begun_the_one_with_the_most_answers_goes_first() {
+    let table = table(8, 8);
+    let mut seats = full(&table).await;
+    for (at, answers) in [(1, 0), (5, 3), (3, 3), (6, 1)] {
+        for _ in 0..answers {
+            seats[at].line.begins();
+        }
+        seats[at].line.set_phase(Phase::Waiting);
+    }
+    for expected in [&[3][..], &[3, 5], &[3, 5, 6], &[1, 3, 5, 6]] {
+        let begun = Instant::now();
+        seats.push(admit(&table).await);
+        assert_eq!((shed(&seats), begun.elapsed()), (expected.to_vec(), Duration::ZERO));
+    }
+    seats[0].line.set_phase(Phase::Waiting);
+    seats[0].line.begins();
+    assert!(table.admit().await.is_none(), "it is being answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_is_crowded_while_a_newcomer_waits_and_no_longer() {
+    let table = table(8, 8);
+    let mut seats = full(&table).await;
+    assert!(!table.is_crowded(), "full, and nobody waits");
+    let waiting = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { table.admit().await }
+    });
+    tokio::time::sleep(ADMIT_RETRY / 2).await;
+    assert!(table.is_crowded());
+    drop(seats.pop());
+    seats.extend(waiting.await.expect("not cancelled"));
+    assert!(seats.len() == 8 && !table.is_crowded());
+    seats[3].line.set_phase(Phase::Reading);
+    seats.push(admit(&table).await);
+    assert!(!table.is_crowded(), "somebody could be shed at once");
+    assert!(table.admit().await.is_none() && !table.is_crowded(), "it waits no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_large_answers_are_sent_at_one_time_and_the_next_one_waits_for_a_reader() {
+    let table = table(1_024, 1_000);
+    let (mut seats, mut holds) = (Vec::new(), Vec::new());
+    for _ in 0..MAX_LARGE_ANSWERS {
+        seats.push(admit(&table).await);
+        holds.push(table.enter(&seats.last().expect("one").line, Kind::Large).expect("a place"));
+    }
+    let late = admit(&table).await;
+    assert!(table.enter(&late.line, Kind::Large).is_none());
+    seats[7].line.set_phase(Phase::Writing);
+    tokio::time::advance(STALLED_AFTER).await;
+    holds.push(table.enter(&late.line, Kind::Large).expect("the place of one that reads nothing"));
+    assert_eq!(shed(&seats), [7]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_descriptor_is_taken_from_who_waits_then_from_the_oldest_stream_and_never_from_a_command() {
     let table = table(32, 8);
     let mut seats = Vec::new();

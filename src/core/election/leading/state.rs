@@ -80,6 +80,12 @@ pub(super) struct Resigning {
 }
 
 impl Leading {
+    /// Returns the number of renewals that may still be acknowledged.
+    #[cfg(test)]
+    pub(in crate::core::election) fn in_flight(&self) -> usize {
+        self.sent.len()
+    }
+
     pub(in crate::core::election) fn has_claim(&self) -> bool {
         self.claim.is_some() && self.resigning.is_none()
     }

@@ -19,6 +19,7 @@ mod preferring;
 mod promises;
 mod recoveries;
 mod removing;
+mod renewals;
 mod replacing;
 mod resigning;
 mod returning;

@@ -1,0 +1,13 @@
+//! Sealed clusters of real processes: members with the key hear each other, everybody else hears nothing.
+#![cfg(all(feature = "agent", unix))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacker;
+mod cluster;
+mod insiders;
+mod modes;
+mod outsiders;
+mod rotation;
+mod secrets;
