@@ -29,7 +29,6 @@ use crate::core::doors::{Notice, Output};
 use crate::core::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
 use crate::core::member::{Record, Run};
 use crate::core::time::Time;
-use crate::core::timers::Timer;
 use crate::core::view::{Slot, View, is_due};
 #[cfg(doc)]
 use crate::core::wire::Message;
@@ -326,10 +325,5 @@ impl Core {
         let displaced = partners.iter().filter(gives_way).min_by_key(|(_, partner)| partner.last);
         let displaced = displaced.map(|(run, _)| *run);
         displaced.is_some_and(|run| self.detours.partners.remove(&run).is_some())
-    }
-
-    /// Plans the next look at a link to a member that is no neighbour.
-    pub(super) fn review_partner(&mut self, run: Run) {
-        self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
     }
 }

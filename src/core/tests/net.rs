@@ -507,6 +507,9 @@ impl Net {
         let until = self.now + duration;
         while self.step(until) {}
         self.now = until;
+        for node in self.running().take(4) {
+            node.core.view.check();
+        }
     }
 
     /// Runs until a condition holds; fails after `within`.

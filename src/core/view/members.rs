@@ -8,6 +8,9 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::core::Core).
 
+#[cfg(test)]
+mod check;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -303,6 +306,9 @@ impl View {
         let (run, status) = (record.run, record.status);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.record.id == record.id);
+        let is_new_run = entry.record.run != run;
+        debug_assert!(!is_new_run || new_peer.is_some(), "a new run needs new state");
+        debug_assert!(is_new_run || record.incarnation >= entry.record.incarnation, "a run's incarnation never falls");
         let is_proven = new_peer.as_ref().is_some_and(|peer| peer.proven);
         let old_hash = std::mem::replace(&mut entry.hash, hash);
         let old = std::mem::replace(&mut entry.record, record);
@@ -316,7 +322,7 @@ impl View {
         let name_hash = entry.name_hash;
         self.tally.take(old.status, old_hash, name_hash);
         self.tally.add(status, hash, name_hash);
-        if old.run != run {
+        if is_new_run {
             self.by_run.remove(old.run, slot);
             self.by_run.insert(run, slot);
         }

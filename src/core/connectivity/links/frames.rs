@@ -6,10 +6,9 @@
 
 use std::net::SocketAddr;
 
-use super::table::State;
+use super::doors::Wish;
 use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId};
-use crate::core::limits::MIN_PROBE_BYTES;
+use crate::core::doors::{LinkEvent, LinkId, Output};
 use crate::core::member::Run;
 use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::wire::{Message, read};
@@ -18,49 +17,32 @@ use crate::core::{Core, Phase};
 impl Core {
     /// Hands an event of a link to the part that it concerns.
     pub(in crate::core) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
-        if let Some(visited) = self.links.visits.get(&link).copied() {
+        if let Some(visited) = self.links.visited_by(link) {
             return self.visited(visited, event);
         }
         if let Some(address) = self.calls.address_of(link) {
             return self.call_event(link, address, event);
         }
-        let run = self.links.runs.get(&link).copied();
+        let run = self.links.run_of(link);
         if event == LinkEvent::Closed {
             self.guests.forget(link);
         }
-        match (event, run) {
-            (LinkEvent::Frame { from, bytes }, run) => self.receive_frame(link, run, from, bytes),
-            // Of a link that was given up: nobody waits for it.
-            (_, None) => {}
-            (LinkEvent::Connected, Some(run)) => self.greet(link, run),
-            (LinkEvent::Refused, Some(run)) => {
-                let is_first = self.link_failed(run);
-                self.refused_link(run, is_first);
+        let Some(run) = run else {
+            if let LinkEvent::Frame { from, bytes } = event {
+                self.receive_frame(link, None, from, bytes);
             }
-            (LinkEvent::Unreachable, Some(run)) => self.attempt_failed(run),
-            (LinkEvent::Closed, Some(run)) if self.is_linked(run) => self.link_lost(run),
-            (LinkEvent::Closed, Some(run)) => {
-                let is_first = self.link_failed(run);
-                self.closed_unanswered(run, is_first);
-            }
-        }
-    }
-
-    /// Sends the first frame, which tells the other end who we are.
-    fn greet(&mut self, link: LinkId, run: Run) {
-        let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
-        self.links.set(run, State::Greeting(link));
-        let mut packet = self.packet_to(slot);
-        for nonce in self.guests.probes_of(run) {
-            packet.push(&Message::Ack { nonce });
-        }
-        if self.view.entry(slot).peer.proven {
-            // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
-            self.push_probe(&mut packet, slot);
-        }
-        // As large as the probe that it provokes.
-        packet.pad_to(MIN_PROBE_BYTES);
-        self.send_frame(link, packet);
+            // Anything else is about a link that was given up: nobody waits for it.
+            return;
+        };
+        let actions = match event {
+            LinkEvent::Frame { from, bytes } => return self.receive_frame(link, Some(run), from, bytes),
+            LinkEvent::Connected if self.view.slot_of_run(run).is_none() => self.links.forget(run),
+            LinkEvent::Connected => self.links.connected(run, link),
+            LinkEvent::Refused => self.links.refused(run),
+            LinkEvent::Unreachable => self.links.unreachable(run),
+            LinkEvent::Closed => self.links.closed(self.now, run, self.link_scene_of(run)),
+        };
+        self.act_on_link(run, actions);
     }
 
     fn receive_frame(&mut self, link: LinkId, known: Option<Run>, from: SocketAddr, bytes: &[u8]) {
@@ -69,11 +51,10 @@ impl Core {
         let Ok((header, messages)) = read(bytes) else {
             self.counters.drop(DropReason::Malformed);
             self.guests.forget(link);
-            self.close(link);
-            if let Some(run) = known {
-                self.attempt_failed(run);
-            }
-            return;
+            return match known {
+                Some(run) => self.end_garbled(link, run),
+                None => self.outputs.push_back(Output::CloseLink { link }),
+            };
         };
         let Some(run) = known else {
             return match link {
@@ -88,16 +69,21 @@ impl Core {
                 }
                 LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
                 // Given up while the frame was on its way.
-                LinkId::Opened(_) => self.close(link),
+                LinkId::Opened(_) => self.outputs.push_back(Output::CloseLink { link }),
             };
         };
-        let is_open = self.links.open(run).is_some();
-        if !is_open && messages.clone().any(|message| message.is_err()) {
+        if !self.is_linked(run) && messages.clone().any(|message| message.is_err()) {
             // A frame that cannot be read greets nobody.
             return self.garbled(link, run);
         }
-        if !self.may_speak(link, run, header.cluster, header.run) {
-            return self.close(link);
+        if !self.may_speak(run, header.cluster, header.run) {
+            let actions = self.links.denied(run, link);
+            return self.act_on_link(run, actions);
+        }
+        if self.links.greeting(run).is_some() {
+            let wish = self.view.slot_of_run(run).map_or(Wish::Nobody, |slot| self.link_wish(slot));
+            let actions = self.links.spoke(self.now, run, wish);
+            self.act_on_link(run, actions);
         }
         let way = Way::Link(link);
         let kind = self.sender_kind(run, from, way);
@@ -105,13 +91,14 @@ impl Core {
             // Its record says another address by now.
             return self.drop_link(run);
         }
-        self.links.heard(run, self.now);
+        self.links.heard(self.now, run);
         let is_over = messages.hold(Message::UNLINK_KIND);
         let sender = Sender { from, run, kind, way, bytes: bytes.len() };
         if self.receive_packet(sender, header, messages).is_err() {
             self.garbled(link, run);
         } else if is_over {
-            self.unlinked(link);
+            let actions = self.links.unlinked(run, link);
+            self.act_on_link(run, actions);
         }
     }
 
@@ -124,13 +111,16 @@ impl Core {
     /// Closes a link whose frame cannot be read.
     pub(in crate::core::connectivity) fn garbled(&mut self, link: LinkId, run: Run) {
         self.counters.drop(DropReason::Malformed);
-        self.close(link);
-        self.attempt_failed(run);
+        self.end_garbled(link, run);
     }
 
-    /// Returns true if a frame of this run is taken from the link to `known`; the first one opens a link that was
-    /// greeted.
-    fn may_speak(&mut self, link: LinkId, known: Run, cluster: u32, run: Run) -> bool {
+    fn end_garbled(&mut self, link: LinkId, run: Run) {
+        let actions = self.links.garbled(run, link);
+        self.act_on_link(run, actions);
+    }
+
+    /// Returns true if a frame of this run is taken from the link to `known`.
+    fn may_speak(&mut self, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         // A member that is leaving hears by its links that others know.
         let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);
@@ -138,14 +128,7 @@ impl Core {
         if !is_member {
             self.counters.drop(DropReason::UnknownRun);
         }
-        if !is_member || known != run {
-            // Another process answers at that address.
-            self.attempt_failed(known);
-            return false;
-        }
-        if self.links.of.get(&run).is_some_and(|link| matches!(link.state, State::Greeting(_))) {
-            self.link_opened(run, link);
-        }
-        true
+        // Else another process answers at that address.
+        is_member && known == run
     }
 }

@@ -4,20 +4,23 @@
 //! of a dead process closes it (what follows is in `crash`). It is silent while nothing happens, and optional: where
 //! TCP is blocked, everything but that signal still works.
 //!
+//! What happens to a link is decided by a machine of its own ([`Links`]): input are events of connections, deadlines and
+//! what the other rooms wish, each with what has to be known of the member at that moment; output are actions, which are
+//! carried out here in order. The machine's page shows its states; its tests need no core.
+//!
 //! ```text
-//!             settle                    connected           greeted
-//!   Idle ──────────────▶ Opening ──────────────▶ Greeting ──────────▶ Open ──lost──▶ Opening at once, then `crash`
-//!     ▲                     │ failed                │ closed             │ Unlink
-//!     └──────back-off───────┴───────────────────────┴────────────────────┘
+//!   other rooms ──wishes──▶          ┌─────────┐              ──▶ connections, frames, timers
+//!   the driver  ──frames──▶  input   │ machine │   actions    ──▶ detection: lost, refused, closed unanswered, answers
+//!   timers      ──────────▶          └─────────┘              ──▶ letters and detours: there is a link, or none
 //! ```
 //!
+//! Owns: the links to members, and visits to joiners, by number; which of two stays; when the next one is tried. Nobody
+//! else writes any of it.
+//!
 //! Invariants:
-//! - At most one link per member is in use. Of two that cross, the one opened by the smaller address stays; of two
-//!   opened by the other end, the newer.
 //! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
 //! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours
 //!   all is done at once, so that a crash right after joining breaks or refuses a link.
-//! - Every state but Open and an idle one without a plan has a timer.
 //! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
 //!   if the member opened it and proved that it is there (see `guests`); and only as long as the record says that
 //!   address.
@@ -26,22 +29,30 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | all links and their states | `table` |
-//! | links that are wanted: when one is opened, and when the next attempt is made | `plan` |
-//! | links that stand, and how they end | `established` |
+//! | **the machine** (no core): inputs, and which of two links stays | `machine` |
+//! | its doors: actions, and scenes that come with inputs | `doors` |
+//! | its table: states and the numbers of links and visits, with asserted invariants | `table` |
+//! | its pauses: how long before which step, and how far spread | `pause` |
+//! | **around it**: what other rooms wish, and what it must know of the member | `wishes` |
+//! | its actions, carried out | `actions` |
 //! | frames in: events of a link and what is said over it | `frames` |
-//! | packets out by a link | `send` |
 //! | whether anybody listens at a joiner's address | `visits` |
+//! | packets out by a link | `send` |
 //!
-//! Must not know: what a broken link means.
+//! Must not know: what a broken link means (see `detection`), or what is said over one.
 //!
 //! [`Message::Unlink`]: crate::core::wire::Message::Unlink
 
-mod established;
+mod actions;
+mod doors;
 mod frames;
-mod plan;
+mod machine;
+mod pause;
 mod send;
 mod table;
+#[cfg(test)]
+mod tests;
 mod visits;
+mod wishes;
 
-pub(in crate::core) use table::Links;
+pub(in crate::core) use machine::Links;

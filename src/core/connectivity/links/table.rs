@@ -1,6 +1,10 @@
-//! The table of links: the one to each member and its state.
+//! The table of links: the one to each member and its state, visits, and the numbers of them all.
 //!
-//! Invariant: a link that is opened, greeted or in use is found by its number, and by the run of its member.
+//! Invariants, asserted after every change:
+//! - A link that is opened, greeted or in use is found by its number, and by the run of its member; no other link is.
+//! - A state is followed only by those that [`State::may_become`] names.
+//! - At most [`MAX_LINKS`] stand or were asked for, visits included.
+//! - At most one visit per joiner.
 //!
 //! Must not know: when a link is wanted.
 
@@ -8,38 +12,38 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::core::doors::LinkId;
+use crate::core::limits::MAX_LINKS;
 use crate::core::member::Run;
 use crate::core::time::Time;
 
-/// All links, by the member's run.
-#[derive(Debug, Default)]
-pub(in crate::core) struct Links {
-    pub(super) of: BTreeMap<Run, Link>,
-    pub(super) runs: BTreeMap<LinkId, Run>,
-    /// Connections that only find out whether anybody listens at a joiner's address.
-    pub(super) visits: BTreeMap<LinkId, Run>,
-    /// The time at which this node became Up.
-    pub(super) up_since: Option<Time>,
+/// Links by the member's run, visits by the joiner's, and the runs by number.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Table {
+    links: BTreeMap<Run, Link>,
+    runs: BTreeMap<LinkId, Run>,
+    visits: BTreeMap<LinkId, Run>,
     last: u64,
 }
 
-#[derive(Debug, Default)]
+/// What is kept of the link to a member, whether there is one now or not.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Link {
-    pub(super) state: State,
+    state: State,
     /// The time at which the link last came into use.
-    pub(super) opened: Option<Time>,
+    opened: Option<Time>,
     /// Attempts that failed in a row.
-    pub(super) failures: u32,
+    failures: u32,
     /// Times that an attempt was put off because the member's address was not proven.
-    pub(super) unproven: u8,
+    unproven: u8,
     /// The time at which a lost link was last opened again at once.
-    pub(super) reopened: Option<Time>,
+    reopened: Option<Time>,
     /// The address that the link leads to: opened to it, or accepted and proven by what was sent there.
-    pub(super) home: Option<SocketAddr>,
+    home: Option<SocketAddr>,
     /// The time at which the last frame came over a link to this member.
-    pub(super) heard: Option<Time>,
+    heard: Option<Time>,
 }
 
+/// The stages of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum State {
     /// No link; a timer may be set to open one.
@@ -54,90 +58,211 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Returns the connection, if there is one.
     pub(super) fn link(self) -> Option<LinkId> {
         match self {
             State::Idle => None,
             State::Opening(link) | State::Greeting(link) | State::Open(link) => Some(link),
         }
     }
+
+    /// Returns true if this state may be followed by another one: an own attempt goes step by step, any link may end, and
+    /// one that the member opened takes the place of any other.
+    fn may_become(self, next: State) -> bool {
+        match (self, next) {
+            (_, State::Idle) => true,
+            (State::Idle, State::Opening(link)) => matches!(link, LinkId::Opened(_)),
+            (State::Opening(before), State::Greeting(link)) => link == before,
+            (State::Greeting(before), State::Open(link)) if link == before => true,
+            (before, State::Open(link)) => matches!(link, LinkId::Accepted(_)) && before.link() != Some(link),
+            _ => false,
+        }
+    }
 }
 
-impl Links {
+impl Link {
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Returns the address that the link leads to, or last led to.
+    pub(super) fn home(&self) -> Option<SocketAddr> {
+        self.home
+    }
+
+    /// Returns the time at which the last frame came.
+    pub(super) fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
+    /// Returns the time since which the link stands, if it does.
+    pub(super) fn open_since(&self) -> Option<Time> {
+        matches!(self.state, State::Open(_)).then_some(self.opened).flatten()
+    }
+
+    /// Returns the time at which a lost link was last opened again at once.
+    pub(super) fn reopened(&self) -> Option<Time> {
+        self.reopened
+    }
+}
+
+/// Looking.
+impl Table {
+    /// Returns what is kept of the link to a member.
+    pub(super) fn get(&self, run: Run) -> Option<&Link> {
+        self.links.get(&run)
+    }
+
+    pub(super) fn state(&self, run: Run) -> State {
+        self.links.get(&run).map(|link| link.state).unwrap_or_default()
+    }
+
+    /// Returns the member that a link is to.
+    pub(super) fn run_of(&self, link: LinkId) -> Option<Run> {
+        self.runs.get(&link).copied()
+    }
+
+    /// Returns the joiner that a visit is to.
+    pub(super) fn visited_by(&self, link: LinkId) -> Option<Run> {
+        self.visits.get(&link).copied()
+    }
+
+    /// Returns all members of which a link is kept, or was.
+    pub(super) fn members(&self) -> impl Iterator<Item = Run> {
+        self.links.keys().copied()
+    }
+
     /// Returns the number of entries kept.
-    pub(in crate::core) fn size(&self) -> usize {
-        self.of.len() + self.runs.len()
+    pub(super) fn size(&self) -> usize {
+        self.links.len() + self.runs.len()
     }
 
-    /// Returns the open link to a member.
-    pub(super) fn open(&self, run: Run) -> Option<LinkId> {
-        match self.of.get(&run)?.state {
-            State::Open(link) => Some(link),
-            _ => None,
-        }
+    /// Returns the number of links in use.
+    pub(super) fn open(&self) -> usize {
+        self.links.values().filter(|link| matches!(link.state, State::Open(_))).count()
     }
 
-    /// Returns true if this is the open link to a member at this address.
-    pub(in crate::core) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
-        self.of.get(&run).is_some_and(|held| held.state == State::Open(link) && held.home == Some(home))
-    }
-
-    /// Returns the link to a member that is connected and not answered yet.
-    pub(in crate::core::connectivity) fn greeting(&self, run: Run) -> Option<LinkId> {
-        match self.of.get(&run)?.state {
-            State::Greeting(link) => Some(link),
-            _ => None,
-        }
-    }
-
-    /// Returns true if no link to this member stands or is being opened.
-    pub(in crate::core::connectivity) fn is_idle(&self, run: Run) -> bool {
-        self.of.get(&run).is_none_or(|link| link.state == State::Idle)
-    }
-
-    /// Returns the time at which the last frame came over a link to a member.
-    pub(super) fn heard_at(&self, run: Run) -> Option<Time> {
-        self.of.get(&run).and_then(|link| link.heard)
-    }
-
-    pub(super) fn heard(&mut self, run: Run, now: Time) {
-        if let Some(link) = self.of.get_mut(&run) {
-            link.heard = Some(now);
-        }
-    }
-
-    pub(super) fn set_home(&mut self, run: Run, home: SocketAddr) {
-        self.of.entry(run).or_default().home = Some(home);
-    }
-
-    /// Returns the number of open links.
-    pub(in crate::core::connectivity) fn count(&self) -> usize {
-        self.of.values().filter(|link| matches!(link.state, State::Open(_))).count()
-    }
-
-    /// Returns the time since which the link to a member stands, if it does.
-    pub(in crate::core::connectivity) fn open_since(&self, run: Run) -> Option<Time> {
-        let link = self.of.get(&run)?;
-        matches!(link.state, State::Open(_)).then_some(link.opened).flatten()
+    /// Returns true if no other connection may be asked for.
+    pub(super) fn is_full(&self) -> bool {
+        self.connections() >= MAX_LINKS
     }
 
     /// Returns the number of connections that stand or were asked for, visits included.
-    pub(super) fn in_use(&self) -> usize {
+    fn connections(&self) -> usize {
         self.runs.len() + self.visits.len()
     }
+}
 
-    pub(super) fn next_id(&mut self) -> LinkId {
+/// Changing.
+impl Table {
+    /// Returns a number that no connection had before.
+    pub(super) fn next_number(&mut self) -> LinkId {
         self.last += 1;
         LinkId::Opened(self.last)
     }
 
-    pub(super) fn set(&mut self, run: Run, state: State) {
-        let link = self.of.entry(run).or_default();
+    /// Keeps something about the link to a member from now on, even if there is none yet.
+    pub(super) fn keep(&mut self, run: Run) -> &Link {
+        self.links.entry(run).or_default()
+    }
+
+    /// Takes the link to a member to its next state.
+    pub(super) fn set(&mut self, run: Run, next: State) {
+        let link = self.links.entry(run).or_default();
+        debug_assert!(link.state.may_become(next), "{run}: {:?} is not followed by {next:?}", link.state);
         if let Some(before) = link.state.link() {
             self.runs.remove(&before);
         }
-        link.state = state;
-        if let Some(link) = state.link() {
+        link.state = next;
+        if let Some(link) = next.link() {
             self.runs.insert(link, run);
+        }
+        self.check();
+    }
+
+    /// Notes that a link is in use since now: what failed before is forgiven.
+    pub(super) fn opened(&mut self, now: Time, run: Run, link: LinkId) {
+        self.set(run, State::Open(link));
+        let kept = self.links.entry(run).or_default();
+        kept.failures = 0;
+        kept.opened = Some(now);
+    }
+
+    /// Notes where a link leads to.
+    pub(super) fn leads_to(&mut self, run: Run, home: SocketAddr) {
+        self.links.entry(run).or_default().home = Some(home);
+    }
+
+    /// Notes that a frame came.
+    pub(super) fn heard(&mut self, now: Time, run: Run) {
+        if let Some(link) = self.links.get_mut(&run) {
+            link.heard = Some(now);
+        }
+    }
+
+    /// Notes that one more attempt failed; returns how many have in a row.
+    pub(super) fn failed(&mut self, run: Run) -> u32 {
+        self.set(run, State::Idle);
+        let link = self.links.entry(run).or_default();
+        link.failures = link.failures.saturating_add(1);
+        link.failures
+    }
+
+    /// Notes that an attempt was put off for want of a proof; returns how often by now.
+    pub(super) fn put_off(&mut self, run: Run) -> u8 {
+        let link = self.links.entry(run).or_default();
+        link.unproven = link.unproven.saturating_add(1);
+        link.unproven
+    }
+
+    /// Notes that a lost link is opened again at once.
+    pub(super) fn reopens(&mut self, now: Time, run: Run) {
+        self.links.entry(run).or_default().reopened = Some(now);
+    }
+
+    /// Forgets the link to a member; returns the connection, if there is one.
+    pub(super) fn remove(&mut self, run: Run) -> Option<LinkId> {
+        let link = self.links.remove(&run)?.state.link();
+        if let Some(link) = link {
+            self.runs.remove(&link);
+        }
+        self.check();
+        link
+    }
+
+    /// Begins a visit to a joiner, under a number of its own.
+    pub(super) fn visit(&mut self, run: Run) -> LinkId {
+        let link = self.next_number();
+        self.visits.insert(link, run);
+        self.check();
+        link
+    }
+
+    /// Forgets the visit to a joiner; returns its connection, if there was one.
+    pub(super) fn end_visit(&mut self, run: Run) -> Option<LinkId> {
+        let link = self.visits.iter().find(|(_, visited)| **visited == run).map(|(link, _)| *link)?;
+        self.visits.remove(&link);
+        Some(link)
+    }
+
+    /// Forgets all visits; returns their connections.
+    pub(super) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
+        std::mem::take(&mut self.visits).into_keys()
+    }
+
+    /// Asserts the invariants in debug builds.
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            let held = self.links.iter().filter_map(|(run, link)| Some((link.state.link()?, *run)));
+            let mut number = 0;
+            for (link, run) in held {
+                number += 1;
+                assert_eq!(self.runs.get(&link), Some(&run), "a link is found by its number");
+            }
+            assert_eq!(number, self.runs.len(), "no other link is found by a number");
+            assert!(self.connections() <= MAX_LINKS, "{} connections", self.connections());
+            let visited: std::collections::BTreeSet<&Run> = self.visits.values().collect();
+            assert_eq!(visited.len(), self.visits.len(), "one visit per joiner");
         }
     }
 }

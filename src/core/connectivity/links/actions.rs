@@ -1,0 +1,120 @@
+//! The machine's actions, carried out: connections, packets and timers, and what the other rooms are told of a link.
+//!
+//! Invariant: a link that this node ends on purpose is told so before.
+//!
+//! Must not know: why the machine wants something done.
+
+use rand::RngExt;
+
+use super::doors::{Action, Failure, Parting};
+use crate::core::counters::DropReason;
+use crate::core::doors::{LinkId, Output};
+use crate::core::limits::MIN_PROBE_BYTES;
+use crate::core::member::Run;
+use crate::core::timers::Timer;
+use crate::core::view::View;
+use crate::core::wire::Message;
+use crate::core::{Core, Phase};
+
+impl Core {
+    /// Carries out what the machine wants done about the link to a member, in order.
+    pub(super) fn act_on_link(&mut self, run: Run, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Open(link, to) => self.outputs.push_back(Output::OpenLink { link, to }),
+                Action::Close(link) => self.outputs.push_back(Output::CloseLink { link }),
+                Action::Part(link, why) => self.part(link, why),
+                Action::Greet(link) => self.greet(link, run),
+                Action::Welcome(link) => {
+                    let Some(slot) = self.view.slot_of_run(run) else { continue };
+                    let packet = self.packet_to(slot);
+                    self.send_frame(link, packet);
+                }
+                Action::AskForProof => {
+                    let Some(slot) = self.view.slot_of_run(run) else { continue };
+                    let packet = self.packet_to(slot);
+                    self.send_to(slot, packet);
+                }
+                Action::Wait(pause) => {
+                    let pause = pause.with(|| self.rng.random());
+                    self.timers.set(Timer::Link(run), self.now + pause);
+                }
+                Action::WaitAtMost(pause) => {
+                    let pause = pause.with(|| self.rng.random());
+                    self.timers.set_by(Timer::Link(run), self.now + pause);
+                }
+                Action::Rest => self.timers.cancel(Timer::Link(run)),
+                Action::Full => self.counters.drop(DropReason::TableFull),
+                Action::Broke => self.counters.links_lost += 1,
+                Action::Opened => self.link_opened(run),
+                Action::Reopening => self.lost_link(run),
+                Action::Failed { how, is_first } => self.link_failed(run, how, is_first),
+                Action::Silent => self.letters_wait(run),
+                Action::Moved => {
+                    self.process_answers(run);
+                    self.letters_wait(run);
+                }
+                Action::Gone => {
+                    self.detours.forget(run);
+                    self.crashes.await_no_link(run);
+                    self.letters_have_no_link(run);
+                }
+            }
+        }
+    }
+
+    /// Tells the other rooms that a link stands.
+    fn link_opened(&mut self, run: Run) {
+        if let Some(slot) = self.view.slot_of_run(run) {
+            self.doubt_datagrams_at_once(slot);
+        }
+        self.send_unsent(run);
+        self.send_letters(run);
+        self.process_answers(run);
+    }
+
+    /// Tells the other rooms that an attempt failed.
+    fn link_failed(&mut self, run: Run, how: Failure, is_first: bool) {
+        self.letters_have_no_link(run);
+        match how {
+            Failure::Refused => self.refused_link(run, is_first),
+            Failure::ClosedUnanswered => self.closed_unanswered(run, is_first),
+            Failure::ProvesNothing => self.no_link(run),
+            // What is found out about the process goes on.
+            Failure::LostAgain => {}
+        }
+    }
+
+    /// Sends the first frame, which tells the other end who we are.
+    fn greet(&mut self, link: LinkId, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let mut packet = self.packet_to(slot);
+        for nonce in self.guests.probes_of(run) {
+            packet.push(&Message::Ack { nonce });
+        }
+        if self.view.entry(slot).peer.proven {
+            // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
+            self.push_probe(&mut packet, slot);
+        }
+        // As large as the probe that it provokes.
+        packet.pad_to(MIN_PROBE_BYTES);
+        self.send_frame(link, packet);
+    }
+
+    /// Says goodbye over a link, and ends it.
+    fn part(&mut self, link: LinkId, why: Parting) {
+        let mut packet = self.packet(usize::MAX);
+        let says_news_of_me = match why {
+            // Its observers hear from itself that it leaves, whoever else says so.
+            Parting::Over => matches!(self.phase, Phase::Leaving),
+            Parting::TheyMoved => false,
+            Parting::WeMoved => true,
+        };
+        if says_news_of_me {
+            self.push_update(&mut packet, View::ME);
+        }
+        packet.push(&Message::Unlink);
+        self.send_frame(link, packet);
+        self.outputs.push_back(Output::CloseLink { link });
+    }
+}

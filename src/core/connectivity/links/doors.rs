@@ -1,0 +1,114 @@
+//! The machine's doors: the actions that come out, and the scenes that come with what goes in.
+//!
+//! Must not know: which input has which actions.
+
+use std::net::SocketAddr;
+
+#[cfg(doc)]
+use super::machine::Links;
+use super::pause::Pause;
+use crate::core::doors::LinkId;
+
+/// An action for the link to the member that the input was about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Action {
+    /// Opens a connection to this address.
+    Open(LinkId, SocketAddr),
+    /// Greets the process at the other end, which has to answer.
+    Greet(LinkId),
+    /// Greets the member that opened this connection, and proved it.
+    Welcome(LinkId),
+    /// Says goodbye over a connection, and ends it.
+    Part(LinkId, Parting),
+    /// Ends a connection without a word.
+    Close(LinkId),
+    /// Calls [`Links::due`] after this time, and not before.
+    Wait(Pause),
+    /// Calls [`Links::due`] after this time, or earlier if that was planned.
+    WaitAtMost(Pause),
+    /// Plans no call of [`Links::due`] any more.
+    Rest,
+    /// Asks for a proof of the member's address.
+    AskForProof,
+    /// Counts a connection for which there is no room.
+    Full,
+    /// Counts a link that broke.
+    Broke,
+    /// The link is in use from now on.
+    Opened,
+    /// The link broke, and is being opened again.
+    Reopening,
+    /// An attempt failed. `is_first`: since a link stood, or ever.
+    Failed { how: Failure, is_first: bool },
+    /// What waits for the link has to be sent again by the next one.
+    Silent,
+    /// The link led to where one of the two is no more.
+    Moved,
+    /// There is no link, and none is planned.
+    Gone,
+}
+
+/// The reasons for a goodbye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// The link is not wanted, or another one stays.
+    Over,
+    /// The member is at another address.
+    TheyMoved,
+    /// This node is at another address, and says so.
+    WeMoved,
+}
+
+/// The ways in which an attempt fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nobody listens at the port.
+    Refused,
+    /// Opened, and closed before the process answered.
+    ClosedUnanswered,
+    /// Lost again, a moment after it was opened again.
+    LostAgain,
+    /// Anything else, which proves nothing about the process: nobody answered, or another one did, or it made no sense.
+    ProvesNothing,
+}
+
+/// The surroundings of a link at the moment of a decision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene {
+    pub(super) wish: Wish,
+    /// The address in the member's record.
+    pub(super) address: SocketAddr,
+    /// This node has the smaller address of the two: it opens, and what it opened stays.
+    pub(super) is_ours: bool,
+}
+
+/// Who wants a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Both ends, since they observe each other.
+    Observed,
+    /// This node, for a while.
+    Passing,
+    /// The other end at most: it may observe this node for a while longer, and ends the link itself.
+    Theirs,
+    /// Nobody.
+    Nobody,
+}
+
+impl Wish {
+    /// Returns true if this node wants the link.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Wish::Observed | Wish::Passing)
+    }
+}
+
+/// What two ends that come to observe each other are to one another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meeting {
+    /// This node has the smaller address of the two.
+    pub(super) is_ours: bool,
+    /// The member was heard of just now, and said nothing yet.
+    pub(super) is_news: bool,
+    /// No newcomer will take the member's place as a neighbour.
+    pub(super) is_for_good: bool,
+}

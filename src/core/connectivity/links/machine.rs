@@ -1,0 +1,366 @@
+//! The links of a node as a machine: input are events of connections, deadlines, and what the core wishes; output are
+//! actions, which whoever drives it carries out in order.
+//!
+//! ```text
+//!                 due                       connected               spoke
+//!   Idle ──────────────────────▶ Opening ──────────────▶ Greeting ──────────▶ Open
+//!    ▲ │ accept                     │ failed                │ failed            │ lost: Opening at once
+//!    │ └──▶ Open                    ▼                       ▼                   │ unlinked, silent, moved, forget
+//!    └───────────────────────────(pause)◀───────────────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! - At most one link per member. Of two that cross, the one opened by the smaller address stays; of two opened by the
+//!   other end, the newer.
+//! - Every connection that it asks for, or accepts, it also ends, unless it was told that the connection is over.
+//! - Every state but Open, and an idle one that nothing is planned for, has a deadline.
+//! - Pauses between attempts double up to a bound, and are spread.
+//!
+//! Must not know: views, packets, timers, luck, what a broken link means, or what is said over one. It knows members by
+//! their runs.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::doors::{Action, Failure, Meeting, Parting, Scene, Wish};
+use super::pause::Pause;
+use super::table::{Link, State, Table};
+use crate::core::doors::LinkId;
+use crate::core::limits::{LINK_BACKOFF, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT};
+use crate::core::member::Run;
+use crate::core::time::Time;
+
+/// All links, by the member's run.
+#[derive(Debug, Clone, Default)]
+pub(in crate::core) struct Links {
+    table: Table,
+    /// The time at which this node became Up.
+    up_since: Option<Time>,
+}
+
+/// What is known, for others to ask.
+impl Links {
+    /// Returns the number of entries kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.table.size()
+    }
+
+    /// Returns the open link to a member.
+    pub(super) fn open(&self, run: Run) -> Option<LinkId> {
+        match self.table.state(run) {
+            State::Open(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    /// Returns true if this is the open link to a member at this address.
+    pub(in crate::core) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
+        self.open(run) == Some(link) && self.is_at(run, home)
+    }
+
+    /// Returns true if the link to a member leads, or led at last, to this address.
+    pub(super) fn is_at(&self, run: Run, home: SocketAddr) -> bool {
+        self.table.get(run).and_then(Link::home) == Some(home)
+    }
+
+    /// Returns the link to a member that is connected and not answered yet.
+    pub(in crate::core::connectivity) fn greeting(&self, run: Run) -> Option<LinkId> {
+        match self.table.state(run) {
+            State::Greeting(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    /// Returns true if no link to this member stands or is being opened.
+    pub(in crate::core::connectivity) fn is_idle(&self, run: Run) -> bool {
+        self.table.state(run) == State::Idle
+    }
+
+    /// Returns the number of open links.
+    pub(in crate::core::connectivity) fn count(&self) -> usize {
+        self.table.open()
+    }
+
+    /// Returns the time since which the link to a member stands, if it does.
+    pub(in crate::core::connectivity) fn open_since(&self, run: Run) -> Option<Time> {
+        self.table.get(run).and_then(Link::open_since)
+    }
+
+    /// Returns the member that a link is to.
+    pub(super) fn run_of(&self, link: LinkId) -> Option<Run> {
+        self.table.run_of(link)
+    }
+
+    /// Returns the joiner that a visit is to.
+    pub(super) fn visited_by(&self, link: LinkId) -> Option<Run> {
+        self.table.visited_by(link)
+    }
+
+    /// Returns all members to which there is a link, or was one and another may be planned.
+    pub(super) fn members(&self) -> Vec<Run> {
+        self.table.members().collect()
+    }
+}
+
+/// Plans.
+impl Links {
+    /// Returns the number of a connection that somebody else opens.
+    pub(super) fn next_number(&mut self) -> LinkId {
+        self.table.next_number()
+    }
+
+    /// Notes that this node has become Up. Its neighbours are planned next.
+    pub(super) fn is_up(&mut self, now: Time) {
+        self.up_since = Some(now);
+    }
+
+    /// Plans the link to a member that has become a neighbour.
+    pub(super) fn wanted(&self, now: Time, run: Run, meeting: Meeting) -> Vec<Action> {
+        if !self.is_idle(run) {
+            return Vec::new();
+        }
+        // A member that is news to a newcomer is no newcomer itself.
+        let is_newcomer = meeting.is_news && self.up_since.is_none_or(|up| now.since(up) >= LINK_SETTLE);
+        let pause = match (meeting.is_ours, self.up_since == Some(now)) {
+            (true, true) => Pause::at_first(),
+            (true, false) if meeting.is_for_good => Pause::for_good(),
+            (true, false) => Pause::settling(),
+            (false, _) if is_newcomer => Pause::for_newcomer(),
+            (false, _) => Pause::courtesy(),
+        };
+        vec![Action::WaitAtMost(pause)]
+    }
+
+    /// Plans the end of the link to a member that is no neighbour any more.
+    pub(super) fn unwanted(&self, run: Run) -> Vec<Action> {
+        if self.is_idle(run) { Vec::new() } else { vec![Action::WaitAtMost(Pause::Exact(LINK_LINGER))] }
+    }
+
+    /// Plans a look at a link that the other end is to end.
+    pub(super) fn lingers() -> Vec<Action> {
+        vec![Action::Wait(Pause::Exact(LINK_LINGER))]
+    }
+
+    /// Takes the next step at a deadline: opens, gives up, or ends the link to a member; `None`: a member that is gone.
+    /// `may_dial`: the address was proven, or is to be dialled all the same; it only matters if the link is idle.
+    pub(super) fn due(&mut self, run: Run, scene: Option<Scene>, may_dial: bool) -> Vec<Action> {
+        let Some(scene) = scene else { return self.forget(run) };
+        match (scene.wish, self.table.state(run)) {
+            (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
+            (Wish::Theirs | Wish::Nobody, _) => self.forget(run),
+            (_, State::Idle) if !may_dial => {
+                let asked = self.table.put_off(run);
+                vec![Action::AskForProof, Action::Wait(Pause::until_proven(asked))]
+            }
+            (_, State::Idle) => self.dial(run, scene.address),
+            (_, State::Opening(link) | State::Greeting(link)) => self.given_up(run, link),
+            (Wish::Passing, State::Open(_)) => Self::lingers(),
+            (Wish::Observed, State::Open(_)) => Vec::new(),
+        }
+    }
+
+    /// Opens a link now, unless one is being opened or stands.
+    pub(super) fn ensure(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
+        if self.is_idle(run) { self.dial(run, to) } else { Vec::new() }
+    }
+
+    fn dial(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
+        debug_assert!(self.is_idle(run), "{run} has a link");
+        if self.table.is_full() {
+            let failures = self.table.keep(run).failures();
+            return vec![Action::Full, Action::Wait(Pause::after_failures(failures))];
+        }
+        let link = self.table.next_number();
+        self.table.set(run, State::Opening(link));
+        self.table.leads_to(run, to);
+        vec![Action::Wait(Pause::Exact(LINK_TIMEOUT)), Action::Open(link, to)]
+    }
+
+    /// Notes that an attempt failed: the next one comes later.
+    fn failed(&mut self, run: Run, how: Failure) -> Vec<Action> {
+        let failures = self.table.failed(run);
+        vec![Action::Wait(Pause::after_failures(failures)), Action::Failed { how, is_first: failures == 1 }]
+    }
+
+    /// Ends an attempt that takes too long, or whose frames make no sense.
+    fn given_up(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+        let mut actions = vec![Action::Close(link)];
+        actions.append(&mut self.failed(run, Failure::ProvesNothing));
+        actions
+    }
+}
+
+/// Events of connections.
+impl Links {
+    /// Takes note that a connection that this node asked for stands.
+    pub(super) fn connected(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+        if self.table.state(run) != State::Opening(link) {
+            return Vec::new();
+        }
+        self.table.set(run, State::Greeting(link));
+        vec![Action::Greet(link)]
+    }
+
+    /// Takes note that nobody listens at the port.
+    pub(super) fn refused(&mut self, run: Run) -> Vec<Action> {
+        self.failed(run, Failure::Refused)
+    }
+
+    /// Takes note that nobody answered.
+    pub(super) fn unreachable(&mut self, run: Run) -> Vec<Action> {
+        self.failed(run, Failure::ProvesNothing)
+    }
+
+    /// Takes note that the other end, or something between, closed a link. One in use is opened again at once, unless
+    /// that was tried a moment ago.
+    pub(super) fn closed(&mut self, now: Time, run: Run, scene: Option<Scene>) -> Vec<Action> {
+        if self.open(run).is_none() {
+            return self.failed(run, Failure::ClosedUnanswered);
+        }
+        self.table.set(run, State::Idle);
+        let mut actions = vec![Action::Broke];
+        let was_reopened = self.table.get(run).and_then(Link::reopened);
+        actions.append(&mut match scene.filter(|scene| scene.wish.is_ours()) {
+            None => self.forget(run),
+            Some(_) if was_reopened.is_some_and(|reopened| now.since(reopened) < LINK_BACKOFF) => {
+                self.failed(run, Failure::LostAgain)
+            }
+            Some(scene) => {
+                self.table.reopens(now, run);
+                // There is room: that of the lost one.
+                let mut steps = self.dial(run, scene.address);
+                steps.push(Action::Reopening);
+                steps
+            }
+        });
+        actions
+    }
+
+    /// Takes note that a frame came that the member may say.
+    pub(super) fn heard(&mut self, now: Time, run: Run) {
+        self.table.heard(now, run);
+    }
+
+    /// Takes a link into use once its greeting is answered.
+    pub(super) fn spoke(&mut self, now: Time, run: Run, wish: Wish) -> Vec<Action> {
+        match self.table.state(run) {
+            State::Greeting(link) => self.opened(now, run, link, wish),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Accepts a link that a member opened and proved: of two that cross, one stays. Returns true if it is this one.
+    pub(super) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> (bool, Vec<Action>) {
+        let mut actions = Vec::new();
+        match self.table.state(run) {
+            State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if scene.is_ours => {
+                return (false, vec![Action::Part(link, Parting::Over)]);
+            }
+            State::Idle if self.table.is_full() => {
+                return (false, vec![Action::Full, Action::Part(link, Parting::Over)]);
+            }
+            State::Idle => {}
+            State::Opening(old) => actions.push(Action::Close(old)),
+            State::Greeting(old) | State::Open(old) => actions.push(Action::Part(old, Parting::Over)),
+        }
+        self.table.leads_to(run, scene.address);
+        actions.append(&mut self.opened(now, run, link, scene.wish));
+        actions.push(Action::Welcome(link));
+        (true, actions)
+    }
+
+    fn opened(&mut self, now: Time, run: Run, link: LinkId, wish: Wish) -> Vec<Action> {
+        self.table.opened(now, run, link);
+        let next = if wish == Wish::Observed { Action::Rest } else { Action::Wait(Pause::Exact(LINK_LINGER)) };
+        vec![next, Action::Opened]
+    }
+
+    /// Takes the goodbye of the other end, after what came with it.
+    pub(super) fn unlinked(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.run_of(link) == Some(run) {
+            self.table.set(run, State::Idle);
+            actions.append(&mut Self::lingers());
+        }
+        actions.push(Action::Close(link));
+        actions
+    }
+
+    /// Ends a link whose frame makes no sense.
+    pub(super) fn garbled(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+        if self.run_of(link) == Some(run) { self.given_up(run, link) } else { vec![Action::Close(link)] }
+    }
+
+    /// Ends a link at whose other end is another process, or none that may speak here.
+    pub(super) fn denied(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+        let mut actions = self.failed(run, Failure::ProvesNothing);
+        actions.push(Action::Close(link));
+        actions
+    }
+}
+
+/// Ends on purpose.
+impl Links {
+    /// Ends the link to a member, if there is one, and forgets it.
+    pub(super) fn forget(&mut self, run: Run) -> Vec<Action> {
+        let parting = self.table.remove(run).map(|link| Action::Part(link, Parting::Over));
+        [Action::Rest].into_iter().chain(parting).chain([Action::Gone]).collect()
+    }
+
+    /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon, if one is wanted:
+    /// `is_urgent` if something waits for it. Attempts that failed at the old address do not count.
+    pub(super) fn moved(&mut self, run: Run, why: Parting, scene: Scene, is_urgent: bool) -> Vec<Action> {
+        let parting = self.table.remove(run).map(|link| Action::Part(link, why));
+        let pause = match scene.is_ours {
+            _ if is_urgent => Pause::none(),
+            true => Pause::at_first(),
+            false => Pause::for_newcomer(),
+        };
+        let next = scene.wish.is_ours().then_some(Action::Wait(pause));
+        [Action::Rest].into_iter().chain(parting).chain([Action::Moved]).chain(next).collect()
+    }
+
+    /// Ends a link by which nothing has come for so long, although something was asked at `since`, and opens another one:
+    /// a firewall, or a router that forgot it, may have cut it in silence.
+    pub(super) fn silent(
+        &mut self,
+        now: Time,
+        run: Run,
+        to: SocketAddr,
+        since: Time,
+        patience: Duration,
+    ) -> Vec<Action> {
+        let heard = self.table.get(run).and_then(Link::heard).map_or(since, |heard| heard.max(since));
+        let Some(link) = self.open(run).filter(|_| now.since(heard) >= patience) else { return Vec::new() };
+        self.table.set(run, State::Idle);
+        let mut actions = vec![Action::Part(link, Parting::Over), Action::Silent];
+        actions.append(&mut self.dial(run, to));
+        actions
+    }
+}
+
+/// Visits: connections that only find out whether anybody listens at a joiner's address.
+impl Links {
+    /// Begins a visit, in place of an earlier one.
+    pub(super) fn visit(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
+        let mut actions = self.end_visit(run);
+        let next = if self.table.is_full() { Action::Full } else { Action::Open(self.table.visit(run), to) };
+        actions.push(next);
+        actions
+    }
+
+    /// Ends a visit, if there is one: nothing is to be found out about the joiner any more.
+    pub(super) fn end_visit(&mut self, run: Run) -> Vec<Action> {
+        self.table.end_visit(run).map(Action::Close).into_iter().collect()
+    }
+
+    /// Forgets all visits, as this node stops; returns the connections, which are to be closed.
+    pub(super) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
+        self.table.end_visits()
+    }
+
+    /// Takes note that a visit's connection is over.
+    pub(super) fn visit_over(&mut self, run: Run) {
+        self.table.end_visit(run);
+    }
+}

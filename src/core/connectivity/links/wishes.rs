@@ -1,0 +1,199 @@
+//! Links as the other rooms wish them: wanted or not, at once, ended, led elsewhere. Each wish goes to the machine with
+//! what it has to know of the member (its scene).
+//!
+//! Must not know: what state a link is in, beyond what the machine tells everybody.
+
+use std::time::Duration;
+
+use super::doors::{Meeting, Parting, Scene, Wish};
+use super::machine::Links;
+use crate::core::doors::{LinkId, Output};
+use crate::core::member::{LeaveReason, Run, Status};
+use crate::core::time::Time;
+use crate::core::view::{Slot, View};
+use crate::core::{Core, Phase};
+
+/// What the machine has to know.
+impl Core {
+    pub(super) fn link_scene(&self, slot: Slot) -> Scene {
+        let address = self.view.record(slot).address;
+        Scene { wish: self.link_wish(slot), address, is_ours: self.me().address < address }
+    }
+
+    pub(super) fn link_scene_of(&self, run: Run) -> Option<Scene> {
+        self.view.slot_of_run(run).map(|slot| self.link_scene(slot))
+    }
+
+    /// Returns who wants a link between this node and a member.
+    pub(super) fn link_wish(&self, slot: Slot) -> Wish {
+        let record = self.view.record(slot);
+        let is_live = matches!(record.status, Status::Up | Status::Suspect);
+        if !matches!(self.phase, Phase::Up) || slot == View::ME || !is_live {
+            Wish::Nobody
+        } else if self.observes(slot) {
+            Wish::Observed
+        } else if self.detours.wants_link(record.run, self.now) || self.has_letters_for(record.run) {
+            Wish::Passing
+        } else {
+            Wish::Theirs
+        }
+    }
+
+    fn link_meeting(&self, slot: Slot) -> Meeting {
+        let entry = self.view.entry(slot);
+        Meeting {
+            is_ours: self.me().address < entry.record.address,
+            is_news: entry.peer.session.is_none() && entry.peer.last_sign == self.now,
+            is_for_good: self.is_full_mesh() || self.is_newborn_of_mine(slot),
+        }
+    }
+
+    /// Returns true if a member that never answered is to be dialled all the same, which is seldom: where datagrams do
+    /// not pass, nobody is proven but by a link.
+    fn may_dial_unproven(&mut self, run: Run) -> bool {
+        self.are_datagrams_in_doubt() && self.guests.may_dial(run, self.now)
+    }
+}
+
+/// Looking.
+impl Core {
+    /// Returns true if the link to a member stands.
+    pub(in crate::core) fn is_linked(&self, run: Run) -> bool {
+        self.links.open(run).is_some()
+    }
+
+    /// Returns the number of links in use.
+    pub fn open_links(&self) -> usize {
+        self.links.count()
+    }
+
+    /// Returns a number for a link that is about to be opened.
+    pub(in crate::core::connectivity) fn next_link(&mut self) -> LinkId {
+        self.links.next_number()
+    }
+}
+
+/// Plans.
+impl Core {
+    /// Plans the link to a member that became a neighbour or ceased to be one.
+    pub(in crate::core) fn plan_link(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        let actions = match (self.link_wish(slot).is_ours(), self.links.is_idle(run)) {
+            (true, true) => self.links.wanted(self.now, run, self.link_meeting(slot)),
+            (false, false) => self.links.unwanted(run),
+            _ => return,
+        };
+        self.act_on_link(run, actions);
+    }
+
+    /// Plans all links, as this node has become Up: its neighbours are all there already.
+    pub(in crate::core) fn plan_links(&mut self) {
+        self.links.is_up(self.now);
+        let neighbours: Vec<Slot> = self.neighbours().collect();
+        for slot in neighbours {
+            self.plan_link(slot);
+        }
+    }
+
+    /// Acts on a link's timer.
+    pub(in crate::core) fn tend_link(&mut self, run: Run) {
+        let slot = self.view.slot_of_run(run);
+        let scene = slot.map(|slot| self.link_scene(slot));
+        let may_dial = slot.zip(scene).is_some_and(|(slot, scene)| {
+            // A turn to be dialled unproven is taken only if it is used.
+            let is_dialled = scene.wish.is_ours() && self.links.is_idle(run);
+            is_dialled && (self.view.entry(slot).peer.proven || self.may_dial_unproven(run))
+        });
+        let actions = self.links.due(run, scene, may_dial);
+        self.act_on_link(run, actions);
+    }
+
+    /// Opens a link now, unless one is being opened or stands; `false` if there are too many.
+    pub(in crate::core) fn ensure_link(&mut self, slot: Slot) -> bool {
+        let record = self.view.record(slot);
+        let (run, address) = (record.run, record.address);
+        let actions = self.links.ensure(run, address);
+        self.act_on_link(run, actions);
+        !self.links.is_idle(run)
+    }
+
+    /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
+    pub(in crate::core::connectivity) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
+        let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
+        let (stays, actions) = self.links.accept(self.now, run, link, scene);
+        self.act_on_link(run, actions);
+        stays
+    }
+}
+
+/// Ends on purpose.
+impl Core {
+    /// Ends the link to a member on purpose, if there is one, and forgets it.
+    pub(in crate::core) fn drop_link(&mut self, run: Run) {
+        let actions = self.links.forget(run);
+        self.act_on_link(run, actions);
+    }
+
+    /// Ends all links on purpose.
+    pub(in crate::core) fn drop_links(&mut self) {
+        for run in self.links.members() {
+            self.drop_link(run);
+        }
+        for link in self.links.end_visits() {
+            self.outputs.push_back(Output::CloseLink { link });
+        }
+        self.dismiss_guests();
+    }
+
+    /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears
+    /// by it that this node knows, and ends it itself: perhaps no datagram would tell them.
+    pub(in crate::core) fn dismiss_gone(&mut self, slot: Slot, run: Run) {
+        let record = self.view.record(slot);
+        match record.status {
+            Status::Left(_) if record.run != run || !self.is_linked(run) => self.drop_link(run),
+            Status::Left(LeaveReason::Graceful) => self.act_on_link(run, Links::lingers()),
+            Status::Left(LeaveReason::Forced) => {
+                let packet = self.packet_to(slot);
+                self.copy_to_link(run, &packet.finish());
+                self.drop_link(run);
+            }
+            _ => self.drop_link(run),
+        }
+    }
+
+    /// Ends the link to a member that is at another address by now, and plans the next one. What led to the old
+    /// address may break never, or as late as the kernel gives it up, and shows nothing of the process until then.
+    pub(in crate::core) fn follow_by_link(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        if !self.links.is_at(record.run, record.address) {
+            self.link_anew(slot, Parting::TheyMoved);
+        }
+    }
+
+    /// Ends all connections, as this node is at another address: those that stand lead from the old one. The others
+    /// hear of the new address by them, if anything still passes there.
+    pub(in crate::core) fn link_all_anew(&mut self) {
+        self.hang_up_all();
+        self.dismiss_guests();
+        for slot in self.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>() {
+            self.link_anew(slot, Parting::WeMoved);
+        }
+    }
+
+    /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon: either of the
+    /// two may end before any of its observers has a link to it again. Letters do not wait for a pause.
+    fn link_anew(&mut self, slot: Slot, why: Parting) {
+        let run = self.view.record(slot).run;
+        let (scene, is_urgent) = (self.link_scene(slot), self.has_letters_for(run));
+        let actions = self.links.moved(run, why, scene, is_urgent);
+        self.act_on_link(run, actions);
+    }
+
+    /// Ends a link by which nothing has come for so long, although something was asked at `since`, and opens another one.
+    pub(in crate::core) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
+        let record = self.view.record(slot);
+        let (run, address) = (record.run, record.address);
+        let actions = self.links.silent(self.now, run, address, since, patience);
+        self.act_on_link(run, actions);
+    }
+}
