@@ -94,6 +94,7 @@ const HOUSES: [House; 6] = [
         idea: "http",
         order: &[
             "limits",
+            "turns",
             "problem",
             "input",
             "query",

@@ -13,11 +13,10 @@ pub const MAX_FLOODED_PAYLOAD: usize = 736;
 pub const SPREAD_RESERVE: usize = 128;
 const _: () = assert!(MAX_FLOODED_PAYLOAD + 63 + 32 + SPREAD_RESERVE + MAX_HEADER_BYTES <= 1_000);
 /// The greatest number of broadcasts in one packet, besides everything else in it. (No packet has room for so many, since
-/// each takes [`SPREAD_BYTES`] besides its payload: without a test at the bound, so that this is checked where it is built.)
+/// each takes [`SPREAD_BYTES`] besides its payload: what sends them checks that where it is built.)
 pub const MAX_MESSAGES_PER_SPREAD: usize = MAX_MESSAGES_PER_PACKET / 2;
 /// The size that is reckoned for a broadcast in a packet besides its payload and its topic, in bytes.
 pub const SPREAD_BYTES: usize = 32;
-const _: () = assert!(crate::core::settings::MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD);
 /// The time for which new broadcasts are gathered before they are sent on.
 pub const SPREAD_BATCH: Duration = Duration::from_millis(10);
 /// The greatest number of packets to each peer in one such batch; the others go with the next batch.

@@ -17,9 +17,12 @@ use crate::core::limits::{
 };
 use crate::core::member::Run;
 use crate::core::packet::Way;
+use crate::core::settings::MAX_MTU;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, Span};
+
+const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
 
 /// The broadcasts still to be sent on; at most [`MAX_UNSPREAD`] of each size. More than that are left to repair.
 #[derive(Debug, Default)]

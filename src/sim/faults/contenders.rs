@@ -60,9 +60,7 @@ impl LeaseFault {
 
     pub(super) fn row(&self) -> Row<'_> {
         match self {
-            LeaseFault::CrashLeader => {
-                of_leader("crash whoever leads by the lease", |world, leader| world.crash(leader))
-            }
+            LeaseFault::CrashLeader => of_leader("crash whoever leads by the lease", World::crash),
             LeaseFault::PauseLeader(lasting) => {
                 let words = format!("pause whoever leads by the lease for {lasting:.1?}");
                 of_leader(words, |world, leader| world.pause(leader, *lasting))

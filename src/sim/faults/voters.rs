@@ -57,7 +57,7 @@ impl VoterFault {
 
     pub(super) fn row(&self) -> Row<'_> {
         match self {
-            VoterFault::CrashLeader => of_leader("crash the leader", |world, leader| world.crash(leader)),
+            VoterFault::CrashLeader => of_leader("crash the leader", World::crash),
             VoterFault::PauseLeader(lasting) => {
                 let words = format!("pause the leader for {lasting:.1?}");
                 of_leader(words, |world, leader| world.pause(leader, *lasting))

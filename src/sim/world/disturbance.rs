@@ -14,7 +14,7 @@ use crate::sim::random::nanos;
 use crate::sim::streams::Tcp;
 
 /// The end of a disturbance.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Undo {
     Cut(CutId),
     /// The usual conditions, unless others took the place of these meanwhile.

@@ -146,7 +146,7 @@ impl Links {
     pub(super) fn due(&mut self, run: Run, scene: Option<Scene>, may_dial: bool) -> Vec<Action> {
         let Some(scene) = scene else { return self.forget(run) };
         match (scene.wish, self.table.state(run)) {
-            (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
+            (Wish::Observed, State::Open(_)) | (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
             (Wish::Theirs | Wish::Nobody, _) => self.forget(run),
             (_, State::Idle) if !may_dial => {
                 let asked = self.table.put_off(run);
@@ -155,7 +155,6 @@ impl Links {
             (_, State::Idle) => self.dial(run, scene.address),
             (_, State::Opening(link) | State::Greeting(link)) => self.given_up(run, link),
             (Wish::Passing, State::Open(_)) => Self::lingers(),
-            (Wish::Observed, State::Open(_)) => Vec::new(),
         }
     }
 

@@ -23,7 +23,7 @@ impl World {
             match *action {
                 Action::Open(link, _) => assert!(self.alive.insert(link), "a number is never used again"),
                 Action::Greet(link) | Action::Welcome(link) => {
-                    assert!(self.alive.contains(&link), "nobody hears {link:?}")
+                    assert!(self.alive.contains(&link), "nobody hears {link:?}");
                 }
                 Action::Part(link, _) | Action::Close(link) => assert!(self.alive.remove(&link), "{link:?} is over"),
                 Action::Wait(_) | Action::WaitAtMost(_) => drop(self.planned.insert(run)),

@@ -72,9 +72,8 @@ fn opened(actions: &[Action]) -> Option<LinkId> {
 
 /// Returns the last pause that some actions plan.
 fn pause(actions: &[Action]) -> Option<Pause> {
-    let pauses = actions.iter().filter_map(|action| match action {
+    actions.iter().rev().find_map(|action| match action {
         Action::Wait(pause) | Action::WaitAtMost(pause) => Some(*pause),
         _ => None,
-    });
-    pauses.last()
+    })
 }

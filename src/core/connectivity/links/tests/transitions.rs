@@ -313,9 +313,9 @@ fn a_link_that_is_lost_again_within_a_moment_waits() {
         links.connected(IT, opened(opening).expect("it is being opened"));
         links.spoke(now, IT, Wish::Observed);
     };
-    let lost = lose(&mut links, at(5));
-    assert_eq!(words(&lost), "broke wait open reopening");
-    stand(&mut links, at(5), &lost);
+    let broken = lose(&mut links, at(5));
+    assert_eq!(words(&broken), "broke wait open reopening");
+    stand(&mut links, at(5), &broken);
     assert_eq!(words(&lose(&mut links, at(5))), "broke wait lost-again");
     let later = links.ensure(IT, address(IT));
     stand(&mut links, at(5) + LINK_BACKOFF, &later);
