@@ -221,11 +221,9 @@ fn a_flood_of_everything_at_once_neither_fills_a_clear_agent_nor_hides_a_crash_f
 fn a_flood_of_everything_at_once_neither_fills_a_sealed_agent_nor_hides_a_crash_from_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cluster.key");
-    let path = path.to_str().expect("a text");
-    let made = std::process::Command::new(support::HEADCOUNT).args(["keys", "generate", path]).output();
-    assert!(made.expect("it runs").status.success());
-    let text = std::fs::read_to_string(path).expect("a key file");
+    support::generate_key(&path);
+    let text = std::fs::read_to_string(&path).expect("a key file");
     let key = headcount::seal::KeyFile::parse(&text).expect("keys").ring().expect("keys").ids()[0];
     // The forged ones name the right key, which travels in clear: each is decrypted in vain.
-    is_flooded(&["--key-file", path], Some(key.0));
+    is_flooded(&["--key-file", path.to_str().expect("a text")], Some(key.0));
 }

@@ -20,9 +20,8 @@ fn random_mutated_and_replayed_datagrams_change_nothing_and_are_counted() {
 fn a_sealed_cluster_takes_no_datagram_that_is_not_its_own_and_says_which_it_dropped() {
     let directory = tempfile::tempdir().expect("a directory");
     let key = directory.path().join("cluster.key");
+    support::generate_key(&key);
     let key = key.to_str().expect("a text");
-    let made = std::process::Command::new(support::HEADCOUNT).args(["keys", "generate", key]).output();
-    assert!(made.expect("it runs").status.success());
     let reasons = [("unsealed", 2_000.0), ("sealed_forged", 1_000.0), ("sealed_replayed", 2_000.0)];
     let answered = send_nonsense_to(&["--key-file", key], &reasons);
     assert!(answered <= RECORDED, "what was recorded counts once: {answered} answers");

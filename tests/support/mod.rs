@@ -22,6 +22,12 @@ pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
 /// The longest time that a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Has the command line make a key, in this file.
+pub fn generate_key(path: &Path) {
+    let made = Command::new(HEADCOUNT).args(["keys", "generate"]).arg(path).output().expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
 /// Waits until `condition` holds; fails with `what` when patience ends.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
