@@ -194,7 +194,7 @@ fn lines(headers: &[&str]) -> String {
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     pub(crate) head: String,
-    /// What came in chunks, and is no whole line yet.
+    /// The bytes of chunks that are no whole line yet; `None` if the answer has no chunks.
     chunks: Option<Vec<u8>>,
 }
 

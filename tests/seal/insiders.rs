@@ -36,7 +36,7 @@ fn voters(files: &Files, key: &Path) -> [Agent; 3] {
     for agent in [&a, &b, &c] {
         agent.wait_for_up(&names);
     }
-    // Who comes while a cluster is founded is one of its founders, who are believed.
+    // A node that joins in the first moments after the founding counts as a founder, and founders are believed.
     std::thread::sleep(FOUNDED_TOGETHER + Duration::from_secs(1));
     [a, b, c]
 }

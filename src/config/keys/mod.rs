@@ -39,7 +39,7 @@ pub struct Key {
     pub(in crate::config) get: fn(&AgentConfig) -> Json,
 }
 
-/// What is special about a key; about most, nothing.
+/// The ways in which a key differs from most others.
 #[derive(Debug)]
 struct Special {
     /// True if a running agent takes a changed value up when it reads its configuration again; otherwise the next start
@@ -57,12 +57,12 @@ struct Special {
     differs: fn(&Key, &AgentConfig, &AgentConfig) -> bool,
 }
 
-/// What messages repeat of a value.
+/// The part of a value that messages repeat.
 #[derive(Debug)]
 enum Repeated {
     /// All of it, as it was written.
     Whole,
-    /// What this makes of a text.
+    /// The text that this function makes of it.
     As(fn(&str) -> String),
     /// Nothing: it is a secret.
     Never,

@@ -84,7 +84,7 @@ pub(super) static KEYS: [Key; 10] = [
             repeated: Repeated::Never,
             // One line cannot hold all that is said of handlers.
             cell: |handlers| cell(&handlers.as_array()?.iter().map(|handler| handler["name"].clone()).collect()),
-            // What is shown of a handler leaves some of it out.
+            // The handlers themselves are compared: `get` leaves out some of what they hold.
             differs: |_, old, new| old.handlers != new.handlers,
             ..Special::LIVE
         },

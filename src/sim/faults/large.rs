@@ -169,7 +169,7 @@ impl Variation {
     }
 }
 
-/// What a fault is drawn for.
+/// The world for which a fault is drawn.
 struct Scene {
     voters: usize,
     /// The time that it lasts, if it lasts.

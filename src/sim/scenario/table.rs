@@ -33,7 +33,7 @@ struct Row {
     leads: Leads,
 }
 
-/// Who leads in a scenario.
+/// The kind of leadership in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leads {
     Nobody,

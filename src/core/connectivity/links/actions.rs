@@ -80,7 +80,7 @@ impl Core {
             Failure::Refused => self.refused_link(run, is_first),
             Failure::ClosedUnanswered => self.closed_unanswered(run, is_first),
             Failure::ProvesNothing => self.no_link(run),
-            // What is found out about the process goes on.
+            // The link was open a moment ago: detection is asking about the process already, and goes on.
             Failure::LostAgain => {}
         }
     }
@@ -96,7 +96,7 @@ impl Core {
             // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
             self.push_probe(&mut packet, slot);
         }
-        // As large as the probe that it provokes.
+        // The packet is padded to the size of the probe that it provokes.
         packet.pad_to(MIN_PROBE_BYTES);
         self.send_frame(link, packet);
     }

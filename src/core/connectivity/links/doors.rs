@@ -40,7 +40,7 @@ pub(super) enum Action {
     Reopening,
     /// An attempt failed. `is_first`: since a link stood, or ever.
     Failed { how: Failure, is_first: bool },
-    /// What waits for the link has to be sent again by the next one.
+    /// Nothing is heard over the link any more: letters that wait for an answer over it are sent again over the next one.
     Silent,
     /// The link led to where one of the two is no more.
     Moved,
@@ -82,7 +82,7 @@ pub(super) struct Scene {
     pub(super) is_ours: bool,
 }
 
-/// Who wants a link.
+/// The ends of a link that want it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Both ends, since they observe each other.
@@ -102,7 +102,7 @@ impl Wish {
     }
 }
 
-/// What two ends that come to observe each other are to one another.
+/// The circumstances in which two members come to observe each other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meeting {
     /// This node has the smaller address of the two.

@@ -38,7 +38,7 @@ pub(in crate::core) struct Links {
     up_since: Option<Time>,
 }
 
-/// What is known, for others to ask.
+/// Questions that others ask.
 impl Links {
     /// Returns the number of entries kept.
     pub(in crate::core) fn size(&self) -> usize {

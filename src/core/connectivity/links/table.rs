@@ -25,7 +25,7 @@ pub(super) struct Table {
     last: u64,
 }
 
-/// What is kept of the link to a member, whether there is one now or not.
+/// The state of the link to a member, and the history of attempts; there may be no connection now.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Link {
     state: State,

@@ -13,7 +13,7 @@ use crate::core::time::Time;
 use crate::core::view::{Slot, View};
 use crate::core::{Core, Phase};
 
-/// What the machine has to know.
+/// The scenes and wishes that the machine is given.
 impl Core {
     pub(super) fn link_scene(&self, slot: Slot) -> Scene {
         let address = self.view.record(slot).address;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::*;
 
-/// What travels over a connection.
+/// A message that travels over a connection, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Greeting,
@@ -18,9 +18,9 @@ enum Said {
 #[derive(Debug, Clone)]
 struct Pipe {
     opener: usize,
-    /// What each node calls it; the acceptor has no name for it before its first frame.
+    /// The number that each node has for it; the acceptor has none before the first frame.
     names: [Option<LinkId>; 2],
-    /// What is on its way to each node.
+    /// The messages that are on their way to each node.
     to: [VecDeque<Said>; 2],
     is_connected: bool,
     /// The acceptor has heard of it, and waits for a proof.
@@ -35,7 +35,7 @@ struct World {
     pipes: Vec<Pipe>,
 }
 
-/// What may happen next.
+/// A step that may happen next.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Connect(usize),
