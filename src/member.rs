@@ -88,27 +88,32 @@ impl Member {
 }
 
 #[cfg(test)]
+impl Member {
+    /// Returns another node in its first run.
+    pub(crate) fn for_tests(name: &str, status: Status) -> Self {
+        let record = Record {
+            id: NodeId::new(name).expect("a name"),
+            run: Run(1),
+            incarnation: 1,
+            status,
+            address: "10.0.0.1:7117".parse().expect("an address"),
+            api_address: None,
+            tags: Tags::default(),
+            timing: crate::core::Settings::default().timing().expect("the default"),
+            version: "0".into(),
+            protocol: crate::core::ProtocolRange::OURS,
+        };
+        Self::from_record(&record, None, SystemTime::UNIX_EPOCH, false)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{ProtocolRange, Settings};
 
     #[test]
     fn work_is_for_those_that_are_here_and_mean_to_stay() {
-        let may_work = |status| {
-            let record = Record {
-                id: NodeId::new("a").expect("a name"),
-                run: Run(1),
-                incarnation: 1,
-                status,
-                address: "10.0.0.1:7117".parse().expect("an address"),
-                api_address: None,
-                tags: Tags::default(),
-                timing: Settings::default().timing().expect("the default"),
-                version: "0".into(),
-                protocol: ProtocolRange::OURS,
-            };
-            Member::from_record(&record, None, SystemTime::UNIX_EPOCH, false).may_work()
-        };
+        let may_work = |status| Member::for_tests("a", status).may_work();
         assert!(may_work(Status::Up) && may_work(Status::Suspect));
         for status in [Status::Joining, Status::Leaving, Status::Down, Status::Left(LeaveReason::Graceful)] {
             assert!(!may_work(status), "{status}");

@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::json::Keys;
 use crate::seal::{Key, KeyFile, KeyId, KeyRing};
 
-/// The most bytes of standard input or a file in which a key is looked for.
+/// The size in bytes above which standard input or a file holds no key.
 const MAX_INPUT_BYTES: u64 = 64 * 1024;
 
 pub(super) fn run(command: &KeysCommand, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -99,11 +99,16 @@ fn held_id(path: Option<&Path>) -> Option<KeyId> {
 fn read_key(path: &Path) -> Result<Key, Failure> {
     let mut text = Zeroizing::new(String::new());
     let read = if path == Path::new("-") {
-        std::io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut text)
+        std::io::stdin().take(MAX_INPUT_BYTES + 1).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(MAX_INPUT_BYTES + 1).read_to_string(&mut text))
     };
-    read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let bytes = read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    if bytes as u64 > MAX_INPUT_BYTES {
+        let (path, most) = (path.display(), MAX_INPUT_BYTES / 1024);
+        return Err(Failure::failed(format!("{path} holds no key: it is larger than {most} KiB"))
+            .hint("leave the file out to have a new key made"));
+    }
     let ring = KeyFile::parse(&text).and_then(|file| Ok(file.ring()?));
     match ring.as_ref().map(KeyRing::keys) {
         Ok([key]) => Ok(key.clone()),
@@ -164,4 +169,27 @@ fn show(keys: &Keys, format: Format, out: &mut impl Write) -> Result<(), Failure
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_a_file_up_to_its_bound_and_from_no_larger_one() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("key");
+        let key = new_key().expect("a key");
+        let line = format!("{}\n#", *key.to_base64());
+        for (bytes, is_read) in [(MAX_INPUT_BYTES as usize, true), (MAX_INPUT_BYTES as usize + 1, false)] {
+            std::fs::write(&path, format!("{line}{}", "x".repeat(bytes - line.len()))).expect("written");
+            match read_key(&path) {
+                Ok(read) => assert!(is_read && read.id() == key.id()),
+                Err(failure) => {
+                    let told = failure.to_string();
+                    assert!(!is_read && told.contains("larger than 64 KiB"), "{told}");
+                }
+            }
+        }
+    }
 }

@@ -133,6 +133,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Status;
+    use crate::member::Member;
 
     fn event(term: u64) -> EventKind {
         EventKind::QuorumLost { term }
@@ -164,6 +166,19 @@ mod tests {
         let mut pace = Pace::new(now);
         assert_eq!(admitted(&mut pace, now, true), MAX_EVENT_LINES);
         assert_eq!(admitted(&mut pace, now, false), MAX_EVENT_LINES);
+    }
+
+    #[test]
+    fn a_sum_names_so_many_members_each_of_them_once() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        admitted(&mut pace, now, true);
+        for nth in 0..2 * (MAX_SUMMED_NAMES + 1) {
+            let member = Member::for_tests(&format!("n{}", nth / 2), Status::Up);
+            assert!(!pace.admits(now, &EventKind::NodeJoined { member }, true));
+        }
+        let sum = pace.sum(now, true).expect("the last one");
+        assert!(sum.contains("8 node_joined") && sum.contains(", the first about n0, n1, n2 ("), "{sum}");
     }
 
     #[test]

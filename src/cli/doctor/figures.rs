@@ -1,10 +1,11 @@
-//! Findings from an agent's metrics: its disk, its packets and its machine.
+//! Findings from an agent's metrics: its disk, its packets, its event handlers and its machine.
 //!
 //! Invariant: a metric that is missing is no failure: agents of other versions have others.
 
 use std::collections::BTreeMap;
 
 use super::report::Finding;
+use crate::cli::human::plain;
 
 /// The share of received packets that may be dropped before it is worth a word.
 const DROPPED_SHARE: f64 = 0.01;
@@ -59,6 +60,7 @@ pub(super) fn is_aside(figures: &Figures) -> bool {
 pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
     let mut findings = vec![packets(figures, is_joining), disk(figures)];
     findings.extend(streams(figures));
+    findings.extend(handlers(figures));
     let troubles: [(&str, f64, &'static str, &str, &str); 5] = [
         (
             "headcount_health_score",
@@ -155,6 +157,32 @@ fn streams(figures: &Figures) -> Option<Finding> {
             Some("see who holds them, or raise http.max_streams"),
         )
     })
+}
+
+/// Judges the event handlers; of an agent that has none, nothing. Failures and missed events are counted since its start: a
+/// handler that works again is still named, so that nobody takes a machine whose restart was missed for a handled one.
+fn handlers(figures: &Figures) -> Option<Finding> {
+    let runs = figures.get("headcount_handler_runs")?;
+    let of = |name: &str, labels: &str| {
+        let series = figures.get(name).and_then(|all| all.iter().find(|(other, _)| other == labels));
+        series.map_or(0.0, |(_, value)| *value)
+    };
+    let troubles: Vec<String> = runs
+        .iter()
+        .filter_map(|(labels, runs)| {
+            let failures = of("headcount_handler_failures", labels);
+            let missed = of("headcount_handler_missed_events", labels);
+            let name = plain(labels.split('"').nth(1).unwrap_or("unknown"));
+            (failures + missed > 0.0)
+                .then(|| format!("{failures} of {runs} runs of {name} failed, and it missed {missed} events"))
+        })
+        .collect();
+    let advice =
+        "the agent's log has the reason of each failure; what fails again and again is to be mended at the handler";
+    if troubles.is_empty() {
+        return Some(Finding::ok("handlers", "no run of an event handler failed, and none missed an event"));
+    }
+    Some(Finding::warn("handlers", format!("since the agent's start {}", troubles.join("; ")), Some(advice)))
 }
 
 fn disk(figures: &Figures) -> Finding {

@@ -338,6 +338,18 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
         ("headcount_voter_aside 1", "disk", Level::Fail, "space"),
         ("headcount_state_unwritten 1", "disk", Level::Fail, "data directory"),
         ("headcount_http_streams 8\nheadcount_http_streams_max 8", "streams", Level::Warn, "max_streams"),
+        (
+            "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_failures_total{handler=\"page\"} 1",
+            "handlers",
+            Level::Warn,
+            "the agent's log",
+        ),
+        (
+            "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_missed_events_total{handler=\"page\"} 1",
+            "handlers",
+            Level::Warn,
+            "the agent's log",
+        ),
         ("headcount_health_score 4", "machine", Level::Warn, "lateness"),
         ("headcount_partition_unreachable 2", "network", Level::Warn, "both sides"),
     ] {
@@ -349,6 +361,10 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
     let mended = judged("headcount_state_write_failures_total 2\nheadcount_state_unwritten 0\n");
     assert!(mended.iter().all(|finding| finding.level == Level::Ok), "what failed once is over: {mended:?}");
     assert!(mended.iter().any(|finding| finding.found.contains("2 writes before the last one failed")), "{mended:?}");
+    let handled = judged(
+        "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_failures_total{handler=\"page\"} 0\n",
+    );
+    assert_eq!(level_of(&handled, "handlers"), Some(Level::Ok), "{handled:?}");
     let spare = judged("headcount_http_streams 7\nheadcount_http_streams_max 8\n");
     assert!(spare.iter().all(|finding| finding.level == Level::Ok), "{spare:?}");
     // Restarts and pauses are no trouble, and a packet may hold more messages than one.

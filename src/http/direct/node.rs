@@ -133,8 +133,14 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
-    use crate::agent::test_said;
+    use crate::Config;
+    use crate::agent::{Agent, test_said};
+    use crate::http::Tokens;
 
     #[test]
     fn so_many_messages_wait_for_a_node_and_one_more_does_not() {
@@ -160,5 +166,42 @@ mod tests {
         assert!(!node.put(&said), "it is being called with it");
         drop(taken);
         assert!(node.put(&said));
+    }
+
+    #[tokio::test]
+    async fn a_message_is_tried_so_often_at_a_node_and_once_at_one_that_failed_before() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let config = Config::new("me").expect("a name").with_bind(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let agent = Agent::start(config).await.expect("it starts");
+        let mut task = Task {
+            id: NodeId::new("busy").expect("a name"),
+            address,
+            caller: Arc::new(Caller::new(agent.clone(), Tokens::default())),
+            outbox: agent.outbox(),
+            connection: None,
+            trouble: Trouble::default(),
+            is_failing: false,
+        };
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        let busy = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.expect("called");
+                // Each request comes in one piece.
+                while stream.read(&mut [0; 4096]).await.is_ok_and(|bytes| bytes > 0) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+                    stream.write_all(answer.as_bytes()).await.expect("answered");
+                }
+            }
+        });
+        for (is_failing, tries) in [(false, MAX_TRIES), (true, 1)] {
+            task.is_failing = is_failing;
+            let refused = task.bring(&test_said()).await.expect_err("it is busy");
+            assert!(refused.is_passing(), "{refused}");
+            assert_eq!(asked.swap(0, Ordering::Relaxed), tries, "failed before: {is_failing}");
+        }
+        busy.abort();
     }
 }

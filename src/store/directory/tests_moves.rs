@@ -26,6 +26,18 @@ fn a_copy_is_refused_with_any_times_and_taken_for_one_start_once_it_is_said_to_b
 }
 
 #[test]
+fn of_what_was_said_no_more_is_read_than_a_word_may_have() {
+    let place = Place::with_a_state();
+    let said = |said: &str| {
+        fs::write(place.data.join(MOVED_FILE), said).expect("written");
+        super::Directory::open(&place.data).expect("opens").0.word_of_operator()
+    };
+    let most = super::MAX_WORD_BYTES as usize;
+    assert_eq!(said(&"x".repeat(most)), Some("x".repeat(most)));
+    assert_eq!(said(&"x".repeat(most + 1)), Some("x".repeat(most)));
+}
+
+#[test]
 fn what_was_said_while_the_agent_ran_admits_no_copy_later() {
     let place = Place::with_a_state();
     let backup = place.fresh("backup").join(STATE_FILE);
