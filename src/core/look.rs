@@ -66,7 +66,7 @@ impl Core {
     /// [`Core::handle`], that is at the time of the change that is being polled.
     pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
         let entry = self.view.entry(self.view.slot_of(id.as_str())?);
-        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign))
+        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign()))
     }
 
     /// Returns true if a member is known by the word of others alone, or not at all: it has not settled, and never echoed to
@@ -89,7 +89,7 @@ impl Core {
     /// this node observes; `None` if it observes none.
     pub fn oldest_sign(&self) -> Option<Time> {
         let live = self.neighbours().map(|slot| self.view.entry(slot)).filter(|entry| entry.status.is_live());
-        live.map(|entry| entry.peer.last_sign).min()
+        live.map(|entry| entry.peer.last_sign()).min()
     }
 
     /// Returns the fingerprint of a member's view in the last packet that it sent to this node.

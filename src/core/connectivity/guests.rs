@@ -238,7 +238,7 @@ impl Core {
                     if self.are_datagrams_in_doubt() || self.now.since(guest.since) >= GUEST_PATIENCE {
                         self.dial_back(slot);
                     }
-                    if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) {
+                    if self.view.entry(slot).peer.is_proven() && self.may_ask_about(guest.run) {
                         self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                     }
                 }

@@ -94,13 +94,13 @@ impl Core {
                 let chances = [self.refutation_deadline(slot), self.may_refute_until(slot)];
                 chances.into_iter().flatten().chain([deadline]).max()
             }
-            Status::Down | Status::Left(_) => Some(entry.peer.last_sign + self.settings.reap_after),
+            Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + self.settings.reap_after),
         }
     }
 
     /// Returns the time from which a member's silence counts.
     pub(super) fn silent_since(&self, slot: Slot) -> Time {
-        self.view.entry(slot).peer.last_sign.max(self.local_health.awake_since())
+        self.view.entry(slot).peer.last_sign().max(self.local_health.awake_since())
     }
 
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one.
@@ -166,8 +166,7 @@ impl Core {
         self.inquiries.close(run);
         self.counters.suspicions_raised += 1;
         let claimed = self.now - demanded;
-        let peer = self.view.peer_mut(slot);
-        peer.last_sign = peer.last_sign.max(claimed);
+        self.view.peer_mut(slot).lived_at(claimed);
         self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
     }
 

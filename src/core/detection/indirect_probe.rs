@@ -200,11 +200,11 @@ impl Core {
         // This node could not have heard a member before it took it over, because of doubts about others.
         let taken_over = self.observers.walk.taken_over_since(slot);
         let peer = self.view.peer_mut(slot);
-        if heard > peer.last_sign {
-            let is_news = heard > peer.last_sign + tolerance;
+        if heard > peer.last_sign() {
+            let is_news = heard > peer.last_sign() + tolerance;
             let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
                 && taken_over.is_none_or(|since| heard > since + tolerance);
-            peer.last_sign = heard;
+            peer.lived_at(heard);
             self.watch(slot);
             if is_news {
                 self.counters.degraded_links += 1;

@@ -161,7 +161,7 @@ impl Core {
             return false;
         }
         let (now, are_doubted, view) = (self.now, self.are_rings_doubted(), &self.view);
-        let is_settled = |run: Run| view.slot_of_run(run).is_none_or(|slot| view.entry(slot).peer.settled);
+        let is_settled = |run: Run| view.slot_of_run(run).is_none_or(|slot| view.entry(slot).peer.is_settled());
         let is_over = |run: Run, newborn: &Newborn| {
             let age = now.since(newborn.since);
             age >= MAX_NEWBORN_WATCH || age >= NEWBORN_WATCH && (!are_doubted || is_settled(run))

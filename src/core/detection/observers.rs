@@ -211,14 +211,13 @@ impl Core {
     /// `lived` at a certain time, because nobody accused it until then, is not forgiven more than that.
     fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
         let entry = self.view.entry(slot);
-        let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
+        let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.now;
         if !is_new && entry.record.status == Status::Up {
             let demanded = self.demanded_silence(slot);
             // A time long ago says nothing of this silence.
             let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
             let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
-            let peer = self.view.peer_mut(slot);
-            peer.last_sign = peer.last_sign.max(probed_at_once);
+            self.view.peer_mut(slot).lived_at(probed_at_once);
         }
         self.watch(slot);
         self.plan_link(slot);

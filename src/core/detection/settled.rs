@@ -97,7 +97,7 @@ impl Core {
     /// Begins the time in which a member is new that came to live; also called for one that ceased to live, or is
     /// another process.
     pub(super) fn begin_to_settle(&mut self, slot: Slot) {
-        let Some(entry) = self.view.get(slot).filter(|entry| entry.status.is_live() && !entry.peer.settled) else {
+        let Some(entry) = self.view.get(slot).filter(|entry| entry.status.is_live() && !entry.peer.is_settled()) else {
             return;
         };
         let settles_after = SETTLE + entry.record.timing.down_timeout();
@@ -131,13 +131,13 @@ impl Core {
         let is_trusted = !self.is_crowded() || is_due(self.now, self.observers.settled.doubted_at, CROWD_MEMORY);
         for slot in self.view.live() {
             let entry = self.view.entry(*slot);
-            if entry.peer.settled {
+            if entry.peer.is_settled() {
                 continue;
             }
             let age = Duration::from_secs(now.wrapping_sub(entry.peer.live_since).into());
             let left = (SETTLE + entry.record.timing.down_timeout()).saturating_sub(age);
             let is_ripe = left <= SETTLE_TOGETHER && entry.status == Status::Up;
-            if is_ripe && (is_trusted || entry.peer.proven) {
+            if is_ripe && (is_trusted || entry.peer.is_proven()) {
                 ripe.push(*slot);
             } else {
                 if is_ripe {
@@ -165,7 +165,7 @@ impl Core {
     fn rebuild_settled(&mut self) {
         let (settled, wanted) = (self.view.settled(), self.observers.wanted());
         let (view, has_graph) = (&self.view, self.has_settled_graph());
-        let of_settled = view.live().iter().copied().filter(|slot| view.entry(*slot).peer.settled);
+        let of_settled = view.live().iter().copied().filter(|slot| view.entry(*slot).peer.is_settled());
         let graph = &mut self.observers.settled;
         graph.mesh.clear();
         graph.rings.ends.clear();
@@ -181,7 +181,7 @@ impl Core {
     /// returns true if that place is another one now. To be called before the graph of all is brought up to date.
     pub(super) fn reobserve_settled(&mut self, slot: Slot) -> bool {
         let (settled, wanted) = (self.view.settled(), self.observers.wanted());
-        let is_settled = |entry: &&Entry| entry.status.is_live() && entry.peer.settled;
+        let is_settled = |entry: &&Entry| entry.status.is_live() && entry.peer.is_settled();
         let graph = &self.observers.settled;
         let has_rings = !graph.rings.ends.is_empty();
         if !self.has_settled_graph() || settled <= wanted {
@@ -204,17 +204,17 @@ impl Core {
             self.observers.settled.rings.ends = ends;
         }
         let view = &self.view;
-        let of_settled = view.live().iter().copied().filter(|slot| view.entry(*slot).peer.settled);
+        let of_settled = view.live().iter().copied().filter(|slot| view.entry(*slot).peer.is_settled());
         let named = of_settled.map(|slot| (slot, view.entry(slot).name_hash));
         self.observers.settled.rings.update(rings, slot, name, &named) || !has_rings
     }
 
     /// Returns the settled observers of a settled member among these live members and this node.
     pub(super) fn settled_observers_of(&self, subject: Slot, live: &[Slot]) -> Vec<Slot> {
-        if !self.has_settled_graph() || !self.view.entry(subject).peer.settled {
+        if !self.has_settled_graph() || !self.view.entry(subject).peer.is_settled() {
             return Vec::new();
         }
-        let settled = live.iter().copied().filter(|slot| self.view.entry(*slot).peer.settled);
+        let settled = live.iter().copied().filter(|slot| self.view.entry(*slot).peer.is_settled());
         let (count, wanted) = (self.view.settled(), self.observers.wanted());
         if count <= wanted {
             return settled.collect();

@@ -267,7 +267,7 @@ impl Core {
                         step.behind_crashed.insert(slot);
                     }
                     if self.observers.walk.doubted.contains(&slot) {
-                        lives.add(pace, entry.peer.last_sign);
+                        lives.add(pace, entry.peer.last_sign());
                     }
                     is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
                     let is_one_more = step.passed.insert(slot) && entry.peer.is_newcomer() && path.end != Some(slot);
@@ -292,7 +292,7 @@ impl Core {
                 true => Liveness::Answers,
                 false => Liveness::Unknown,
             };
-            let (is_newcomer, is_settled) = (entry.peer.is_newcomer(), entry.peer.settled);
+            let (is_newcomer, is_settled) = (entry.peer.is_newcomer(), entry.peer.is_settled());
             Seen { slot, name: entry.name_hash, liveness, is_newcomer, is_settled }
         };
         self.view.live().iter().copied().map(seen).collect()

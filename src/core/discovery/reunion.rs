@@ -251,7 +251,7 @@ impl Core {
         }
         let down: Vec<Slot> =
             self.view.iter().filter(|(_, entry)| entry.record.status == Status::Down).map(|(slot, _)| slot).collect();
-        let latest = down.iter().copied().max_by_key(|slot| self.view.entry(*slot).peer.last_sign);
+        let latest = down.iter().copied().max_by_key(|slot| self.view.entry(*slot).peer.last_sign());
         let others = || down.iter().copied().filter(|slot| Some(*slot) != latest);
         let last = self.reunion.last_down.as_ref();
         let in_turn = others()

@@ -135,7 +135,7 @@ impl Core {
         catching_up.drawn.extend(self.view.live().choose(&mut self.rng).map(|slot| self.view.record(*slot).run));
         let drawn = catching_up.drawn.iter().filter_map(|run| self.view.slot_of_run(*run));
         let live: Vec<Slot> = drawn.filter(|slot| self.view.record(*slot).status.is_live()).collect();
-        let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.proven);
+        let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.is_proven());
         let is_sent = proven.or(live.last().copied()).is_some_and(|slot| self.send_digest(slot, Way::Datagrams));
         let next = if is_sent || catching_up.drawn.len() >= MAX_CATCH_UP_TRIES {
             catching_up.done += 1;
@@ -176,7 +176,7 @@ impl Core {
 
     /// Sends our records of these buckets; the first packet asks for theirs.
     fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
-        if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
+        if !self.view.entry(slot).peer.is_proven() || matches!(self.phase, Phase::Joining(_)) {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
         }

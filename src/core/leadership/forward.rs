@@ -170,7 +170,7 @@ impl Core {
 
     fn put_question(&mut self, leader: Slot, is_by_link: bool, question: ChangeVoters) {
         let way = if is_by_link { self.best_way(leader) } else { Way::Datagrams };
-        let is_proven = self.view.entry(leader).peer.proven;
+        let is_proven = self.view.entry(leader).peer.is_proven();
         let mut packet = self.packet_by(way, leader);
         packet.push(&Message::ChangeVoters(Box::new(question)));
         if is_proven {

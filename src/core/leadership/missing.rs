@@ -55,7 +55,7 @@ impl Core {
     fn is_voter_cut_off(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&entry.record.run));
-        cut_off.is_some_and(|at| entry.peer.last_sign <= *at + LAST_PACKETS)
+        cut_off.is_some_and(|at| entry.peer.last_sign() <= *at + LAST_PACKETS)
     }
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
@@ -63,7 +63,7 @@ impl Core {
         let (now, view) = (self.now, &self.view);
         let is_voter = view.slot_of_run(run).is_some_and(|slot| self.is_voter(slot));
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_voter) else { return };
-        let last_sign = |run: Run| view.slot_of_run(run).map(|slot| view.entry(slot).peer.last_sign);
+        let last_sign = |run: Run| view.slot_of_run(run).map(|slot| view.entry(slot).peer.last_sign());
         tracker.cut_off.retain(|run, at| last_sign(*run).is_some_and(|last_sign| last_sign <= *at + LAST_PACKETS));
         if tracker.cut_off.len() < MAX_VOTERS {
             tracker.cut_off.insert(run, now);
@@ -77,7 +77,7 @@ impl Core {
         let Some(electorate) = self.electorate().filter(|_| matches!(self.phase, Phase::Up)) else { return };
         let mut slots = electorate.voters.iter().filter_map(|voter| self.view.slot_of(voter.id.as_str()));
         let Some(slot) = slots.find(|slot| self.view.record(*slot).address == address) else { return };
-        let (run, is_proven) = (self.view.record(slot).run, self.view.entry(slot).peer.proven);
+        let (run, is_proven) = (self.view.record(slot).run, self.view.entry(slot).peer.is_proven());
         let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&run));
         let is_known = cut_off.is_some_and(|at| self.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
@@ -143,7 +143,7 @@ impl Core {
         let missing = electorate.voters.iter().filter(|voter| !self.is_voter_there(&voter.id));
         let slots = missing.filter_map(|voter| self.view.slot_of(voter.id.as_str()));
         let known: Vec<(SocketAddr, bool)> =
-            slots.map(|slot| (self.view.record(slot).address, self.view.entry(slot).peer.proven)).collect();
+            slots.map(|slot| (self.view.record(slot).address, self.view.entry(slot).peer.is_proven())).collect();
         let (now, credit) = (self.now, &mut self.credit);
         let may_be_asked = |(to, is_proven): &(SocketAddr, bool)| *is_proven || credit.take(now, *to, MIN_PROBE_BYTES);
         known.into_iter().filter(may_be_asked).map(|(to, _)| to).collect()

@@ -129,7 +129,7 @@ impl Core {
     }
 
     fn say_what_became(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
-        if !self.view.entry(to).peer.proven {
+        if !self.view.entry(to).peer.is_proven() {
             // The member's address has changed since it asked.
             return;
         }
@@ -151,7 +151,7 @@ impl Core {
             Way::Link(LinkId::Opened(_)) => true,
             Way::Link(LinkId::Accepted(_)) => sender.from.ip().to_canonical() == address.ip().to_canonical(),
         };
-        entry.peer.proven && comes_from_there
+        entry.peer.is_proven() && comes_from_there
     }
 }
 

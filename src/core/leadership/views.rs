@@ -202,7 +202,7 @@ impl Core {
     /// Sends a member the parts of a view that it wants.
     pub(in crate::core) fn send_view(&mut self, to: Slot, want: &WantView) {
         let Some(view) = self.view_of(want.digest) else { return self.counters.drop(DropReason::Unasked) };
-        if !self.view.entry(to).peer.proven {
+        if !self.view.entry(to).peer.is_proven() {
             return self.counters.drop(DropReason::RateLimited);
         }
         let mut after = want.after.clone();

@@ -136,7 +136,7 @@ impl Core {
         method: Option<DetectionMethod>,
     ) {
         if let (true, Status::Down, Some(method)) = (matches!(before, Status::Up | Status::Suspect), after, method) {
-            let latency = self.now.since(self.view.entry(slot).peer.last_sign);
+            let latency = self.now.since(self.view.entry(slot).peer.last_sign());
             self.counters.detected(method, latency);
         }
     }
@@ -155,13 +155,13 @@ impl Core {
         let tolerance = self.settings.probe_timeout;
         let now = self.now;
         let peer = self.view.peer_mut(slot);
-        let ours = peer.last_sign;
+        let ours = peer.last_sign();
         let rare = peer.rare();
         if rare.accused_since.is_none_or(|since| now.since(since) > tolerance) {
             return;
         }
         if theirs > ours + tolerance {
-            peer.last_sign = theirs;
+            peer.lived_at(theirs);
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
         if differs && status == Status::Suspect && is_due(now, rare.last_passed_on, heartbeat) {

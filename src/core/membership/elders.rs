@@ -128,7 +128,7 @@ impl Core {
     /// Returns true if a member is at an address where this node was told to look for members, and has proven that
     /// address.
     pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.proven && self.is_where_contacts_are(slot)
+        self.view.entry(slot).peer.is_proven() && self.is_where_contacts_are(slot)
     }
 
     /// Returns true if a member's record has an address where this node was told to look for members, proven or not.
@@ -155,7 +155,7 @@ impl Core {
     /// Returns true if a member's word counts about leases: that of an elder, and of one that is back.
     pub(in crate::core) fn counts_about_leases(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
-        let is_back = entry.peer.proven && self.arrivals.back.get(&slot) == Some(&entry.record.address);
+        let is_back = entry.peer.is_proven() && self.arrivals.back.get(&slot) == Some(&entry.record.address);
         is_back || self.is_elder(slot)
     }
 

@@ -80,10 +80,10 @@ impl Core {
         let is_ghost = |slot: Slot| {
             let entry = self.view.entry(slot);
             let is_gone = matches!(entry.status, Status::Down | Status::Left(_));
-            slot != View::ME && is_gone && entry.is_unsettled_name() && !entry.peer.proven
+            slot != View::ME && is_gone && entry.is_unsettled_name() && !entry.peer.is_proven()
         };
         let ghosts = self.view.iter().map(|(slot, _)| slot).filter(|slot| is_ghost(*slot));
-        let mut ghosts: Vec<(Time, Slot)> = ghosts.map(|slot| (self.view.entry(slot).peer.last_sign, slot)).collect();
+        let mut ghosts: Vec<(Time, Slot)> = ghosts.map(|slot| (self.view.entry(slot).peer.last_sign(), slot)).collect();
         let spare = ghosts.len().saturating_sub(MAX_GHOSTS);
         let first = spare.min(MAX_GHOSTS_FORGOTTEN);
         if first < ghosts.len() {

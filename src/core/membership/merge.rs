@@ -130,9 +130,9 @@ impl Core {
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let is_named_by_another = self.is_named_by_another(&record, from);
-        let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
+        let lived_at = self.now - note.map_or_else(Default::default, Note::age);
+        let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
         peer.method = note.map(|note| note.method);
-        peer.proven = joiner.proven;
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
@@ -204,9 +204,8 @@ impl Core {
             self.meet_new_run(slot);
             self.keepsakes.forget(held.run);
             self.homes.forget(held.run);
-            let mut peer = Peer::new(sign);
-            peer.proven = self.joiners.take(&record).proven;
-            is_ours = peer.proven;
+            is_ours = self.joiners.take(&record).proven;
+            let mut peer = Peer::new(sign).with_proof(is_ours);
             peer.inherit(self.view.entry(slot).peer.rare());
             Some(peer)
         } else {
@@ -215,13 +214,15 @@ impl Core {
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             peer.judged_unheard(false);
-            peer.proven &= held.address == record.address;
-            peer.last_sign = match record.status {
-                // Departures are dated, not observed: everybody reaps at the same age.
-                Status::Left(_) => sign,
-                Status::Down if is_dated => peer.last_sign,
-                _ => peer.last_sign.max(sign),
-            };
+            if held.address != record.address {
+                peer.unprove();
+            }
+            match record.status {
+                // Departures are dated, not observed.
+                Status::Left(_) => peer.left_at(sign),
+                Status::Down if is_dated => {}
+                _ => peer.lived_at(sign),
+            }
             (held.address != record.address).then(|| self.meet_elsewhere(slot, held, &record, sign)).flatten()
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
@@ -300,7 +301,7 @@ impl Core {
         let peer = self.view.peer_mut(slot);
         peer.method = method;
         if matches!(status, Status::Left(_)) {
-            peer.last_sign = self.now;
+            peer.left_at(self.now);
         }
         self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
         let hash = record.hash();
@@ -318,7 +319,7 @@ impl Core {
         self.report(Some(&held), &record, None);
         let hash = record.hash();
         self.view.replace(View::ME, record, hash, None);
-        self.view.peer_mut(View::ME).last_sign = self.now;
+        self.view.peer_mut(View::ME).lived_at(self.now);
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) {
             self.gossiping.recent.note(View::ME, false);

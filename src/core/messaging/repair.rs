@@ -220,7 +220,7 @@ impl Core {
 
     /// Answers a member that lacks broadcasts with those that are kept, within its allowance.
     pub(in crate::core) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
-        if !self.view.entry(slot).peer.proven {
+        if !self.view.entry(slot).peer.is_proven() {
             return self.counters.drop(DropReason::Unproven);
         }
         let wanted: Vec<MessageId> =

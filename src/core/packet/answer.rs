@@ -137,7 +137,7 @@ impl Core {
         if !confirmed.is_empty() && !self.may_confirm() {
             confirmed.clear();
         }
-        let is_proven = peer.proven;
+        let is_proven = peer.is_proven();
         if !is_proven && !is_due(self.now, peer.rare().last_answer, ANSWER_INTERVAL) {
             return self.counters.drop(DropReason::RateLimited);
         }
@@ -239,7 +239,8 @@ impl Core {
     fn answer_unbound(&mut self, sender: Sender, answer: &Answer) -> bool {
         let (SenderKind::ClaimsMember(slot), Some(nonce)) = (answer.kind, answer.introduce) else { return false };
         let entry = self.view.entry(slot);
-        let is_at_home = entry.peer.proven && entry.record.address == sender.from && entry.record.run == sender.run;
+        let is_at_home =
+            entry.peer.is_proven() && entry.record.address == sender.from && entry.record.run == sender.run;
         if sender.way != Way::Unbound || !is_at_home || matches!(self.phase, Phase::Joining(_)) {
             return false;
         }

@@ -158,7 +158,7 @@ impl Core {
     /// Gives a member the keepsake to prove a move by, beside an answer to its record's address.
     pub(super) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
-        if entry.peer.proven && self.observes(slot) && !self.is_unproven_here(slot) {
+        if entry.peer.is_proven() && self.observes(slot) && !self.is_unproven_here(slot) {
             packet.push(&Message::Keepsake { keepsake: self.prover.keepsake(entry.record.run, entry.record.address) });
         }
     }

@@ -268,8 +268,7 @@ impl Core {
         self.measure_age(slot, arrived);
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
-            let peer = self.view.peer_mut(slot);
-            peer.last_sign = peer.last_sign.max(arrived);
+            self.view.peer_mut(slot).lived_at(arrived);
         }
         if let Some(session) = &mut self.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);

@@ -43,7 +43,7 @@ impl Core {
 
     /// Returns the same, of at most `limit` bytes.
     pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
-        let proven = self.view.entry(slot).peer.proven;
+        let proven = self.view.entry(slot).peer.is_proven();
         let most = if proven { usize::MAX } else { self.question_bytes(self.unproven_bytes(slot)) };
         let mut packet = self.packet(limit.min(most));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
@@ -70,7 +70,7 @@ impl Core {
     /// question is sent, so the answer itself comes first; the rest is room for a probe, without which two members that
     /// are unproven to each other would ask for ever.
     pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
-        let proven = self.view.entry(slot).peer.proven;
+        let proven = self.view.entry(slot).peer.is_proven();
         // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
         let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(limit);
@@ -144,7 +144,7 @@ impl Core {
 
     /// Returns the age of the last sign of life, rounded up: rounding must not make a member look fresher at every hop.
     fn age_ms(&self, entry: &Entry) -> u64 {
-        self.now.since(entry.peer.last_sign).as_nanos().div_ceil(1_000_000) as u64
+        self.now.since(entry.peer.last_sign()).as_nanos().div_ceil(1_000_000) as u64
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
@@ -175,7 +175,7 @@ impl Core {
     pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
-        if !self.view.entry(slot).peer.proven && !self.credit.take(self.now, to, bytes.len()) {
+        if !self.view.entry(slot).peer.is_proven() && !self.credit.take(self.now, to, bytes.len()) {
             self.counters.drop(DropReason::RateLimited);
             return false;
         }

@@ -202,7 +202,7 @@ impl Core {
             self.acknowledge_over_greeting(slot, &[nonce]);
         }
         self.push_probe(&mut packet, slot);
-        if packet.len() <= asked || self.view.entry(slot).peer.proven {
+        if packet.len() <= asked || self.view.entry(slot).peer.is_proven() {
             // This packet has no heartbeat, and replaces none: it was not this node's turn to send one.
             self.transmit_at_home(slot, packet);
         }
@@ -243,7 +243,7 @@ impl Core {
         let nonce = restart.nonce;
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Probe { nonce, doubted: false });
-        if packet.len() <= asked || self.view.entry(slot).peer.proven {
+        if packet.len() <= asked || self.view.entry(slot).peer.is_proven() {
             self.transmit_at_home(slot, packet);
         }
     }

@@ -46,7 +46,7 @@ impl Pair {
             for (here, there) in [(0, "n1"), (1, "n0")] {
                 let view = &mut net.nodes[here].core.view;
                 let slot = view.slot_of(there).expect("listed");
-                view.peer_mut(slot).proven = false;
+                view.peer_mut(slot).unprove();
             }
         }
         net

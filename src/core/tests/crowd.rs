@@ -44,7 +44,7 @@ fn invented(net: &Net, node: usize) -> (usize, usize) {
     let view = &net.nodes[node].core.view;
     let live =
         view.live().iter().map(|slot| view.entry(*slot)).filter(|entry| entry.record.id.as_str().starts_with('z'));
-    live.fold((0, 0), |(live, settled), entry| (live + 1, settled + usize::from(entry.peer.settled)))
+    live.fold((0, 0), |(live, settled), entry| (live + 1, settled + usize::from(entry.peer.is_settled())))
 }
 
 fn assert_seen(net: &mut Net, victim: usize, survivors: usize, within: [Duration; 2]) {
@@ -113,7 +113,7 @@ fn nobody_of_a_crowd_settles_who_was_never_reached_and_those_who_were_do() {
     let settled_at = |net: &Net, node: usize, whom: usize| {
         let view = &net.nodes[node].core.view;
         let slot = view.slot_of(net.nodes[whom].core.me().id.as_str()).expect("listed");
-        view.entry(slot).peer.settled
+        view.entry(slot).peer.is_settled()
     };
     for _ in 0..150 {
         (0..honest).for_each(|node| settle_now(&mut net, node));

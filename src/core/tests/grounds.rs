@@ -46,11 +46,11 @@ fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
         alone.core.handle(alone.now, Input::Tick);
         alone.outputs();
     }
-    let before = alone.core.view.entry(slot).peer.last_sign;
+    let before = alone.core.view.entry(slot).peer.last_sign();
     alone.hand_in(address(19_999), TELLER, |packet| {
         packet.push(&Message::HeardAt { run, age_ms: 0 });
     });
-    assert_eq!(alone.core.view.entry(slot).peer.last_sign, before);
+    assert_eq!(alone.core.view.entry(slot).peer.last_sign(), before);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_wrong_answer_proves_no_address() {
             packet.push(&Message::Ack { nonce });
         });
         let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
-        assert_eq!(alone.core.view.entry(slot).peer.proven, is_proof);
+        assert_eq!(alone.core.view.entry(slot).peer.is_proven(), is_proof);
     }
 }
 
@@ -462,7 +462,7 @@ fn a_note_that_waited_while_this_process_stood_still_makes_nobody_look_fresher()
         alone.now = alone.core.next_deadline().expect("it runs") - ms(1);
         let last_sign = |alone: &Alone| {
             let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
-            alone.core.view.entry(slot).peer.last_sign
+            alone.core.view.entry(slot).peer.last_sign()
         };
         let accuses = |alone: &mut Alone, age_ms| {
             let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };

@@ -113,7 +113,7 @@ fn ghosts_that_nobody_reached_are_forgotten_before_their_time_if_there_are_many_
     alone.pass(Duration::from_secs(300));
     let ghosts_left = || {
         let view = &alone.core.view;
-        view.iter().filter(|(_, entry)| entry.is_unsettled_name() && !entry.peer.proven).count()
+        view.iter().filter(|(_, entry)| entry.is_unsettled_name() && !entry.peer.is_proven()).count()
     };
     assert_eq!(ghosts_left(), MAX_GHOSTS);
     let left = alone.core.records().count();

@@ -85,7 +85,7 @@ fn looked_for(net: &mut Net, member: usize, heard_after: Duration) -> usize {
     let (now, core) = (net.now, &mut net.nodes[member].core);
     for run in runs {
         let slot = core.view.slot_of_run(run).expect("known");
-        core.view.peer_mut(slot).last_sign = now;
+        core.view.peer_mut(slot).lived_at(now);
     }
     let asked = questions(net, &[member], 0, ms(550));
     for voter in [0, 1] {
@@ -185,7 +185,7 @@ fn nobody_is_asked_for_a_strangers_sake_at_an_address_that_its_voter_has_not_pro
     let run = net.nodes[0].core.me().run;
     let core = &mut net.nodes[MEMBER].core;
     let slot = core.view.slot_of_run(run).expect("known");
-    core.view.peer_mut(slot).proven = false;
+    core.view.peer_mut(slot).unprove();
     net.sent = Some(Vec::new());
     stranger_sends(&mut net, 0, 1);
     let sent = net.sent.take().expect("kept");
@@ -209,7 +209,7 @@ fn what_goes_to_an_address_that_a_missing_voter_has_not_proven_is_within_its_hos
     let run = net.nodes[1].core.me().run;
     let core = &mut net.nodes[MEMBER].core;
     let slot = core.view.slot_of_run(run).expect("known");
-    core.view.peer_mut(slot).proven = false;
+    core.view.peer_mut(slot).unprove();
     let credit = UNPROVEN_BURST + 60 * UNPROVEN_PER_SECOND;
     let sent = bytes_to(&mut net, 1);
     assert!(sent <= credit, "{sent} of {credit}");

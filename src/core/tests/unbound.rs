@@ -177,7 +177,7 @@ fn a_member_whose_address_is_not_proven_is_not_told_who_is_here() {
     let run = net.nodes[1].core.me().run;
     let view = &mut net.nodes[0].core.view;
     let slot = view.slot_of("n1").expect("listed");
-    view.peer_mut(slot).proven = false;
+    view.peer_mut(slot).unprove();
     let question = packet(run, 2_000, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);
     let introduces = |packet: &Packet| packet.messages.iter().any(|message| matches!(message, Message::IAm { .. }));
     assert!(!played(&mut net, &question).iter().any(|(_, packet, _)| introduces(packet)));

@@ -51,7 +51,7 @@ impl Entry {
 
     /// Returns true if it is known by the word of others alone: it has not settled, and never echoed to this node.
     pub(in crate::core) fn is_hearsay(&self) -> bool {
-        self.is_unsettled_name && !self.peer.proven
+        self.is_unsettled_name && !self.peer.is_proven()
     }
 }
 
@@ -136,7 +136,7 @@ impl View {
 
     /// Notes that a member's address echoed a nonce of this node.
     pub(in crate::core) fn prove(&mut self, slot: Slot) {
-        if !std::mem::replace(&mut self.peer_mut(slot).proven, true) {
+        if self.peer_mut(slot).prove() {
             self.list_acquaintance(slot);
         }
     }
@@ -152,8 +152,9 @@ impl View {
 
     /// Returns live members whose addresses are proven: those that were proven last.
     pub(in crate::core) fn acquaintances(&self) -> impl Iterator<Item = Slot> {
-        let is_one =
-            |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.peer.proven && entry.live_at != LiveAt::NOWHERE);
+        let is_one = |slot: &Slot| {
+            self.get(*slot).is_some_and(|entry| entry.peer.is_proven() && entry.live_at != LiveAt::NOWHERE)
+        };
         self.acquaintances.iter().copied().filter(is_one)
     }
 
@@ -162,7 +163,7 @@ impl View {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.live_at != LiveAt::NOWHERE);
         self.unsettled_names -= usize::from(std::mem::take(&mut entry.is_unsettled_name));
-        self.settled += usize::from(!std::mem::replace(&mut entry.peer.settled, true));
+        self.settled += usize::from(entry.peer.settle());
     }
 
     pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
@@ -275,7 +276,7 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.tally.add(record.status, hash, name_hash);
         let status = record.status;
-        let is_proven = peer.proven;
+        let is_proven = peer.is_proven();
         self.entries[slot as usize] = Some(Entry {
             record,
             hash,
@@ -309,14 +310,14 @@ impl View {
         let is_new_run = entry.record.run != run;
         debug_assert!(!is_new_run || new_peer.is_some(), "a new run needs new state");
         debug_assert!(is_new_run || record.incarnation >= entry.record.incarnation, "a run's incarnation never falls");
-        let is_proven = new_peer.as_ref().is_some_and(|peer| peer.proven);
+        let is_proven = new_peer.as_ref().is_some_and(|peer| peer.is_proven());
         let old_hash = std::mem::replace(&mut entry.hash, hash);
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
         if let Some(peer) = new_peer {
-            let is_counted = entry.live_at != LiveAt::NOWHERE && entry.peer.settled;
+            let is_counted = entry.live_at != LiveAt::NOWHERE && entry.peer.is_settled();
             self.settled -= usize::from(is_counted);
-            debug_assert!(!peer.settled, "a new run is a new acquaintance");
+            debug_assert!(!peer.is_settled(), "a new run is a new acquaintance");
             entry.peer = peer;
         }
         let name_hash = entry.name_hash;
@@ -360,7 +361,7 @@ impl View {
             push(&mut self.live, slot);
             let entry = self.entries[slot as usize].as_mut().expect("just looked at");
             entry.live_at = LiveAt(at);
-            self.settled += usize::from(entry.peer.settled);
+            self.settled += usize::from(entry.peer.is_settled());
         } else if listed && !live {
             self.unlist_live(slot);
         }
@@ -370,7 +371,7 @@ impl View {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
         if LiveAt(at) != LiveAt::NOWHERE {
-            self.settled -= usize::from(entry.peer.settled);
+            self.settled -= usize::from(entry.peer.is_settled());
             self.live.swap_remove(at as usize);
             if let Some(moved) = self.live.get(at as usize).copied() {
                 self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);
@@ -448,7 +449,7 @@ mod tests {
         assert_eq!(listed(&view), slots[1..], "the first one gives way");
         view.remove(slots[1]);
         replace(&mut view, slots[2], member("n2", Status::Down));
-        view.peer_mut(slots[3]).proven = false;
+        view.peer_mut(slots[3]).unprove();
         assert_eq!(listed(&view), slots[4..]);
         view.prove(slots[3]);
         assert_eq!(listed(&view), slots[3..]);

@@ -18,17 +18,18 @@ use crate::core::wire::{Echo, Heartbeat};
 /// in a large cluster most members are never heard directly.
 #[derive(Debug)]
 pub(in crate::core) struct Peer {
-    /// The freshest evidence that the member lived: a packet heard, the age in a note, a raised incarnation.
-    pub(in crate::core) last_sign: Time,
+    /// The freshest evidence that the member lived: a packet heard, the age in a note, a raised incarnation. It never moves
+    /// back, except that a departure has a date of its own.
+    last_sign: Time,
     /// The state learnt from its packets; empty until the first one.
     pub(in crate::core) session: Option<Box<Session>>,
     rare: Option<Box<RareState>>,
     /// The way in which its silence or death was detected, as first learnt.
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
-    pub(in crate::core) proven: bool,
+    proven: bool,
     /// True if it has been live for long (see `settled`).
-    pub(in crate::core) settled: bool,
+    settled: bool,
     /// The way in which it got its present address.
     pub(in crate::core) address_origin: AddressOrigin,
     /// Time at which it became live, in whole seconds, if it is not settled.
@@ -121,6 +122,51 @@ impl Peer {
             address_origin: AddressOrigin::Proven,
             live_since: 0,
         }
+    }
+
+    /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
+    pub(in crate::core) fn with_proof(self, proven: bool) -> Self {
+        Self { proven, ..self }
+    }
+
+    /// Returns the time of the freshest evidence that it lived.
+    pub(in crate::core) fn last_sign(&self) -> Time {
+        self.last_sign
+    }
+
+    /// Notes that it lived at this time.
+    pub(in crate::core) fn lived_at(&mut self, at: Time) {
+        self.last_sign = self.last_sign.max(at);
+    }
+
+    /// Notes that it has left, at this time: everybody forgets it at the same age.
+    pub(in crate::core) fn left_at(&mut self, at: Time) {
+        self.last_sign = at;
+    }
+
+    /// Returns true if its address has echoed a nonce of ours.
+    pub(in crate::core) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// Notes that its address has echoed a nonce; returns true if that is new. The table lists those (see `View::prove`).
+    pub(super) fn prove(&mut self) -> bool {
+        !std::mem::replace(&mut self.proven, true)
+    }
+
+    /// Forgets that its address has echoed a nonce: it is said to be at another one.
+    pub(in crate::core) fn unprove(&mut self) {
+        self.proven = false;
+    }
+
+    /// Returns true if it has been live for long (see `settled`).
+    pub(in crate::core) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Notes that it has been live for long; returns true if that is new. The table counts those (see `View::settle`).
+    pub(super) fn settle(&mut self) -> bool {
+        !std::mem::replace(&mut self.settled, true)
     }
 
     /// Returns true if it has not settled, and never echoed anything to this node: anybody may have invented it.

@@ -92,7 +92,7 @@ impl Core {
         for nonce in self.guests.probes_of(run) {
             packet.push(&Message::Ack { nonce });
         }
-        if self.view.entry(slot).peer.proven {
+        if self.view.entry(slot).peer.is_proven() {
             // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
             self.push_probe(&mut packet, slot);
         }

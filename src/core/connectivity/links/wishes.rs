@@ -43,7 +43,7 @@ impl Core {
         let entry = self.view.entry(slot);
         Meeting {
             is_ours: self.me().address < entry.record.address,
-            is_news: entry.peer.session.is_none() && entry.peer.last_sign == self.now,
+            is_news: entry.peer.session.is_none() && entry.peer.last_sign() == self.now,
             is_for_good: self.is_full_mesh() || self.is_newborn_of_mine(slot),
         }
     }
@@ -102,7 +102,7 @@ impl Core {
         let may_dial = slot.zip(scene).is_some_and(|(slot, scene)| {
             // A turn to be dialled unproven is taken only if it is used.
             let is_dialled = scene.wish.is_ours() && self.links.is_idle(run);
-            is_dialled && (self.view.entry(slot).peer.proven || self.may_dial_unproven(run))
+            is_dialled && (self.view.entry(slot).peer.is_proven() || self.may_dial_unproven(run))
         });
         let actions = self.links.due(run, scene, may_dial);
         self.act_on_link(run, actions);

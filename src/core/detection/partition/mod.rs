@@ -72,7 +72,7 @@ impl Core {
         }
         let live = self.living();
         if before == Status::Up {
-            let (id, since) = (held.id.clone(), self.view.entry(slot).peer.last_sign);
+            let (id, since) = (held.id.clone(), self.view.entry(slot).peer.last_sign());
             self.partition.fell_silent(self.now, run, id, since, live);
         }
         let mut is_cut_off = false;

@@ -111,7 +111,7 @@ impl Core {
     /// Serves a pull to a member or to a joiner of ours.
     pub(in crate::core) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
         let to = match sender.kind {
-            SenderKind::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
+            SenderKind::Member(slot) if self.view.entry(slot).peer.is_proven() => self.view.record(slot).address,
             SenderKind::Member(slot) => {
                 // This packet carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);

@@ -96,9 +96,9 @@ fn only_members_that_are_up_are_obeyed_and_only_from_their_proven_addresses() {
     ask(&mut net, Run(0xbad), 66);
     ask(&mut net, run, 66);
     let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).proven = false;
+    net.nodes[first].core.view.peer_mut(slot).unprove();
     ask(&mut net, run, LEARNER);
-    net.nodes[first].core.view.peer_mut(slot).proven = true;
+    net.nodes[first].core.view.prove(slot);
     let status = |net: &Net| net.status(first, &format!("n{LEARNER}"));
     net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(crate::core::Status::Down));
     ask(&mut net, run, LEARNER);
@@ -116,7 +116,7 @@ fn a_member_whose_address_the_leader_has_not_proven_is_asked_back_and_obeyed() {
     let (first, _) = leader(&net);
     let run = net.nodes[LEARNER].core.me().run;
     let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).proven = false;
+    net.nodes[first].core.view.peer_mut(slot).unprove();
     net.sent = Some(Vec::new());
     net.command(LEARNER, add("n5"));
     net.run(FORWARD_RETRY * 3);
@@ -129,7 +129,7 @@ fn a_question_fits_into_a_packet_to_an_address_that_is_not_proven() {
     let (first, _) = leader(&net);
     let leader_run = net.nodes[first].core.me().run;
     let slot = net.nodes[LEARNER].core.view.slot_of_run(leader_run).expect("listed");
-    net.nodes[LEARNER].core.view.peer_mut(slot).proven = false;
+    net.nodes[LEARNER].core.view.peer_mut(slot).unprove();
     net.sent = Some(Vec::new());
     net.command(LEARNER, add(&"n".repeat(63)));
     let sent = net.sent.take().expect("kept");

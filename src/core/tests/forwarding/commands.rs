@@ -228,7 +228,7 @@ fn nothing_is_said_to_an_address_that_is_no_longer_proven() {
     let bytes = forged(run, 100_000, &[question(1, VoterRequest::Add(id("n5")))]);
     net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
     let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).proven = false;
+    net.nodes[first].core.view.peer_mut(slot).unprove();
     net.run(ms(300));
     assert_eq!((voters(&net, first).len(), told_the_dead(&net, LEARNER)), (4, vec![]));
 }

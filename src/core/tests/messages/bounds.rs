@@ -79,7 +79,7 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     // An address that proved nothing gets no answer to that question.
     let core = &mut net.nodes[0].core;
     let slot = core.view.slot_of("n1").expect("a member");
-    core.view.peer_mut(slot).proven = false;
+    core.view.peer_mut(slot).unprove();
     net.sent = Some(Vec::new());
     net.nodes[0].core.asked_for_broadcasts(slot, &[Span { run, first: 1, last: 1 }]);
     net.drain(0);

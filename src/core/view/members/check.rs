@@ -20,7 +20,7 @@ impl View {
             }
             members += 1;
             live += usize::from(is_live);
-            settled += usize::from(is_live && entry.peer.settled);
+            settled += usize::from(is_live && entry.peer.is_settled());
             unsettled_names += usize::from(entry.is_unsettled_name);
             tally.add(entry.status, entry.hash, entry.name_hash);
         }
