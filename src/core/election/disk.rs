@@ -46,6 +46,7 @@ impl Election {
         }
         if let Role::Leading(_) = self.role {
             self.count_acceptances(context);
+            self.tend_trial(context);
         }
     }
 

@@ -86,6 +86,8 @@ pub(crate) enum Flaw {
     FreesItselfToGoOn,
     /// A node tells of a generation before its disk has it.
     TellsBeforeDisk,
+    /// A leader resigns at an operator's word although nobody else may be able to store a vote.
+    ResignsUntried,
 }
 
 impl Election {

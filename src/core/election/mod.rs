@@ -36,6 +36,7 @@
 //! | a change is put to those that answer since it was asked for, and taken back if too few take it or its leader leaves | a majority that lives has no leader | `changing` |
 //! | who would be left out by a view that takes its addition back accepts it once it is agreed | a majority that lives has no leader | `following` |
 //! | a leader whose disk fails resigns if enough others store, or for a change that it has not stored | a working leader falls where all disks are full | `disk` |
+//! | a leader resigns at an operator's word once others have stored something since | disks that filled up unseen: nobody leads | `leading` |
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
@@ -66,6 +67,7 @@
 //! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
 //! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
 //! | resigns to those that store | `ResignsToNobody` | `disks` alone |
+//! | others have stored something | `ResignsUntried` | `resigning` alone |
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::state::Held;
 use crate::core::election::electorate::Electorate;
 use crate::core::election::raw::Identity;
-use crate::core::election::{Action, Context, Election, LossReason, Role};
+use crate::core::election::{Action, ChangeError, Context, Election, LossReason, Role};
 use crate::core::time::Time;
 
 impl Election {
@@ -98,9 +98,10 @@ impl Election {
             }
             if leading.is_resigning() {
                 // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
+                let stays = leading.resigning.is_some_and(|resigning| resigning.stays);
                 self.end_own_promise(context);
                 self.follow(context);
-                return self.step_back(context);
+                return self.step_back(context, stays);
             }
             // A process that stood still has asked nobody: it knows nothing of the voters.
             let has_asked = context.now.since(leading.renew_at) < self.timing.spread();
@@ -137,6 +138,7 @@ impl Election {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
         }
         self.interrupt_change();
+        self.end_trial(Err(ChangeError::Interrupted));
         self.follow(context);
     }
 

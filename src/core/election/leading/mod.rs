@@ -17,6 +17,7 @@
 //! | renewals: sent, acknowledged, and the voters that leave meanwhile | `renewing` |
 //! | the claim: extended, and ended | `claiming` |
 //! | giving leadership up, and to whom | `resigning` |
+//! | at an operator's word: once others have stored something | `trying` |
 //!
 //! Must not know: what is led.
 
@@ -24,5 +25,6 @@ mod claiming;
 mod renewing;
 mod resigning;
 mod state;
+mod trying;
 
 pub(super) use state::Leading;

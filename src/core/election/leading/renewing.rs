@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::state::{Heard, Leading};
+use super::trying::Trial;
 use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
@@ -43,6 +44,7 @@ impl Election {
             elected_at: context.now,
             renew_at: context.now,
             resigning: None,
+            trial: None,
             is_leaving: false,
             numbering: crate::core::election::numbering::Numbering::new(self.agreed.clone()),
         }));
@@ -64,7 +66,12 @@ impl Election {
         };
         let may_number = leading.has_claim() && !self.is_proposing();
         let view = leading.numbering.due(may_number).filter(|_| leading.resigning.is_none());
-        [over, end, next, view, self.confirms.deadline()].into_iter().flatten().min().expect("a claim or its end")
+        let trial = leading.trial.as_ref().map(Trial::until).filter(|_| leading.resigning.is_none());
+        [over, end, next, view, trial, self.confirms.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("a claim or its end")
     }
 
     /// Renews when it is time, and numbers what has changed.
@@ -81,6 +88,7 @@ impl Election {
         }
         self.expire_confirms(context);
         self.number(context);
+        self.tend_trial(context);
         let Role::Leading(leading) = &self.role else { return };
         if context.now >= leading.renew_at && leading.resigning.is_none() {
             self.renew(context);
@@ -171,6 +179,7 @@ impl Election {
         self.extend_claim(context);
         self.free_leavers();
         self.count_acceptances(context);
+        self.tend_trial(context);
         self.hear_learner(context, speaker, newest);
         if self.is_change_backed() {
             self.number(context);

@@ -22,17 +22,15 @@ impl Election {
     }
 
     /// Acts for an operator that wants the leader of this term to give leadership up, perhaps to this voter. Answered
-    /// at once: the claim is over then, and the voters are released when all led work has ended.
+    /// once others have stored something, so that one of them can be elected (see `trying`): the claim is over then, and
+    /// the voters are released when all led work has ended.
     pub fn resign_to(&mut self, context: &Context<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
         self.expire(context);
         let successor = match self.may_resign_to(context, term, to) {
             Ok(successor) => successor,
             Err(error) => return self.refuse(Some(ticket), error),
         };
-        self.resign_for(context, successor);
-        if let Some(electorate) = self.electorate().cloned() {
-            self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
-        }
+        self.try_to_resign(context, ticket, successor);
     }
 
     /// Returns the voter that is to stand first, if that can be: it votes, was heard within half a lease, and holds the
@@ -47,7 +45,7 @@ impl Election {
         if !leading.has_claim() || leading.term != term {
             return Err(ChangeError::NotLeader);
         }
-        if self.has_change_in_flight() {
+        if self.has_change_in_flight() || leading.trial.is_some() {
             return Err(self.busy(context));
         }
         if let Some(error) = self.is_stuck(context) {
@@ -80,13 +78,20 @@ impl Election {
         let (term, had_claim) = (leading.term, leading.has_claim());
         let lasts_until = leading.claim.map(|claim| claim.until).filter(|_| self.policy.on_resign == OnResign::Expire);
         // Without a claim nothing was led, and yet some may have promised something.
-        let resigning =
-            Resigning { has_work_ended: !had_claim, successor, lasts_until, releases: 0, release_at: context.now };
+        let resigning = Resigning {
+            has_work_ended: !had_claim,
+            successor,
+            stays: leading.trial.is_some(),
+            lasts_until,
+            releases: 0,
+            release_at: context.now,
+        };
         leading.resigning = Some(resigning);
         self.fail_confirmations();
         self.interrupt_change();
         if had_claim {
             self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
+            self.end_trial(Ok(()));
         } else {
             self.release(context);
         }
@@ -97,7 +102,7 @@ impl Election {
     /// nothing. It follows that this node has led for as long, so that leadership moves at most once in this time.
     pub(super) fn prefer(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
-        if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
+        if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() || leading.trial.is_some() {
             return;
         }
         let lease = self.timing.lease_duration;
@@ -158,7 +163,7 @@ impl Election {
         let is_first = resigning.releases == 0;
         resigning.releases += 1;
         resigning.release_at = context.now + retry.min(RELEASE_PAUSE);
-        let is_last = resigning.releases >= RELEASES;
+        let (is_last, stays) = (resigning.releases >= RELEASES, resigning.stays);
         self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
         if is_first {
             self.forget_promises(context);
@@ -169,13 +174,16 @@ impl Election {
             self.promised_until = context.now;
             self.leader = None;
             self.follow(context);
-            self.step_back(context);
+            self.step_back(context, stays);
         }
     }
 
-    /// Steps back: whoever gave leadership up stands again only in case nobody else does.
-    pub(super) fn step_back(&mut self, context: &Context<'_>) {
-        self.stand_at = self.stand_at.max(context.now + self.timing.lease_duration);
+    /// Steps back: whoever gave leadership up stands again only in case nobody else does. Where no other voter may stand
+    /// nobody would, for as long as it waits, if it is to lead again.
+    pub(super) fn step_back(&mut self, context: &Context<'_>, stays: bool) {
+        if !stays || self.others().iter().any(|voter| !self.draining.contains(&voter.id)) {
+            self.stand_at = self.stand_at.max(context.now + self.timing.lease_duration);
+        }
     }
 
     /// Returns the voter that is to stand first: one that does not drain, has the newest view and was heard lately; of

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::trying::Trial;
 use crate::core::election::LeaseTiming;
 use crate::core::election::behind::Ahead;
 use crate::core::election::electorate::Electorate;
@@ -42,7 +43,9 @@ pub(in crate::core::election) struct Leading {
     /// The time since which the votes are in vain if no claim begins within a lease.
     pub(in crate::core::election) elected_at: Time,
     pub(super) renew_at: Time,
-    pub(super) resigning: Option<Resigning>,
+    pub(in crate::core::election) resigning: Option<Resigning>,
+    /// An operator's word that it is to resign.
+    pub(super) trial: Option<Trial>,
     /// Leadership is given up as soon as the change that is in flight is settled.
     pub(in crate::core::election) is_leaving: bool,
     pub(in crate::core::election) numbering: Numbering,
@@ -68,11 +71,13 @@ pub(super) struct Held {
 
 /// Leadership is being given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Resigning {
+pub(in crate::core::election) struct Resigning {
     /// True if all led work has ended; voters are released only then.
     pub(super) has_work_ended: bool,
     /// The voter that is to stand first, if somebody said so.
     pub(super) successor: Option<Identity>,
+    /// This node is to lead again if nobody else can: it does not leave, nor drain any more.
+    pub(in crate::core::election) stays: bool,
     /// The voters are released only when the claim has run out.
     pub(super) lasts_until: Option<Time>,
     pub(super) releases: u32,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::led;
 use crate::core::election::{Alarm, ChangeError, Election};
+use crate::core::limits::SLOW_DISK_TIMEOUT;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -16,6 +17,11 @@ fn change_members(cluster: &mut Cluster, member: usize) {
     }
 }
 
+/// Waits until an operator has been answered.
+fn await_answer(cluster: &mut Cluster) {
+    cluster.run_up_to(SLOW_DISK_TIMEOUT * 2, |p| !p.answers.is_empty());
+}
+
 /// Has leadership go to a voter whose disk takes nothing so many steps later.
 fn with_a_successor_whose_disk_fails(seed: u64, voters: usize, steps: u32) -> (Cluster, usize) {
     let (mut cluster, first) = led(seed, voters);
@@ -23,6 +29,7 @@ fn with_a_successor_whose_disk_fails(seed: u64, voters: usize, steps: u32) -> (C
     let bad = (first + 1) % voters;
     let term = cluster.election(first).term();
     cluster.with(first, |election, context| election.resign_to(context, 1, term, Some(&id(bad))));
+    await_answer(&mut cluster);
     cluster.run_for(MILLISECOND / 2 * steps);
     cluster.nodes[bad].is_disk_full = true;
     (cluster, bad)
@@ -66,6 +73,7 @@ fn a_leader_whose_disk_fails_resigns_at_an_operators_word_whatever_it_is_writing
             }
             let term = cluster.election(first).term();
             cluster.with(first, |election, context| election.resign_to(context, 1, term, None));
+            await_answer(&mut cluster);
             match &cluster.answers[..] {
                 [(1, Ok(_))] => {}
                 // It has resigned by itself.
@@ -96,6 +104,7 @@ fn a_voter_whose_disk_hangs_while_it_is_elected_is_succeeded_soon_and_one_that_l
             let bad = (first + 1) % voters;
             let term = cluster.election(first).term();
             cluster.with(first, |election, context| election.resign_to(context, 1, term, Some(&id(bad))));
+            await_answer(&mut cluster);
             cluster.run_for(MILLISECOND / 2 * steps);
             hang(&mut cluster, bad);
             assert!(cluster.run_until(LEASE * 2, |p| p.leader().is_some()), "{what}");
@@ -107,6 +116,7 @@ fn a_voter_whose_disk_hangs_while_it_is_elected_is_succeeded_soon_and_one_that_l
             let term = cluster.election(leader).term();
             cluster.answers.clear();
             cluster.with(leader, |election, context| election.resign_to(context, 2, term, None));
+            await_answer(&mut cluster);
             assert!(matches!(cluster.answers[..], [(2, Ok(_))]), "{what}: {:?}", cluster.answers);
             assert!(cluster.run_until(LEASE, |p| p.leader().is_some_and(|now| now != leader)), "{what}");
             cluster.assert_safe();

@@ -34,6 +34,32 @@ fn a_leader_that_drains_hands_over_to_one_that_does_not_and_leads_no_more() {
 }
 
 #[test]
+fn where_no_other_voter_may_lead_whoever_gave_leadership_up_leads_again_at_once() {
+    for seed in 0..20 {
+        for voters in [1, 3] {
+            for is_drained in [true, false] {
+                let (mut cluster, leader) = led(seed, voters);
+                cluster.run_for(SECOND);
+                let others: Vec<usize> = (0..voters).filter(|node| *node != leader).collect();
+                drain(&mut cluster, &others);
+                let term = cluster.nodes[leader].claim.expect("it leads").0;
+                if is_drained {
+                    drain(&mut cluster, &(0..voters).collect::<Vec<_>>());
+                    drain(&mut cluster, &others);
+                } else {
+                    cluster.with(leader, |election, context| election.resign_to(context, 1, term, None));
+                    cluster.run_up_to(SECOND, |p| !p.answers.is_empty());
+                }
+                assert_eq!(cluster.leader(), None, "seed {seed}: its claim ended");
+                assert!(cluster.run_until(LEASE / 4, |p| p.leader() == Some(leader)), "seed {seed}, of {voters}");
+                assert!(cluster.nodes[leader].claim.expect("it leads").0 > term);
+                cluster.assert_safe();
+            }
+        }
+    }
+}
+
+#[test]
 fn a_voter_that_drains_votes_for_others() {
     for seed in 0..20 {
         let (mut cluster, leader) = led(seed, 3);

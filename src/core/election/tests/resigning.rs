@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
+use crate::core::election::flaw::Flaw;
 use crate::core::election::{Body, ChangeError, Election, Identity, LossReason, Role, Term};
+use crate::core::limits::SLOW_DISK_TIMEOUT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 fn resign_to(cluster: &mut Cluster, node: usize, term: Term, to: Option<&NodeId>) -> Result<(), ChangeError> {
     cluster.answers.clear();
     cluster.with(node, |election, context| election.resign_to(context, 1, term, to));
-    let (1, result) = cluster.answers.pop().expect("answered at once") else { panic!("another ticket") };
+    cluster.run_up_to(SLOW_DISK_TIMEOUT * 2, |p| !p.answers.is_empty());
+    let (1, result) = cluster.answers.pop().expect("answered") else { panic!("another ticket") };
     result.map(drop)
 }
 
@@ -84,6 +87,77 @@ fn leadership_goes_only_to_a_voter_that_would_be_elected() {
     cluster.run_for(SECOND);
     assert_eq!(resign(&mut cluster, leader, term, away), Ok(()));
     cluster.assert_safe();
+}
+
+/// Has the disks of so many of a leader's four followers fill up, unseen, before an operator wants it to resign.
+fn resign_beside_full_disks(seed: u64, full: usize, flaw: Option<Flaw>) -> (Cluster, usize, Result<(), ChangeError>) {
+    let (mut cluster, leader) = led(seed, 5);
+    cluster.run_for(SECOND);
+    for step in 1..=full {
+        cluster.nodes[(leader + step) % 5].is_disk_full = true;
+    }
+    if let Some(flaw) = flaw {
+        cluster.with(leader, |election, _| election.plant(flaw));
+    }
+    let term = term_of(&cluster, leader);
+    let result = resign_to(&mut cluster, leader, term, None);
+    (cluster, leader, result)
+}
+
+#[test]
+fn a_leader_resigns_only_if_those_that_would_elect_another_one_have_disks_that_store() {
+    for seed in 0..10 {
+        for full in 0..=2 {
+            let (mut cluster, leader, result) = resign_beside_full_disks(seed, full, None);
+            assert_eq!(result, Ok(()), "seed {seed}, {full} full");
+            assert!(
+                cluster.run_until(LEASE, |p| p.leader().is_some_and(|now| now != leader)),
+                "seed {seed}, {full} full"
+            );
+            cluster.assert_safe();
+        }
+        let (mut cluster, leader, result) = resign_beside_full_disks(seed, 3, None);
+        assert!(matches!(result, Err(ChangeError::NotStored { .. })), "seed {seed}: {result:?}");
+        for _ in 0..20 {
+            cluster.run_for(LEASE / 4);
+            assert_eq!(cluster.leader(), Some(leader), "seed {seed}: it leads on");
+        }
+        for node in &mut cluster.nodes {
+            node.is_disk_full = false;
+        }
+        cluster.run_for(SECOND * 3);
+        let term = term_of(&cluster, leader);
+        assert_eq!(resign_to(&mut cluster, leader, term, None), Ok(()), "seed {seed}: there is room");
+        cluster.assert_safe();
+        let (mut cluster, _, result) = resign_beside_full_disks(seed, 3, Some(Flaw::ResignsUntried));
+        assert_eq!(result, Ok(()));
+        cluster.run_for(LEASE * 3);
+        assert_eq!(cluster.leader(), None, "seed {seed}: what the rule is for");
+    }
+}
+
+#[test]
+fn a_command_to_resign_is_answered_once_whatever_becomes_of_its_leader_meanwhile() {
+    for seed in 0..10 {
+        for step in 0..40 {
+            let (mut cluster, leader) = led(seed, 3);
+            cluster.run_for(SECOND);
+            let term = term_of(&cluster, leader);
+            cluster.answers.clear();
+            cluster.with(leader, |election, context| election.resign_to(context, 1, term, None));
+            cluster.with(leader, |election, context| election.resign_to(context, 2, term, None));
+            cluster.run_for(Duration::from_millis(step) / 4);
+            match step % 3 {
+                0 => drop(cluster.with(leader, Election::resign)),
+                1 => cluster.split(&[&[0], &[1], &[2]]),
+                _ => {}
+            }
+            cluster.run_for(LEASE * 2);
+            let answered = |ticket| cluster.answers.iter().filter(|(of, _)| *of == ticket).count();
+            assert_eq!((answered(1), answered(2)), (1, 1), "seed {seed}, step {step}: {:?}", cluster.answers);
+            cluster.assert_safe();
+        }
+    }
 }
 
 #[test]
