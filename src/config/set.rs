@@ -95,7 +95,7 @@ impl Key {
                 Ok(())
             }
             (Slot::Handlers, Value::List(items)) => {
-                agent.handlers = super::handlers::read(self, item, items)?;
+                agent.handlers = super::handlers::read((self.name(), self.range()), item, items)?;
                 Ok(())
             }
             (Slot::SealKeys, Value::List(items)) => {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, MESSAGE, WebhookUrl};
 use crate::config::given::{Item, Value};
-use crate::config::keys::Key;
 use crate::config::problem::{Problem, printable};
 use crate::config::words;
 use crate::core::{NodeId, Tags, Topic};
@@ -27,13 +26,17 @@ const KEYS: [&str; 11] =
 /// The amount by which a likeness of the last words of two names counts less than one of the whole names.
 const LAST_WORD_ALONE: f64 = 0.02;
 
-/// Reads all handlers, or returns all problems.
-pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
+/// Reads all handlers, or returns all problems; `key` is the name of the whole list, and `range` what may be in it, in words.
+pub(in crate::config) fn read(
+    (key, range): (&str, &str),
+    whole: &Item,
+    items: &[Item],
+) -> Result<Vec<HandlerConfig>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut handlers: Vec<HandlerConfig> = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let Value::Table(entries) = &item.value else {
-            let problem = Problem::new(item.source.clone(), format!("is {}", item.value.type_name())).key(key.name());
+            let problem = Problem::new(item.source.clone(), format!("is {}", item.value.type_name())).key(key);
             problems.push(problem.hint("write [[handlers]] on a line of its own, and its keys below"));
             continue;
         };
@@ -50,8 +53,8 @@ pub(in crate::config) fn read(key: &Key, whole: &Item, items: &[Item]) -> Result
         problems.append(&mut draft.problems);
     }
     if items.len() > MAX_HANDLERS {
-        let problem = Problem::new(whole.source.clone(), "are too many").key(key.name());
-        problems.push(problem.found(format!("a list of {}", items.len())).allowed(key.range()));
+        let problem = Problem::new(whole.source.clone(), "are too many").key(key);
+        problems.push(problem.found(format!("a list of {}", items.len())).allowed(range));
     }
     if problems.is_empty() { Ok(handlers) } else { Err(problems) }
 }
