@@ -60,6 +60,7 @@ mod reachable;
 mod reflection;
 mod relinking;
 mod replays;
+mod returners;
 mod returning;
 mod reunion;
 mod sleeping;
