@@ -18,8 +18,9 @@
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
 //!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
 //!   time, from one by lot on.
-//! - A question is a small packet, and goes to an address that a seed's name has, or that the voter proved; others are
-//!   limited by the credit of their host.
+//! - A question is a small datagram, and goes to an address that a seed's name has, or that the voter proved; others are
+//!   limited by the credit of their host. No copy goes by a call: whoever is called was asked as the call was connected,
+//!   and what goes by it is not lost.
 //! - Voters of before are forgotten with their records, a day after they are gone, and the newest [`MAX_VOTERS`] of them
 //!   are remembered.
 //!
@@ -174,7 +175,7 @@ impl Core {
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         self.expected.note(self.now, address);
-        self.transmit(address, Receiver::Anybody, packet);
+        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
 
     fn addresses_of_missing_voters(&mut self) -> Vec<SocketAddr> {

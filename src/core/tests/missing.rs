@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Input, Reply};
+use crate::core::doors::{Command, Input, LinkEvent, Output, Reply};
 use crate::core::limits::{
     MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, UNPROVEN_BURST,
     UNPROVEN_PER_SECOND,
@@ -49,6 +49,31 @@ fn a_missing_voter_is_looked_for_by_everybody_also_while_a_majority_is_there() {
     let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
     let asked = questions(&mut net, &left, gone, SECOND * 10);
     assert_paced(asked, 10, left.len());
+}
+
+#[test]
+fn a_missing_voter_that_is_called_is_asked_by_the_call_once_and_then_by_datagrams_alone() {
+    let mut net = cluster(4, 3);
+    let gone = (leader(&net).0 + 1) % 3;
+    net.kill(gone);
+    net.run(SECOND * 10);
+    let core = &mut net.nodes[MEMBER].core;
+    core.hang_up_all();
+    core.call(address(gone));
+    let opened = std::iter::from_fn(|| core.poll()).find_map(|output| match output {
+        Output::OpenLink { link, .. } => Some(link),
+        _ => None,
+    });
+    let link = opened.expect("called");
+    let frames = |net: &Net| net.nodes[MEMBER].core.counters().frames_sent;
+    let before = frames(&net);
+    net.input(MEMBER, Input::Link { link, event: LinkEvent::Connected });
+    assert_eq!(frames(&net), before + 1);
+    let asked = questions(&mut net, &[MEMBER], gone, SECOND * 4);
+    assert!(asked >= 4 * MISSING_VOTER_QUESTIONS as usize / 4, "{asked}");
+    // Whoever is lost is looked for besides, once in a retry interval.
+    let copies = frames(&net) - before - 1;
+    assert!(copies <= 2 * 4, "{copies} of {asked}");
 }
 
 #[test]
