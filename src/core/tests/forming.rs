@@ -460,7 +460,7 @@ fn blank_seeds(loss: Loss) -> Net {
 
 /// Returns the times at which the blank voters are found to have come back.
 fn returns() -> impl Iterator<Item = (Duration, Duration)> {
-    let gone = [0, 100, 500, 1_500, 3_000, 10_000, 60_000];
+    let gone = [0, 100, 1_500, 10_000, 60_000];
     gone.into_iter().flat_map(|gone_for| [0, 50, 300, 2_000].map(|apart| (ms(gone_for), ms(apart))))
 }
 
@@ -486,15 +486,16 @@ fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the
         apart: SECOND,
         seed: 0,
     };
-    for (gone_for, apart) in returns() {
+    for (nth, (gone_for, apart)) in returns().enumerate() {
+        let loss = Loss { gone_for, apart, ..loss };
         for is_linked in [false, true] {
-            for seed in 0..2 {
-                assert_one_root(Loss { is_linked, gone_for, apart, seed, ..loss });
-            }
+            assert_one_root(Loss { is_linked, seed: nth as u64 / 2 % 2, ..loss });
         }
-        assert_one_root(Loss { drop_one_in: 5, gone_for, apart, ..loss });
-        assert_one_root(Loss { survivors: 1, gone_for, apart, ..loss });
-        assert_one_root(Loss { profile: Profile::Lan, gone_for, apart, ..loss });
+        assert_one_root(match nth % 3 {
+            0 => Loss { drop_one_in: 5, ..loss },
+            1 => Loss { survivors: 1, ..loss },
+            _ => Loss { profile: Profile::Lan, ..loss },
+        });
     }
     // One member alone, where one packet in five is lost, may miss them: seldom.
     let is_missed = |(gone_for, apart): &(Duration, Duration)| {
@@ -503,7 +504,7 @@ fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the
         roots(&net).len() > 1
     };
     assert!(returns().filter(is_missed).count() <= 2);
-    for gone_for in [ms(0), ms(1_500), SECOND * 10] {
+    for gone_for in [ms(0), SECOND * 10] {
         assert_one_root(Loss { survivors: 30, gone_for, apart: ms(50), ..loss });
     }
 }
