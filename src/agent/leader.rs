@@ -13,8 +13,8 @@ use super::error::{AgentError, ConfirmError, LeadError, LeaderAddress};
 use super::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
 use super::request::Request;
 use crate::config::LeadershipMode;
-use crate::core::election::{ChangeError, Electorate, Unconfirmed, VoterStandings};
-use crate::core::{CommandError, NodeId, Reply, Time};
+use crate::core::election::{ChangeError, Electorate, Lineage, Unconfirmed, VoterStandings};
+use crate::core::{CommandError, NodeId, OtherElectorate, Reply, Time};
 
 /// The members that the voters agreed on: nobody ever sees other members under this number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +169,19 @@ impl Agent {
     /// judged; `None` where there are none yet.
     pub fn standings(&self) -> (Option<Arc<VoterStandings>>, Time) {
         (self.inner.shared.figures().standings, self.inner.shared.clock.now())
+    }
+
+    /// Returns the lineage of the electorate that this node is sure of: it may know of one before it knows its voters.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(crate) fn lineage(&self) -> Option<Lineage> {
+        self.inner.shared.figures().lineage
+    }
+
+    /// Returns another electorate in this cluster that members have reported within a minute, if any have: two may lead,
+    /// and an operator has to end one.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(crate) fn other_electorate(&self) -> Option<Arc<OtherElectorate>> {
+        self.inner.shared.figures().other_electorate
     }
 
     /// Returns the newest view that is known to be agreed.

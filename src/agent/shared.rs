@@ -27,8 +27,8 @@ use super::messages::Mailroom;
 use super::messages::Outbox;
 #[cfg(feature = "agent")]
 use super::watchdog::Watchdog;
-use crate::core::election::{Electorate, NumberedView, VoterStandings};
-use crate::core::{self, Change, Counters, NodeId, Status, Time};
+use crate::core::election::{Electorate, Lineage, NumberedView, VoterStandings};
+use crate::core::{self, Change, Counters, NodeId, OtherElectorate, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
 use crate::store::WriterHealth;
@@ -58,6 +58,11 @@ pub(super) struct Figures {
     pub(super) agreed: Option<NumberedView>,
     pub(super) electorate: Option<Arc<Electorate>>,
     pub(super) standings: Option<Arc<VoterStandings>>,
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(super) other_electorate: Option<Arc<OtherElectorate>>,
+    /// The electorate that this node is sure of, perhaps without knowing its voters.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(super) lineage: Option<Lineage>,
 }
 
 /// The state that the driver publishes, and every handle reads.

@@ -156,7 +156,7 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
                 show(&voters, target.format, out)?;
             }
             if !is_known {
-                return Err(no_voters(&client.leader(None)?));
+                return Err(no_voters(&client.leader(None)?, voters.lineage.is_some()));
             }
         }
         VotersCommand::Add(VoterArgs { target, node }) => {
@@ -191,8 +191,9 @@ fn refuse_twins(nodes: &[NodeId]) -> Result<(), Failure> {
     }
 }
 
-/// Returns the failure that explains why there are no voters to list.
-fn no_voters(leader: &Leader) -> Failure {
+/// Returns the failure that explains why there are no voters to list; `is_one_known`: the agent knows that there is an
+/// electorate.
+fn no_voters(leader: &Leader, is_one_known: bool) -> Failure {
     if leader.mode == "lease" {
         return Failure::failed("there are no voters here: this agent runs with leadership.mode = \"lease\"")
             .hint("`headcount leader --nodes` lists the nodes in the database");
@@ -200,6 +201,15 @@ fn no_voters(leader: &Leader) -> Failure {
     if leader.state == "disabled" {
         return Failure::failed("leaders are not elected here: this agent runs with leadership.mode = \"none\"")
             .hint("start it with --voters (leadership.voters and mode = \"quorum\") to have one elected");
+    }
+    if is_one_known {
+        return Failure::failed(
+            "this cluster has voters, and this agent does not know which: nobody has led, or told it, since it started",
+        )
+        .hint(
+            "start the voters that are missing; if all of them have lost their data directories: `headcount recover --anew \
+             --voters …` at any member",
+        );
     }
     Failure::failed("this agent knows no voters yet")
         .hint("they are named by leadership.voters (--voters), and must all have met once")
@@ -248,7 +258,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
     // Not asked about what would be refused.
     let leader = client.leader(None)?;
     if leader.mode == "lease" {
-        return Err(no_voters(&leader));
+        return Err(no_voters(&leader, false));
     }
     if !args.yes {
         confirm(&client.info()?.node, &client.voters()?, args)?;
@@ -338,11 +348,17 @@ mod tests {
                 r#"{{"leader":null,"term":0,"is_me":false,"mode":"none","state":"{state}","lease_remaining_ms":null}}"#
             )
         };
-        let leader = |state: &str| no_voters(&serde_json::from_str(&json(state)).expect("a leader")).to_string();
+        let of = |state: &str| -> Leader { serde_json::from_str(&json(state)).expect("a leader") };
+        let leader = |state: &str| no_voters(&of(state), false).to_string();
+        assert!(no_voters(&of("vacant"), true).to_string().contains("does not know which"));
         assert!(leader("disabled").contains("not elected here") && leader("disabled").contains("--voters"));
         assert!(leader("vacant").contains("no voters yet"));
         let leased = Leader { mode: "lease".to_owned(), ..serde_json::from_str(&json("vacant")).expect("a leader") };
-        assert!(no_voters(&leased).to_string().contains("headcount leader --nodes"), "{}", no_voters(&leased));
+        assert!(
+            no_voters(&leased, false).to_string().contains("headcount leader --nodes"),
+            "{}",
+            no_voters(&leased, false)
+        );
     }
 
     #[test]

@@ -86,6 +86,7 @@ pub use doors::{
     LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
+pub use leadership::OtherElectorate;
 pub use member::{Change, ChangeKind};
 pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use member::{InvalidName, NodeId, Run, check_name};

@@ -210,7 +210,9 @@ pub(super) async fn recover(
 fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
     let status = |id: &NodeId| agent.member(id).map(|member| member.status.name().to_owned());
     let leadership = agent.leadership().get();
-    let voters = json::Voters::new(electorate, leadership.leader.as_ref(), leadership.term, status);
+    let voters = json::Voters::new(electorate, leadership.leader.as_ref(), leadership.term, status)
+        .of(agent.lineage())
+        .beside(agent.other_electorate().as_deref());
     match agent.standings() {
         (Some(standings), now) => voters.standing(&standings, now, status),
         (None, _) => voters,

@@ -116,7 +116,8 @@ pub struct Resign {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Voters {
-    /// The voters, sorted by name; empty if there is no electorate yet.
+    /// The voters, sorted by name; empty if there is no electorate yet, or if nobody has led or told of them since this
+    /// agent started.
     pub voters: Vec<Voter>,
     /// The lineage of the electorate: a random number drawn when it was founded or last recovered, 16 hex digits;
     /// `null` if there is no electorate yet.
@@ -130,6 +131,24 @@ pub struct Voters {
     pub failure_tolerance: Option<usize>,
     /// The number of voters that acknowledge their leader now, itself included; `null` if it is not known.
     pub acknowledging: Option<usize>,
+    /// Another electorate in this cluster, if a member has reported one within a minute: two may lead then, and an
+    /// operator has to end one. `null` if none was.
+    #[serde(default)]
+    pub other_electorate: Option<OtherElectorate>,
+}
+
+/// An electorate of another origin than the one that a node follows, as a member reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct OtherElectorate {
+    /// The name of the member that reported it last.
+    pub reported_by: String,
+    /// The lineage of its first generation, 16 hex digits.
+    pub root: String,
+    /// Its leader; `null` if none is known.
+    pub leader: Option<String>,
+    /// The term of that leader; without one, a term that is not above its newest.
+    pub term: u64,
 }
 
 /// One voter.
@@ -183,7 +202,29 @@ impl Voters {
             term,
             failure_tolerance: None,
             acknowledging: None,
+            other_electorate: None,
         }
+    }
+
+    /// Adds the lineage of an electorate whose voters are not known.
+    #[must_use]
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the agent makes it, others read it"))]
+    pub(crate) fn of(mut self, known: Option<crate::core::election::Lineage>) -> Self {
+        self.lineage = self.lineage.or_else(|| known.map(|lineage| format!("{:016x}", lineage.0)));
+        self
+    }
+
+    /// Adds another electorate that members report.
+    #[must_use]
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the agent makes it, others read it"))]
+    pub(crate) fn beside(mut self, other: Option<&crate::core::OtherElectorate>) -> Self {
+        self.other_electorate = other.map(|other| OtherElectorate {
+            reported_by: other.by.to_string(),
+            root: format!("{:016x}", other.root.0),
+            leader: other.leader.as_ref().map(ToString::to_string),
+            term: other.term.0,
+        });
+        self
     }
 
     /// Adds the standing of each voter, as of this time.
@@ -310,14 +351,13 @@ mod tests {
         let electorate = Electorate::founded_by(vec![voter]);
         let lineage = format!("{:016x}", electorate.lineage.0);
         let expected = format!(
-            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null}}"#
+            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null,"other_electorate":null}}"#
         );
         let leader = NodeId::new("a").expect("a name");
         let voters = Voters::new(Some(&electorate), Some(&leader), 3, |_| Some("up".to_owned()));
         assert_eq!(json(&voters), expected);
         let nobody = Voters::new(None, None, 0, |_| None);
-        let expected =
-            r#"{"voters":[],"lineage":null,"majority":null,"term":0,"failure_tolerance":null,"acknowledging":null}"#;
+        let expected = r#"{"voters":[],"lineage":null,"majority":null,"term":0,"failure_tolerance":null,"acknowledging":null,"other_electorate":null}"#;
         assert_eq!(json(&nobody), expected);
     }
 

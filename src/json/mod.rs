@@ -24,7 +24,7 @@ mod view;
 pub use calls::{Drained, JoinRequest, JoinResult, JoinResults, LeaderAddress, Problem, Removed, SetTags};
 pub use info::{Agreement, Counts, Info, Pace, Protocol, SameView};
 pub use keys::{AddKey, KeyHolder, KeyUse, Keys};
-pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
+pub use leadership::{AddVoter, Leader, LedWork, OtherElectorate, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};
 pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};
 pub use targets::TargetGroup;

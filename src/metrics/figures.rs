@@ -119,6 +119,11 @@ fn leadership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -
         ("quorum", "1 if enough voters can be reached to elect a leader", u64::from(has_quorum)),
         ("voter_aside", "1 if this node stands aside as a voter because its disk refuses", u64::from(info.voter_aside)),
         (
+            "other_electorate",
+            "1 if a member has reported another electorate in this cluster within a minute",
+            u64::from(agent.other_electorate().is_some()),
+        ),
+        (
             "view_number",
             "The number of the newest agreed view known",
             agent.agreed_view().map_or(0, |view| view.number),

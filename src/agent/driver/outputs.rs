@@ -222,6 +222,8 @@ impl Driver {
             agreed: core.agreed_view().cloned(),
             electorate: self.electorate.clone(),
             standings: core.standings().map(Arc::new),
+            lineage: core.election().and_then(Election::founded).map(|descent| descent.lineage),
+            other_electorate: core.other_electorate().cloned().map(Arc::new),
         });
     }
 }

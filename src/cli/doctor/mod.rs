@@ -14,6 +14,7 @@
 //! - What could not be looked at is said, and is no success.
 //! - Judgements (`judge`, `figures`) are made of values alone, and are tested so.
 
+mod electorates;
 mod figures;
 mod judge;
 mod local;
@@ -246,7 +247,7 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
         report.add(judge::ready(&health, &info, &keys));
     }
     let figures = told(client.metrics(), "packets", report).map(|text| figures::parse(&text)).unwrap_or_default();
-    let mut modes = Vec::new();
+    let (mut modes, mut lineages) = (Vec::new(), Vec::new());
     if let Some(leader) = told(client.leader(None), "leader", report) {
         let voters = if leader.mode == "quorum" { told(client.voters(), "voters", report) } else { None };
         report.add(if is_joining && leader.leader.is_none() {
@@ -258,6 +259,8 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
         if let Some(voters) = voters {
             report.extend(judge::voters(&leader, &voters));
             report.extend(judge::own_vote(&info.node, &voters, figures::is_aside(&figures)));
+            report.extend(electorates::other(&leader, &voters));
+            lineages.extend(voters.lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
         }
         modes.push((plain(&info.node), plain(&leader.mode)));
     }
@@ -272,7 +275,7 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     let probed = probe_all(targets, &info.cluster, key);
     report.extend(reach::reach("members", &info.cluster, &probed, all));
     report.extend(reach::records(&probed));
-    compare(info, clock, modes, others, report);
+    compare(info, clock, (modes, lineages), others, report);
 }
 
 /// Returns an answer; of a call that failed, the report is told.
@@ -280,15 +283,29 @@ fn told<T>(answer: Result<T, ClientError>, check: &'static str, report: &mut Rep
     answer.map_err(|error| report.add(Finding::of_failure(check, &Failure::from(error)))).ok()
 }
 
+/// Values of some nodes, each with the node's name.
+type Values = Vec<(String, String)>;
+
 /// Compares the agent with the others that were named, and all clocks with that of this machine; `modes`: those of
-/// leadership that are known.
-fn compare(info: Info, clock: Option<Clock>, mut modes: Vec<(String, String)>, others: &[Client], report: &mut Report) {
+/// leadership that are known; `lineages`: those of their electorates.
+fn compare(
+    info: Info,
+    clock: Option<Clock>,
+    (mut modes, mut lineages): (Values, Values),
+    others: &[Client],
+    report: &mut Report,
+) {
     let mut infos = vec![info];
     let mut clocks: Vec<Clock> = clock.into_iter().collect();
     for other in others {
         match ask(other) {
             Ok((info, clock)) => {
-                modes.extend(told(other.leader(None), "leader", report).map(|it| (plain(&info.node), plain(&it.mode))));
+                let leader = told(other.leader(None), "leader", report);
+                if leader.as_ref().is_some_and(|leader| leader.mode == "quorum") {
+                    let lineage = told(other.voters(), "voters", report).and_then(|voters| voters.lineage);
+                    lineages.extend(lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
+                }
+                modes.extend(leader.map(|leader| (plain(&info.node), plain(&leader.mode))));
                 infos.push(info);
                 clocks.extend(clock);
             }
@@ -298,6 +315,7 @@ fn compare(info: Info, clock: Option<Clock>, mut modes: Vec<(String, String)>, o
     report.add(judge::clocks(&clocks));
     report.extend(judge::infos(&infos));
     report.extend(judge::modes(&modes));
+    report.extend(electorates::lineages(&lineages));
 }
 
 /// The clock of an agent, compared with that of this machine.

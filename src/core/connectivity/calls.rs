@@ -16,6 +16,8 @@
 //! - A call is accepted for a question alone, at most [`MAX_CALLS`] stand at one time, [`MAX_CALLS_PER_HOST`] of them
 //!   accepted from one IP address, and each for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody.
+//! - Whoever is at the other end of a call is told the same of this node once in [`TOLD_INTERVAL`], however often others
+//!   report it as gone: after a pause that may be hundreds of times at one moment.
 //!
 //! Must not know: what questions mean.
 
@@ -25,7 +27,10 @@ use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
-use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION};
+use crate::core::limits::{
+    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL,
+};
+use crate::core::member::Status;
 use crate::core::packet::Sender;
 use crate::core::time::Time;
 use crate::core::view::View;
@@ -46,6 +51,8 @@ struct Call {
     until: Time,
     /// The packet that is sent as soon as the call is connected, instead of a question.
     first: Option<Vec<u8>>,
+    /// The incarnation and status of this node that were told last, and the time of that.
+    told: Option<((u64, Status), Time)>,
 }
 
 impl Calls {
@@ -72,9 +79,16 @@ impl Calls {
         self.at.values().any(|call| call.is_connected)
     }
 
-    /// Returns the addresses at the other ends of connected calls.
-    fn connected(&self) -> Vec<SocketAddr> {
-        self.at.iter().filter(|(_, call)| call.is_connected).map(|(address, _)| *address).collect()
+    /// Returns the addresses at the other ends of connected calls that were not told the same a moment ago, and takes
+    /// note that they are told now.
+    fn to_be_told(&mut self, news: (u64, Status), now: Time) -> Vec<SocketAddr> {
+        let is_news = |call: &Call| call.told.is_none_or(|(told, at)| told != news || now.since(at) >= TOLD_INTERVAL);
+        let due = self.at.iter_mut().filter(|(_, call)| call.is_connected && is_news(call));
+        let tell = |(address, call): (&SocketAddr, &mut Call)| {
+            call.told = Some((news, now));
+            *address
+        };
+        due.map(tell).collect()
     }
 
     fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
@@ -100,7 +114,8 @@ impl Core {
             return self.counters.drop(DropReason::TableFull);
         }
         let link = self.next_link();
-        self.calls.insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None });
+        self.calls
+            .insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None, told: None });
         self.outputs.push_back(Output::OpenLink { link, to: address });
     }
 
@@ -113,9 +128,11 @@ impl Core {
         }
     }
 
-    /// Tells those who called this joiner, or were called by it, that it is Up: they know it by no other way yet.
+    /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
+    /// yet, or is not gone.
     pub(in crate::core) fn announce_by_calls(&mut self) {
-        for address in self.calls.connected() {
+        let news = (self.me().incarnation, self.me().status);
+        for address in self.calls.to_be_told(news, self.now) {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
             self.transmit(address, Receiver::Anybody, packet);
@@ -251,7 +268,8 @@ impl Core {
             self.counters.drop(DropReason::TableFull);
             return false;
         }
-        self.calls.insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None });
+        self.calls
+            .insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None, told: None });
         true
     }
 }

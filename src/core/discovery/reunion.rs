@@ -78,6 +78,11 @@ impl Reunion {
         self.has_seeds() || !self.remembered.is_empty()
     }
 
+    /// Returns the run that was Up at this seed's address when all members were looked at last.
+    pub(in crate::core) fn run_at_seed(&self, address: SocketAddr) -> Option<Run> {
+        self.seats.get(&address).copied()
+    }
+
     /// Returns true if this is an address of one of the seeds.
     pub(in crate::core) fn is_seed(&self, address: SocketAddr) -> bool {
         self.seeds.binary_search(&address).is_ok()
@@ -207,10 +212,16 @@ impl Core {
 
     fn next_missing_seed(&mut self) -> Option<SocketAddr> {
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
+        let missing = self.all_missing_seeds();
+        (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
+    }
+
+    /// Returns the addresses of the seeds that are not Up.
+    fn all_missing_seeds(&mut self) -> Vec<SocketAddr> {
         let mut missing: Vec<SocketAddr> =
             self.reunion.seeds.iter().copied().filter(|seed| !self.is_up_at(*seed)).collect();
         if missing.is_empty() {
-            return None;
+            return missing;
         }
         // All members are only looked at for seeds that were not found where they were the last time.
         let mut found = Vec::new();
@@ -222,15 +233,21 @@ impl Core {
         missing.retain(|seed| found.iter().all(|(address, _)| address != seed));
         self.reunion.seats.extend(found);
         self.reunion.seats.retain(|address, _| self.reunion.seeds.contains(address));
-        (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
+        missing
     }
 
-    /// Returns addresses of seeds that are not Up, so many at most, from one in turn on.
+    /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
     pub(in crate::core) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
-        let seeds = &self.reunion.seeds;
-        let first = self.rng.random_range(0..seeds.len().max(1));
-        let in_turn = seeds.iter().cycle().skip(first).take(seeds.len());
-        in_turn.copied().filter(|seed| !self.is_up_at(*seed)).take(most).collect()
+        let mut missing = self.all_missing_seeds();
+        let first = self.rng.random_range(0..missing.len().max(1));
+        missing.rotate_left(first);
+        missing.truncate(most);
+        missing
+    }
+
+    /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
+    pub(in crate::core) fn misses_seed(&self) -> bool {
+        self.reunion.seeds.iter().any(|seed| !self.is_up_at(*seed))
     }
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.

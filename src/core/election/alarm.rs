@@ -113,9 +113,10 @@ impl fmt::Display for Alarm {
             ),
             Alarm::OtherElectorate { id } => write!(
                 f,
-                "{id:?} belongs to another electorate in this cluster: two clusters that each had one have met; stop the voters of \
-                 one of them, and start them with empty data directories one after the other, each once the one before is up \
-                 beside members of the other"
+                "{id:?} belongs to another electorate in this cluster: there are two, each with a leader of its own; stop the \
+                 voters of one of them (of the younger one, whose terms are the lower ones), and start them with empty data \
+                 directories and a member of the other electorate among their seeds: with no other seeds than each other they \
+                 may form a second one again"
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \

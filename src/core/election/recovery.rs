@@ -24,6 +24,7 @@
 //! Must not know: why the majority is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -106,8 +107,12 @@ impl Election {
         if !self.is_voter() && anew.is_none() {
             return self.refuse(Some(ticket), ChangeError::NoVoter);
         }
-        if self.hears_majority(context) {
+        if self.has_claim() {
             return self.refuse(Some(ticket), ChangeError::MajorityAnswers);
+        }
+        if let Some(rest) = self.promised_lease(context) {
+            let seconds = rest.as_nanos().div_ceil(1_000_000_000) as u64;
+            return self.refuse(Some(ticket), ChangeError::LeasePromised { seconds });
         }
         self.recovery = Some(Recovery {
             ticket,
@@ -126,7 +131,13 @@ impl Election {
 
     /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
     fn hears_majority(&self, context: &Context<'_>) -> bool {
-        self.has_claim() || self.leader.is_some() && context.now < self.promised_until
+        self.has_claim() || self.promised_lease(context).is_some()
+    }
+
+    /// Returns the rest of the lease that this voter has promised to its leader, which may be gone.
+    fn promised_lease(&self, context: &Context<'_>) -> Option<Duration> {
+        let is_promised = self.leader.is_some() && context.now < self.promised_until;
+        is_promised.then(|| self.promised_until.since(context.now))
     }
 
     /// Asks again, or ends the recovery.

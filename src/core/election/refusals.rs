@@ -217,6 +217,15 @@ pub enum ChangeError {
         /// The voter that was named.
         id: NodeId,
     },
+    /// A recovery was asked for while a leader may still have its lease, by this voter's own promise.
+    #[error(
+        "this voter has promised a leader its lease for {seconds} s more, and does not know whether it is gone: try again \
+         then; if it leads on, nothing is lost (use voters add and voters remove)"
+    )]
+    LeasePromised {
+        /// The rest of the promise, rounded up to whole seconds.
+        seconds: u64,
+    },
 }
 
 /// The reason why an electorate stays as it is. It is sent to other nodes: variants are only ever appended.

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{
-    FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD, MAX_JOINERS,
+    FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
+    MAX_JOINERS,
 };
 use crate::core::member::{Record, Run};
 use crate::core::packet::Sender;
@@ -216,15 +217,24 @@ impl Core {
         }
     }
 
+    /// Returns the least time between this node's first try to join and its founding of a cluster: longer if the members
+    /// of that cluster would form an electorate, and others may know of one.
+    fn founding_delay(&self) -> Duration {
+        let may_form = self.election().is_some_and(|election| election.founded().is_none());
+        if may_form { FOUNDING_DELAY + FORMING_DELAY } else { FOUNDING_DELAY }
+    }
+
     /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
     /// after it, and when patience ends.
     pub(in crate::core) fn consider_founding(&mut self) {
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let (now, address, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
+        let delay = self.founding_delay();
         let Phase::Joining(joining) = &mut self.phase else { return };
         joining.founding.forget(now, lately);
         let waited = joining.waited(self.now);
-        if waited < FOUNDING_DELAY {
+        if waited < delay {
+            self.timers.set_by(Timer::Found, now + delay.saturating_sub(waited));
             return;
         }
         let mine = self.candidacy().map(|candidacy| Candidate { candidacy, address });

@@ -13,9 +13,12 @@
 //! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. The nodes that may found a
 //! cluster are: a node without seeds at once (or, if it remembers addresses, when none of them answered for 3 ×
 //! `retry_interval`); a seed that reaches only seeds that are Joining, if it comes first among them (see `founding`),
-//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed
+//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed (and [`FORMING_DELAY`] after its first try at
+//! the earliest beyond that, if an electorate is to be formed), and once all names are looked up; a seed
 //! that reached no Up node for 3 × `retry_interval`. A node with seeds that is not a seed of any other never founds
 //! one.
+//!
+//! [`FORMING_DELAY`]: crate::core::limits::FORMING_DELAY
 
 use std::net::SocketAddr;
 use std::time::Duration;

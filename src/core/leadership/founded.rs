@@ -33,7 +33,7 @@
 //! - One member's report is never passed on as if it were known.
 //! - Of electorates with different roots, the first one stands that this node is sure of.
 //! - Two electorates that were formed before they met stand beside each other, the younger one too: its age is what its
-//!   members say, as is that of the other one. An operator ends one of them.
+//!   members say, as is that of the other one. Members of both are told (see `other`), and an operator ends one of them.
 //! - A node that forms no electorate is not sure by the reports of members that were not here for [`SETTLE`], unless
 //!   one of them is a node that its operator named.
 //!
@@ -85,6 +85,9 @@ impl Core {
         if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
             // Whoever leads is heard of soon.
             self.outputs.push_back(super::Output::VotersHeard { by: None, is_led: false, leader: None });
+        }
+        if founded.is_sure {
+            self.meet_other_electorate(by, founded.descent.root, None, founded.descent.began);
         }
         let Some(tracker) = &mut self.tracker else { return self.counters.drop(DropReason::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {

@@ -58,6 +58,8 @@ impl Core {
             asked_at: None,
             look_for_voters_at: None,
             cut_off: BTreeMap::new(),
+            former_voters: Vec::new(),
+            other: None,
             rumours: Rumours::default(),
             hearsay: Hearsay::default(),
             leave_by: None,

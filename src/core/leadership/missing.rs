@@ -1,32 +1,47 @@
-//! Missing voters: while too few are there to elect anybody, every member looks for those that are not.
+//! Missing voters: whoever is sure of an electorate looks for its voters, for those of before, and for its own seeds,
+//! as long as they are not there.
 //!
-//! They may come back with empty disks and know each other alone. So they must hear of the electorate before they have
-//! formed another one: within the half second in which they look for each other (see `joining::finders`). That is too
-//! short for looking once in a retry interval, as for other members that are lost. A member that is sure of an
-//! electorate, and does not know its voters, looks for its missing seeds instead.
+//! They may come back with empty disks and know each other alone: voters of the present electorate, or those of a list
+//! of long ago, which others have replaced. So they must hear of the electorate before they have formed another one:
+//! within the six tenths of a second in which they look for each other (see `joining::finders`). That is too short
+//! for looking once in a retry interval, as for other members that are lost.
+//!
+//! **Why from here, and for ever.** The blank nodes know nothing but each other, so that only time or somebody else can
+//! help. Time does not: a cluster that is really new must have a leader soon, and a blank node cannot tell the two apart;
+//! it waits a little longer than others before it founds (`FORMING_DELAY`), so that packets may be lost, and no more. So
+//! somebody who is sure looks for them. To look less often for what has been gone for long would save little, and would
+//! fail just those that are reinstalled after a long rest: all members together send 1.3 kB/s for each address that is
+//! missing, and in a large cluster, where each asks once in a retry interval, no more than they do for any lost seed. Nor
+//! are addresses passed over that refuse: no port is closed for good, and by the time that it opens it is late.
 //!
 //! Invariants:
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
-//!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least.
-//! - A question is a small packet, and goes to an address that a seed's name has, or that the voter proved; others are
-//!   limited by the credit of their host.
+//!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
+//!   time, from one by lot on.
+//! - A question is a small datagram, and goes to an address that a seed's name has, or that the voter proved; others are
+//!   limited by the credit of their host. No copy goes by a call: whoever is called was asked as the call was connected,
+//!   and what goes by it is not lost.
+//! - Voters of before are forgotten with their records, a day after they are gone, and the newest [`MAX_VOTERS`] of them
+//!   are remembered.
 //!
 //! Must not know: what a node does that is found.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::RngExt;
 
-use super::{Core, NodeId, Phase, Run, Status};
+use super::{Core, Electorate, LeaderTracker, NodeId, Phase, Run, Status};
 use crate::core::doors::Receiver;
-use crate::core::election::Voter;
-use crate::core::limits::{MAX_VOTERS, MIN_PROBE_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MIN_PROBE_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::core::view::{Slot, View};
 use crate::core::wire::Message;
 
 /// The time for which packets of a process that is gone may still be under way.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
+/// The greatest number of voters and seeds whose links broke that are remembered.
+const MAX_CUT_OFF: usize = MAX_VOTERS + MAX_SEEDS;
 
 /// Returns the pause of each of so many members between two questions to the same address.
 fn pause_among(members: usize, longest: Duration) -> Duration {
@@ -34,22 +49,45 @@ fn pause_among(members: usize, longest: Duration) -> Duration {
     all_together.min(longest).max(MISSING_VOTER_PAUSE)
 }
 
+impl LeaderTracker {
+    /// Remembers the voters of the agreed electorate that do not vote in the next one.
+    pub(super) fn note_former_voters(&mut self, next: &Electorate) {
+        let votes = |id: &NodeId| next.voters.iter().any(|voter| voter.id == *id);
+        let before = self.agreed.iter().flat_map(|agreed| &agreed.electorate.voters);
+        let gone: Vec<NodeId> = before.map(|voter| voter.id.clone()).filter(|id| !votes(id)).collect();
+        self.former_voters.retain(|id| !votes(id) && !gone.contains(id));
+        self.former_voters.extend(gone);
+        self.former_voters.drain(..self.former_voters.len().saturating_sub(MAX_VOTERS));
+    }
+}
+
 impl Core {
-    /// Returns true if too few voters are there to elect anybody, as far as this node knows.
+    /// Returns true if somebody is not there who must not form another electorate.
     fn misses_voters(&self) -> bool {
-        let Some(tracker) = &self.tracker else { return false };
-        if !matches!(self.phase, Phase::Up) || self.founded().is_none() {
+        if !matches!(self.phase, Phase::Up) || self.tracker.is_none() || self.founded().is_none() {
             return false;
         }
-        let Some(electorate) = self.electorate() else { return tracker.known.is_none() };
-        let there = electorate.voters.iter().filter(|voter| self.is_voter_there(&voter.id)).count();
-        there < electorate.majority()
+        let is_missing = |slot: Slot| !self.is_voter_there(slot);
+        self.voters_sought().any(is_missing) || self.cut_off().next().is_some() || self.misses_seed()
+    }
+
+    /// Returns the members that vote, or did.
+    fn voters_sought(&self) -> impl Iterator<Item = Slot> {
+        let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters).map(|voter| &voter.id);
+        let former = self.tracker.iter().flat_map(|tracker| &tracker.former_voters);
+        voters.chain(former).filter_map(|id| self.view.slot_of(id.as_str()))
+    }
+
+    /// Returns the members that are Up, and were not heard since their links broke.
+    fn cut_off(&self) -> impl Iterator<Item = Slot> {
+        let runs = self.tracker.iter().flat_map(|tracker| tracker.cut_off.keys());
+        let slots = runs.filter_map(|run| self.view.slot_of_run(*run));
+        slots.filter(|slot| self.view.entry(*slot).status == Status::Up && self.is_voter_cut_off(*slot))
     }
 
     /// Returns true if a voter is Up, and was heard since its link broke.
-    fn is_voter_there(&self, id: &NodeId) -> bool {
-        let slot = self.view.slot_of(id.as_str()).filter(|slot| self.view.entry(*slot).status == Status::Up);
-        slot.is_some_and(|slot| *id == self.me().id || !self.is_voter_cut_off(slot))
+    fn is_voter_there(&self, slot: Slot) -> bool {
+        slot == View::ME || self.view.entry(slot).status == Status::Up && !self.is_voter_cut_off(slot)
     }
 
     fn is_voter_cut_off(&self, slot: Slot) -> bool {
@@ -61,22 +99,29 @@ impl Core {
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
     pub(in crate::core) fn voter_may_be_gone(&mut self, run: Run) {
         let (now, view) = (self.now, &self.view);
-        let is_voter = view.slot_of_run(run).is_some_and(|slot| self.is_voter(slot));
-        let Some(tracker) = self.tracker.as_mut().filter(|_| is_voter) else { return };
+        let is_sought = |slot: &Slot| {
+            let is_seed = || self.reunion.is_seed(view.record(*slot).address);
+            self.voters_sought().any(|voter| voter == *slot) || is_seed()
+        };
+        let is_sought = view.slot_of_run(run).is_some_and(|slot| is_sought(&slot));
+        let Some(tracker) = self.tracker.as_mut().filter(|_| is_sought) else { return };
         let last_sign = |run: Run| view.slot_of_run(run).map(|slot| view.entry(slot).peer.last_sign());
         tracker.cut_off.retain(|run, at| last_sign(*run).is_some_and(|last_sign| last_sign <= *at + LAST_PACKETS));
-        if tracker.cut_off.len() < MAX_VOTERS {
+        if tracker.cut_off.len() < MAX_CUT_OFF {
             tracker.cut_off.insert(run, now);
         }
         self.schedule_leadership();
     }
 
-    /// Takes note that somebody who is not known here sends from this address. If it is a voter's, another process may be
-    /// there by now, which is asked at once.
+    /// Takes note that somebody who is not known here sends from this address. If it is a voter's or a seed's, another
+    /// process may be there by now, which is asked at once.
     pub(in crate::core) fn stranger_is_at(&mut self, address: SocketAddr) {
-        let Some(electorate) = self.electorate().filter(|_| matches!(self.phase, Phase::Up)) else { return };
-        let mut slots = electorate.voters.iter().filter_map(|voter| self.view.slot_of(voter.id.as_str()));
-        let Some(slot) = slots.find(|slot| self.view.record(*slot).address == address) else { return };
+        if !matches!(self.phase, Phase::Up) || self.tracker.is_none() || self.founded().is_none() {
+            return;
+        }
+        let seed = self.reunion.run_at_seed(address).and_then(|run| self.view.slot_of_run(run));
+        let is_there = |slot: &Slot| self.view.record(*slot).address == address;
+        let Some(slot) = self.voters_sought().chain(seed).find(is_there) else { return };
         let (run, is_proven) = (self.view.record(slot).run, self.view.entry(slot).peer.is_proven());
         let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&run));
         let is_known = cut_off.is_some_and(|at| self.now.since(*at) < MISSING_VOTER_PAUSE);
@@ -102,13 +147,8 @@ impl Core {
 
     fn pause_of_lookers(&self) -> Duration {
         let members = self.view.live().len() + 1;
-        let voters = self.electorate().map_or(&[][..], |electorate| &electorate.voters);
-        let is_cut_off = |voter: &Voter| {
-            let slot = self.view.slot_of(voter.id.as_str());
-            slot.is_some_and(|slot| self.view.entry(slot).status == Status::Up && self.is_voter_cut_off(slot))
-        };
         // Nobody but the observers of a voter knows yet that it may be gone.
-        let is_early = voters.iter().any(is_cut_off);
+        let is_early = self.cut_off().next().is_some();
         let lookers = if is_early { members.min(self.settings.observers + 1) } else { members };
         pause_among(lookers, self.settings.retry_interval)
     }
@@ -135,18 +175,21 @@ impl Core {
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         self.expected.note(self.now, address);
-        self.transmit(address, Receiver::Anybody, packet);
+        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
 
     fn addresses_of_missing_voters(&mut self) -> Vec<SocketAddr> {
-        let Some(electorate) = self.electorate() else { return self.missing_seeds(MAX_VOTERS) };
-        let missing = electorate.voters.iter().filter(|voter| !self.is_voter_there(&voter.id));
-        let slots = missing.filter_map(|voter| self.view.slot_of(voter.id.as_str()));
-        let known: Vec<(SocketAddr, bool)> =
-            slots.map(|slot| (self.view.record(slot).address, self.view.entry(slot).peer.is_proven())).collect();
+        let missing = self.voters_sought().filter(|slot| !self.is_voter_there(*slot)).chain(self.cut_off());
+        let known: BTreeMap<SocketAddr, bool> =
+            missing.map(|slot| (self.view.record(slot).address, self.view.entry(slot).peer.is_proven())).collect();
+        let mut addresses = self.missing_seeds(MAX_VOTERS);
         let (now, credit) = (self.now, &mut self.credit);
-        let may_be_asked = |(to, is_proven): &(SocketAddr, bool)| *is_proven || credit.take(now, *to, MIN_PROBE_BYTES);
-        known.into_iter().filter(may_be_asked).map(|(to, _)| to).collect()
+        for (to, is_proven) in known {
+            if !addresses.contains(&to) && (is_proven || credit.take(now, to, MIN_PROBE_BYTES)) {
+                addresses.push(to);
+            }
+        }
+        addresses
     }
 }
 

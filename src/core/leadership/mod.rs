@@ -7,7 +7,7 @@
 //! Only the leader changes the electorate; an operator may ask at any node. A node that is asked and does not lead asks
 //! the leader (`forward`), which carries the command out once, however often the question comes (`remote_commands`).
 //! Every node learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another
-//! one beside it. Members look for voters while too few of them are there (`missing`).
+//! one beside it. Members look for voters and seeds that are not there (`missing`).
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
@@ -22,6 +22,7 @@ mod hearsay;
 mod machine;
 mod missing;
 mod news;
+mod other;
 mod remote_commands;
 mod rumours;
 mod views;
@@ -41,6 +42,7 @@ use crate::core::view::View;
 use crate::core::{Core, Phase};
 use forward::Forwards;
 use hearsay::Hearsay;
+pub use other::OtherElectorate;
 use remote_commands::RemoteCommands;
 #[cfg(test)]
 pub(in crate::core) use rumours::MAX_VIEWS_MISSED;
@@ -82,8 +84,12 @@ pub(super) struct LeaderTracker {
     asked_at: Option<Time>,
     /// The time at which missing voters are looked for again.
     look_for_voters_at: Option<Time>,
-    /// The voters whose links broke, each with the time of that: they may be gone. At most [`MAX_VOTERS`].
+    /// The voters and seeds whose links broke, each with the time of that: they may be gone.
     cut_off: BTreeMap<Run, Time>,
+    /// The voters that were replaced or removed, the newest last.
+    former_voters: Vec<NodeId>,
+    /// The electorate beside the known one that was reported last, and the time of that.
+    other: Option<(OtherElectorate, Time)>,
     /// News that too few members have reported.
     rumours: Rumours,
     /// Reports of an electorate by too few members, where none is known.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
+use super::{Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{
@@ -210,6 +210,9 @@ impl Core {
             self.found_nothing_anew(from);
         }
         self.meet_leader_of_other_electorate(&led);
+        if led.leader.is_some() {
+            self.meet_other_electorate(self.view.record(from).run, led.root, led.leader.as_ref(), led.term);
+        }
         if !self.believes_leader_claim(from, &led) {
             return;
         }
@@ -224,8 +227,7 @@ impl Core {
                 own == Some(led.lineage) || tracker.recovered.is_some_and(|recovered| recovered.lineage == led.lineage);
             let is_earlier = led.began <= agreed.electorate.began || led.term < tracker.term;
             if led.root != agreed.electorate.root {
-                let id = self.view.record(from).id.clone();
-                return self.raise_alarm(Alarm::OtherElectorate { id });
+                return;
             }
             if is_earlier && !is_known {
                 // News of an electorate that was recovered: a node that still speaks for it hears so from the voters.

@@ -116,6 +116,7 @@ impl Core {
         }
         let delta = delta.or_else(|| tracker.agreed.as_ref().map(|held| view.since(held)));
         tracker.last_delta = delta;
+        tracker.note_former_voters(&view.electorate);
         tracker.agreed = Some(view.clone());
         let descent = view.electorate.descent();
         tracker.recovered.take_if(|recovered| recovered.began <= descent.began);

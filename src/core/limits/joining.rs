@@ -36,6 +36,9 @@ pub const JOINER_REFUSALS: u8 = 2;
 pub const JOINER_REVIEW: Duration = Duration::from_millis(150);
 /// The least time between a seed's first try to join and its founding of a cluster.
 pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
+/// The time for which a node that takes part in elections, and knows of no electorate, waits beyond that: whoever knows of one
+/// looks for it meanwhile. A new cluster is to have a leader within a second all the same.
+pub const FORMING_DELAY: Duration = Duration::from_millis(100);
 /// The number of retry intervals after which a seed that reached no Up node founds a cluster.
 pub const FOUNDING_RETRIES: u32 = 3;
 /// The greatest number of candidates for founding that a joiner asks in one retry interval because others named them.

@@ -93,6 +93,9 @@ pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
 /// The time in all for which reports of an electorate by newcomers keep a node from forming one.
 pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
+/// The time for which another electorate in this cluster is told of after a member has reported it: reports of it come
+/// every few seconds.
+pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);
 /// The number of times a second that all members together look for each voter that is missing while too few are there to
 /// elect anybody: several times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of voters that come back with empty disks.
 pub const MISSING_VOTER_QUESTIONS: u32 = 20;

@@ -196,6 +196,11 @@ impl Core {
         if self.calls.len() > 0 {
             self.send_by_call(to, &bytes);
         }
+        self.transmit_datagram(to, receiver, bytes);
+    }
+
+    /// Sends a packet to an address, and no copy by a call.
+    pub(in crate::core) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::Transmit { to, receiver, bytes });

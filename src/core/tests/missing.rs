@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
-use crate::core::doors::Input;
+use crate::core::doors::{Command, Input, LinkEvent, Output, Reply};
 use crate::core::limits::{
-    MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, UNPROVEN_BURST, UNPROVEN_PER_SECOND,
+    MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, UNPROVEN_BURST,
+    UNPROVEN_PER_SECOND,
 };
 use crate::core::member::Run;
 use crate::core::settings::Profile;
@@ -30,21 +31,100 @@ fn questions(net: &mut Net, from: &[usize], to: usize, duration: Duration) -> us
     sent.iter().filter(|(by, at, bytes)| *at == address(to) && from.contains(by) && asks(bytes)).count()
 }
 
+/// Checks that so many nodes asked often in so long, and no more often than once in each turn.
+#[track_caller]
+fn assert_paced(asked: usize, seconds: usize, lookers: usize) {
+    let most = MISSING_VOTER_QUESTIONS as usize * seconds;
+    // Lost members and seeds are looked for once in a retry interval besides.
+    let others = lookers * seconds * 3;
+    assert!(asked >= most / 2 && asked <= most * 5 / 4 + others, "{asked}, {most} and {others}");
+}
+
 #[test]
-fn a_missing_voter_is_looked_for_like_any_member_while_a_majority_is_there() {
+fn a_missing_voter_is_looked_for_by_everybody_also_while_a_majority_is_there() {
     let mut net = cluster(5, 3);
     let gone = (leader(&net).0 + 1) % 3;
     net.kill(gone);
     net.run(SECOND * 10);
-    let once_in_a_retry_interval = 3 * 10;
-    let asked = questions(&mut net, &[3, 4], gone, SECOND * 10);
-    assert!(asked <= once_in_a_retry_interval, "{asked}");
-    // With one voter more, there is none.
-    let second = (gone + 1) % 3;
-    net.kill(second);
+    let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
+    let asked = questions(&mut net, &left, gone, SECOND * 10);
+    assert_paced(asked, 10, left.len());
+}
+
+#[test]
+fn a_missing_voter_that_is_called_is_asked_by_the_call_once_and_then_by_datagrams_alone() {
+    let mut net = cluster(4, 3);
+    let gone = (leader(&net).0 + 1) % 3;
+    net.kill(gone);
     net.run(SECOND * 10);
-    let asked = questions(&mut net, &[3, 4], gone, SECOND * 10);
-    assert!(asked >= 10 * MISSING_VOTER_QUESTIONS as usize / 2, "{asked}");
+    let core = &mut net.nodes[MEMBER].core;
+    core.hang_up_all();
+    core.call(address(gone));
+    let opened = std::iter::from_fn(|| core.poll()).find_map(|output| match output {
+        Output::OpenLink { link, .. } => Some(link),
+        _ => None,
+    });
+    let link = opened.expect("called");
+    let frames = |net: &Net| net.nodes[MEMBER].core.counters().frames_sent;
+    let before = frames(&net);
+    net.input(MEMBER, Input::Link { link, event: LinkEvent::Connected });
+    assert_eq!(frames(&net), before + 1);
+    let asked = questions(&mut net, &[MEMBER], gone, SECOND * 4);
+    assert!(asked >= 4 * MISSING_VOTER_QUESTIONS as usize / 4, "{asked}");
+    // Whoever is lost is looked for besides, once in a retry interval.
+    let copies = frames(&net) - before - 1;
+    assert!(copies <= 2 * 4, "{copies} of {asked}");
+}
+
+#[test]
+fn a_voter_that_was_replaced_and_left_is_looked_for_while_it_is_remembered() {
+    let mut net = cluster(5, 3);
+    let gone = (leader(&net).0 + 1) % 3;
+    net.settings.reap_after = SECOND * 60;
+    let (old, new) = (id(&format!("n{gone}")), id("n4"));
+    net.command(MEMBER, Command::ReplaceVoter { ticket: 1, old, new });
+    net.run(SECOND * 5);
+    assert!(matches!(net.nodes[MEMBER].replies[..], [Reply::Electorate(_)]), "{:?}", net.nodes[MEMBER].replies);
+    net.command(gone, Command::Leave);
+    net.run(SECOND * 10);
+    assert!(net.nodes[gone].stopped.is_some());
+    let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
+    let asked = questions(&mut net, &left, gone, SECOND * 10);
+    assert_paced(asked, 10, left.len());
+}
+
+#[test]
+fn a_missing_seed_is_looked_for_where_an_electorate_is_known_and_no_more_once_it_is_there() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (1..4).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..5 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 10);
+    net.assert_all_up();
+    let left = [1, 2, 3, 4];
+    assert_eq!(questions(&mut net, &left, 0, SECOND * 10), 0, "it is there");
+    net.command(0, Command::Leave);
+    net.run(SECOND * 10);
+    let asked = questions(&mut net, &left, 0, SECOND * 10);
+    assert_paced(asked, 10, left.len());
+    net.add("n0", 0, &[1]);
+    net.run(SECOND * 10);
+    assert_eq!(questions(&mut net, &left, 0, SECOND * 10), 0, "it is there again");
+}
+
+#[test]
+fn a_member_that_is_heard_from_a_seeds_address_and_is_at_home_elsewhere_is_not_missed() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    net.seen_at.insert(address(0), address(60));
+    for i in 0..4 {
+        net.add(&format!("n{i}"), i, &[60]);
+    }
+    net.run(SECOND * 30);
+    net.assert_all_up();
+    let asked = questions(&mut net, &[1, 2, 3], 60, SECOND * 10);
+    assert!(asked <= 3 * 10, "{asked}");
 }
 
 #[test]
@@ -107,7 +187,7 @@ fn a_voter_is_missing_from_the_moment_at_which_its_link_broke_until_it_is_heard_
 fn links_to_voters_that_broke_long_ago_keep_no_new_one_from_being_noticed() {
     let mut net = cluster(4, 3);
     let mut node = 2;
-    for _ in 0..=MAX_VOTERS {
+    for _ in 0..=MAX_VOTERS + MAX_SEEDS {
         let run = net.nodes[node].core.me().run;
         net.nodes[MEMBER].core.voter_may_be_gone(run);
         net.kill(node);

@@ -62,6 +62,7 @@ mod reachable;
 mod reflection;
 mod relinking;
 mod replays;
+mod returners;
 mod returning;
 mod reunion;
 mod sleeping;

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::hostile::packet;
-use super::limits::{Alone, member};
+use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::reachable::add_at;
-use crate::core::doors::{Durable, Input, Output};
-use crate::core::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE};
+use crate::core::doors::{Durable, Input, LinkEvent, Output};
+use crate::core::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, TOLD_INTERVAL};
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
@@ -226,4 +226,35 @@ fn a_joiner_that_asks_at_once_with_every_cookie_is_answered_so_often_and_no_more
     let steps = SECONDS as u32 * 1_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
     let most = ways.len() as u32 * (JOIN_ANSWERS_AT_ONCE + steps);
     assert!(answers <= most && answers > most / 4, "{answers} answers to {questions} questions, {most} at most");
+}
+
+/// A process that was paused reads all at once how often it was held as gone meanwhile, by everybody who called it.
+#[test]
+fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its_calls_once() {
+    const CALLS: usize = 5;
+    let mut alone = Alone::with_teller();
+    (0..CALLS).for_each(|host| alone.core.call(address(host)));
+    for output in alone.outputs() {
+        if let Output::OpenLink { link, .. } = output {
+            alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });
+            alone.outputs();
+        }
+    }
+    let told = |alone: &mut Alone, incarnation| {
+        let run = alone.core.me().run;
+        let sent = alone.hand_in(address(19_999), TELLER, |packet| {
+            packet.push(&Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 0 });
+        });
+        let is_by_call =
+            |(to, message): &&(SocketAddr, Message)| *to != address(19_999) && matches!(message, Message::Update(_));
+        sent.iter().filter(is_by_call).count()
+    };
+    let incarnation = alone.core.me().incarnation;
+    assert_eq!(told(&mut alone, incarnation), CALLS);
+    for _ in 0..100 {
+        assert_eq!(told(&mut alone, incarnation), 0, "they have just been told");
+    }
+    assert_eq!(told(&mut alone, incarnation + 1), CALLS, "of another incarnation they have not");
+    alone.pass(TOLD_INTERVAL);
+    assert_eq!(told(&mut alone, incarnation + 1), CALLS, "they may not have believed it yet");
 }

@@ -295,6 +295,32 @@ fn a_new_voter_that_knows_nothing_is_taken_in_and_a_leader_voted_out_resigns() {
 }
 
 #[test]
+fn recovery_waits_for_the_lease_that_its_voter_has_promised_and_says_for_how_long() {
+    let (mut cluster, leader) = led(12, 3);
+    cluster.run_for(SECOND);
+    let left = (leader + 1) % 3;
+    for node in (0..3).filter(|node| *node != left) {
+        cluster.crash(node);
+    }
+    let refused_for = |cluster: &mut Cluster| {
+        cluster.with(left, |election, context| election.recover(context, 1, Vec::new(), 99));
+        match cluster.answers.pop() {
+            Some((1, Err(ChangeError::LeasePromised { seconds }))) => seconds,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    let first = refused_for(&mut cluster);
+    assert!((1..=LEASE.as_secs()).contains(&first), "{first} of {LEASE:?}");
+    cluster.run_for(SECOND);
+    assert!(refused_for(&mut cluster) < first);
+    cluster.run_for(LEASE);
+    cluster.with(left, |election, context| election.recover(context, 2, Vec::new(), 99));
+    cluster.run_for(SECOND * 5);
+    assert!(matches!(cluster.answers.pop(), Some((2, Ok(_)))), "the promise is over");
+    cluster.assert_safe();
+}
+
+#[test]
 fn recovery_is_refused_while_a_majority_answers_and_begins_a_new_generation_when_it_is_lost() {
     let (mut cluster, leader) = led(11, 5);
     cluster.run_for(SECOND);
@@ -302,7 +328,8 @@ fn recovery_is_refused_while_a_majority_answers_and_begins_a_new_generation_when
     let [one, two] = survivors[..] else { panic!("two") };
     cluster.with(one, |election, context| election.recover(context, 1, vec![id(two)], 99));
     cluster.run_for(SECOND * 5);
-    assert_eq!(cluster.answers.pop(), Some((1, Err(ChangeError::MajorityAnswers))));
+    let refused = cluster.answers.pop();
+    assert!(matches!(refused, Some((1, Err(ChangeError::LeasePromised { .. })))), "{refused:?}");
     let lost: Vec<usize> = (0..5).filter(|node| !survivors.contains(node)).collect();
     for node in &lost {
         cluster.crash(*node);

@@ -247,8 +247,15 @@ fn every_interleaving_is_safe_up_to_a_deeper_bound() {
         (bounded(two_stand_at_once(None), (1, 1, 1, 0, 0)), "two candidates"),
         (bounded(one_stands_after_another(None), (1, 1, 1, 0, 0)), "one after another"),
         (bounded(led_without_the_third(None), (1, 1, 3, 1, 1)), "led"),
+        (bounded(led_once_and_voted_again(None), (1, 1, 1, 0, 0)), "a second claim"),
     ] {
-        assert_eq!(explore(unplanted(world), depth, name), None);
+        let rules = unplanted(world);
+        assert_eq!(explore(rules.clone(), depth, name), None);
+        let reached = rules.reached();
+        println!("{name}: {reached:?}");
+        // An election from the beginning on is longer than any bound that ends.
+        assert!(reached.claim || name == "from the beginning", "{name}: {reached:?}");
+        assert!(reached.two_claimed_terms || name != "a second claim" || depth < 8, "{reached:?}");
     }
 }
 

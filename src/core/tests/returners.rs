@@ -1,0 +1,194 @@
+//! Voters that were replaced, and come back with empty disks and their old list of voters: everybody's only seeds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::forming::{claims, is_outside, roots};
+use super::leadership::{SECOND, leader};
+use super::net::{Net, id, ms};
+use crate::core::doors::{Command, Notice, Reply};
+use crate::core::election::Alarm;
+use crate::core::limits::OTHER_ELECTORATE_MEMORY;
+use crate::core::settings::Profile;
+
+/// A cluster whose voters, n0–n2, were replaced by n3–n5, and come back blank.
+#[derive(Debug, Clone, Copy)]
+struct Return {
+    profile: Profile,
+    is_linked: bool,
+    /// They left; else they were killed.
+    have_left: bool,
+    gone_for: Duration,
+    apart: Duration,
+    seed: u64,
+}
+
+impl Return {
+    /// Returns true if nobody who lives on can know that these processes are gone before they are back: no link broke,
+    /// and nobody said farewell.
+    fn is_unnoticed(self) -> bool {
+        !self.is_linked && !self.have_left && self.gone_for < self.profile.settings().suspect_timeout + SECOND
+    }
+}
+
+/// Returns six nodes whose seeds are n0–n2, which voted until n3–n5 replaced them.
+fn replaced(how: Return) -> Net {
+    let mut net = Net::new(how.profile);
+    net.shuffle_losses(how.seed);
+    net.lease = how.profile.lease_timing();
+    if how.is_linked {
+        net.lay_wires();
+    }
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..6 {
+        net.add(&format!("n{i}"), i, &[0, 1, 2]);
+    }
+    net.run(SECOND * 20);
+    for i in 0..3 {
+        let (old, new) = (id(&format!("n{i}")), id(&format!("n{}", i + 3)));
+        net.command(3, Command::ReplaceVoter { ticket: 1, old, new });
+        net.run(SECOND * 5);
+    }
+    let replies = &net.nodes[3].replies;
+    assert!(replies.iter().all(|reply| matches!(reply, Reply::Electorate(_))) && replies.len() == 3, "{replies:?}");
+    assert!((3..6).contains(&leader(&net).0));
+    net
+}
+
+fn come_back(how: Return) -> Net {
+    let mut net = replaced(how);
+    for node in 0..3 {
+        if how.have_left {
+            net.command(node, Command::Leave);
+        } else {
+            net.kill(node);
+        }
+    }
+    if how.have_left {
+        net.run_until(SECOND * 5, "left", |net| net.nodes[..3].iter().all(|node| node.stopped.is_some()));
+    }
+    net.run(how.gone_for);
+    for node in 0..3 {
+        net.disks.remove(&format!("n{node}"));
+        net.add(&format!("n{node}"), node, &[0, 1, 2]);
+        net.run(how.apart);
+    }
+    net
+}
+
+/// Checks that the electorate of n3–n5 stays the only one, and that its members are the only ones who lead.
+#[track_caller]
+fn assert_one_electorate(how: Return) {
+    let mut net = come_back(how);
+    let mut led: BTreeSet<usize> = BTreeSet::new();
+    for _ in 0..100 {
+        net.run(ms(200));
+        led.extend(claims(&net));
+    }
+    if how.is_unnoticed() {
+        return assert_nobody_is_silent(&net, how);
+    }
+    assert!(roots(&net).len() == 1 && led.iter().all(|node| (3..6).contains(node)), "{how:?}: {led:?}");
+    let (first, _) = leader(&net);
+    assert!((3..6).contains(&first), "{how:?}");
+    for node in 6..9 {
+        assert!(net.nodes[node].notices.iter().any(is_outside), "{how:?}: {:?}", net.nodes[node].notices);
+    }
+}
+
+/// Checks that where two lead members of both electorates say so.
+#[track_caller]
+fn assert_nobody_is_silent(net: &Net, how: Return) {
+    if roots(net).len() > 1 {
+        assert!((3..9).all(|node| is_told(net, node) && tells(net, node)), "{how:?}");
+    }
+}
+
+/// Returns true if this node's log says that there is another electorate.
+fn is_told(net: &Net, node: usize) -> bool {
+    let is_it = |notice: &Notice| matches!(notice, Notice::Election(Alarm::OtherElectorate { .. }));
+    net.nodes[node].notices.iter().any(is_it)
+}
+
+/// Returns true if this node tells whoever asks it that there is another electorate.
+fn tells(net: &Net, node: usize) -> bool {
+    net.nodes[node].core.other_electorate().is_some()
+}
+
+/// Returns a number from a variable of the environment.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Checks some ways to come back by lot; more of them, and others, if the environment says so.
+fn check_profile(profile: Profile) {
+    let first = number("HEADCOUNT_RETURNS_FIRST_SEED", 0);
+    for seed in first..first + number("HEADCOUNT_RETURNS", 12) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let gone_for = ms([0, 30, 130, 400, 1_000, 2_600, 4_000, 11_000, 60_000][rng.random_range(0..9)]);
+        let apart = ms([0, 7, 60, 300, 600, 800, 2_000, 9_000, 60_000][rng.random_range(0..9)]);
+        let (is_linked, have_left) = (rng.random(), rng.random());
+        assert_one_electorate(Return { profile, is_linked, have_left, gone_for, apart, seed });
+    }
+}
+
+#[test]
+fn replaced_voters_that_are_everybodys_only_seeds_and_come_back_blank_form_nothing_of_their_own() {
+    check_profile(Profile::Local);
+}
+
+#[test]
+fn nor_do_they_where_seeds_are_looked_for_every_five_seconds_alone() {
+    for profile in [Profile::Lan, Profile::Default] {
+        check_profile(profile);
+    }
+}
+
+#[test]
+fn members_of_the_electorate_that_is_are_told_of_another_one_whose_voters_start_blank_one_after_the_other() {
+    for profile in [Profile::Local, Profile::Default] {
+        let apart = Duration::ZERO;
+        let how = Return { profile, is_linked: false, have_left: true, gone_for: SECOND, apart, seed: 0 };
+        let mut net = replaced(how);
+        let cut = |net: &mut Net, is_cut: bool| {
+            for (blank, other) in (6..9).flat_map(|blank| (3..6).map(move |other| (blank, other))) {
+                net.cut(blank, other, is_cut);
+            }
+        };
+        cut(&mut net, true);
+        for node in 0..3 {
+            net.command(node, Command::Leave);
+        }
+        net.run(SECOND * 5);
+        for node in 0..3 {
+            net.disks.remove(&format!("n{node}"));
+            net.add(&format!("n{node}"), node, &[0, 1, 2]);
+        }
+        net.run(SECOND * 20);
+        assert!((3..9).all(|node| !is_told(&net, node)), "{profile}: nobody can know");
+        cut(&mut net, false);
+        net.run(SECOND * 20);
+        assert_eq!((roots(&net).len(), claims(&net).len()), (2, 2), "{profile}: formed unseen");
+        assert!((3..9).all(|node| is_told(&net, node) && tells(&net, node)), "{profile}");
+        let other = |node: usize| net.nodes[node].core.other_electorate().expect("told").leader.clone();
+        let leads = |net: &Net, node: usize| net.nodes[node].core.leadership().leader;
+        assert_eq!((other(3), other(6)), (leads(&net, 6), leads(&net, 3)), "{profile}");
+        for node in 6..9 {
+            net.kill(node);
+        }
+        net.run(SECOND);
+        for node in 0..3 {
+            net.disks.remove(&format!("n{node}"));
+            let blank = net.add(&format!("n{node}"), node, &[0, 1, 2]);
+            net.run_until(SECOND * 30, "up", |net| net.nodes[blank].core.is_up());
+        }
+        net.run(SECOND * 60);
+        assert_eq!(roots(&net).len(), 1, "{profile}");
+        assert!((3..6).contains(&leader(&net).0), "{profile}");
+        net.run(OTHER_ELECTORATE_MEMORY);
+        assert!((3..6).all(|node| !tells(&net, node)), "{profile}: it is gone");
+    }
+}
