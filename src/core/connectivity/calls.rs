@@ -186,7 +186,7 @@ impl Core {
                     return;
                 }
                 match self.phase {
-                    Phase::Joining(_) if !self.is_pulling() => self.ask_to_join(address),
+                    Phase::Joining(_) if !self.is_pulling() => self.ask_again_to_join(address),
                     Phase::Up => self.ask_who(address),
                     _ => {}
                 }
@@ -224,14 +224,10 @@ impl Core {
         header: &Header,
         messages: Messages<'_>,
     ) -> bool {
-        let attempt = match &self.phase {
-            Phase::Joining(joining) => Some(joining.nonce),
-            _ => None,
-        };
-        let is_question = |message: &Message| match message {
-            Message::Join { .. } | Message::WhoAreYou { .. } => true,
+        let is_question = |message: &Message| match (message, &self.phase) {
+            (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
-            Message::Challenge { nonce, .. } => attempt == Some(*nonce),
+            (Message::Challenge { nonce, .. }, Phase::Joining(joining)) => joining.asked.answerer(*nonce).is_some(),
             _ => false,
         };
         let is_asked = header.cluster == self.cluster

@@ -219,12 +219,17 @@ impl Core {
         let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
         if self.now >= until {
             joining.reach = None;
+            // The search begins anew, from the pull on: a dead member is Down by then. Whoever was only heard of puts it
+            // off for nobody else.
+            let next = self.now + self.settings.retry_interval;
+            if joining.is_sponsor_told() {
+                self.timers.set(Timer::JoinTry, next);
+            } else {
+                self.timers.set_by(Timer::JoinTry, next);
+            }
             if let Some((heard_from, run)) = sponsor {
-                self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
                 return self.sponsor_unreachable(asked[0], heard_from, run);
             }
-            // The search begins anew, from the pull on: a dead member is Down by then.
-            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
             return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
         for to in asked {

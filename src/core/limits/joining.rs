@@ -122,5 +122,7 @@ pub const CATCH_UP_RETRY: Duration = Duration::from_millis(100);
 pub const MAX_CATCH_UP_TRIES: usize = 6;
 /// The time for which the answers to a `join` command are awaited.
 pub const CONTACT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The greatest number of addresses that a joiner remembers as asked: more than it is told of, or can hear of in a minute.
+pub const MAX_ASKED: usize = 2_048;
 /// The longest pause of a joiner that is told to wait.
 pub const MAX_JOIN_WAIT: Duration = Duration::from_secs(5);

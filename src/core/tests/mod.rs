@@ -55,6 +55,7 @@ mod net;
 mod newborns;
 mod paces;
 mod partition;
+mod outsiders;
 mod pestering;
 mod reachable;
 mod reflection;
