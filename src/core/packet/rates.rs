@@ -52,16 +52,24 @@ impl<K: Ord> PerKeyRate<K> {
 
 /// The addresses of one host: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Host {
+pub(in crate::core) enum Host {
     V4(u32),
     V6(u64),
 }
 
 impl Host {
-    pub(super) fn of(address: SocketAddr) -> Self {
+    pub(in crate::core) fn of(address: SocketAddr) -> Self {
         match address.ip().to_canonical() {
             IpAddr::V4(v4) => Host::V4(v4.to_bits()),
             IpAddr::V6(v6) => Host::V6((v6.to_bits() >> 64) as u64),
+        }
+    }
+
+    /// Returns its network: /24 of IPv4, /48 of IPv6.
+    pub(super) fn network(self) -> Self {
+        match self {
+            Host::V4(bits) => Host::V4(bits >> 8 << 8),
+            Host::V6(bits) => Host::V6(bits >> 16 << 16),
         }
     }
 }

@@ -65,6 +65,7 @@ mod returning;
 mod reunion;
 mod sleeping;
 mod sponsoring;
+mod shares;
 mod spreading;
 mod stalls;
 mod storms;

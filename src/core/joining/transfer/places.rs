@@ -19,6 +19,7 @@ use crate::core::limits::{
 };
 use crate::core::member::{NodeId, Run};
 use crate::core::time::Time;
+use crate::core::packet::Host;
 
 /// The number of pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
 const PAGES_PER_INTERVAL: u32 = 300;
@@ -88,9 +89,9 @@ impl ViewServer {
             return Some(*same);
         }
         let idle = others().filter(|(_, place)| place.is_spare(now)).min_by_key(|(_, place)| place.moved);
-        let of_host = |host| others().filter(|(_, place)| place.address.ip() == host).count();
-        let has_none = of_host(address.ip()) == 0;
-        let crowded = || others().filter(|(_, place)| has_none && of_host(place.address.ip()) > 1);
+        let of_host = |host| others().filter(|(_, place)| Host::of(place.address) == host).count();
+        let has_none = of_host(Host::of(address)) == 0;
+        let crowded = || others().filter(|(_, place)| has_none && of_host(Host::of(place.address)) > 1);
         idle.or_else(|| crowded().min_by_key(|(_, place)| place.given)).map(|(run, _)| *run)
     }
 
