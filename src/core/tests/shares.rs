@@ -74,3 +74,69 @@ fn in_a_full_waiting_room_the_longest_idle_of_the_most_crowded_network_gives_way
     assert_eq!(alone.core.counts()[Status::Joining.index()], MAX_JOINERS);
     assert!(is_held(&alone, 70_000) && is_held(&alone, 80_000));
 }
+
+/// Has somebody connect and ask who is here; returns true if that is a call now.
+fn calls(alone: &mut Alone, nth: u64, from: SocketAddr) -> bool {
+    let link = LinkId::Accepted(nth);
+    let bytes = question(nth);
+    alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+    !alone.outputs().contains(&Output::CloseLink { link })
+}
+
+fn question(nth: u64) -> Vec<u8> {
+    let header =
+        Header { cluster: Header::cluster_hash("test"), run: Run(0xcc_0000 + nth), sequence: 1, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    assert!(packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None }));
+    packet.pad_to(MIN_QUESTION_BYTES);
+    packet.finish()
+}
+
+#[test]
+fn calls_that_others_made_leave_room_for_own_ones_and_for_those_of_other_hosts() {
+    let mut alone = Alone::with_teller();
+    let hosts = MAX_CALLS / MAX_CALLS_PER_HOST;
+    let made = (0..4 * MAX_CALLS).filter(|nth| calls(&mut alone, *nth as u64, v4((nth % hosts) as u8, *nth))).count();
+    assert_eq!(made, MAX_CALLS);
+    for host in 0..MAX_CALLS {
+        alone.core.call(address(host));
+        let opens = |output: &Output| matches!(output, Output::OpenLink { to, .. } if *to == address(host));
+        assert!(alone.outputs().iter().any(opens), "own call {host}");
+    }
+    for host in 0..hosts as u8 {
+        assert!(calls(&mut alone, 1_000 + u64::from(host), v4(100 + host, 0)), "another host: {host}");
+    }
+    assert_eq!(alone.core.calls.len(), 2 * MAX_CALLS);
+    assert!(!calls(&mut alone, 2_000, v4(0, 9_999)), "one more of the crowded ones");
+    let mut alone = Alone::with_teller();
+    let of_one_host = (0..100).filter(|nth| calls(&mut alone, 3_000 + nth, v6(1, 1, *nth as u16, 0))).count();
+    assert_eq!(of_one_host, MAX_CALLS_PER_HOST, "all addresses of 64 bits are one host");
+}
+
+#[test]
+fn a_node_joins_by_calls_while_strangers_hold_as_many_as_there_may_be() {
+    let mut net = Net::new(Profile::Local);
+    net.lay_wires();
+    net.block_all_datagrams(true);
+    net.add("n0", 0, &[0]);
+    net.run(Duration::from_secs(10));
+    let joiner = net.add("n1", 1, &[0]);
+    let mut nth = 0;
+    for round in 0.. {
+        assert!(round < 80, "not in twenty seconds: {}", net.describe());
+        for node in [0, joiner] {
+            for host in 0..8 {
+                for _ in 0..MAX_CALLS_PER_HOST {
+                    nth += 1;
+                    let (link, bytes) = (LinkId::Accepted((1 << 40) + nth), question(nth));
+                    let from = v4(host, nth as usize % 60_000);
+                    net.input(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+                }
+            }
+        }
+        net.run(ms(250));
+        if net.nodes[joiner].core.is_up() && net.status(0, "n1") == Some(Status::Up) {
+            break;
+        }
+    }
+}
