@@ -98,7 +98,7 @@ impl Core {
             return true;
         }
         let since = self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3);
-        if self.questions.allow(self.now, address, false) {
+        if self.reached_addresses.allow(self.now, address, false) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -245,7 +245,7 @@ impl Core {
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
+        let limit = if is_let_in { &mut self.introductions } else { &mut self.reached_addresses };
         if matches!(self.phase, Phase::Up) && limit.allow(self.now, address, is_let_in) {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);

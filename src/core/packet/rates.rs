@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::core::limits::{
     CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
-    MAX_QUESTIONS_PER_HOST, MAX_REFUSED_NAMES_ASKED, MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST,
-    NOTICE_INTERVAL, QUESTION_INTERVAL,
+    MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_REFUSED_NAMES_ASKED,
+    MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL, QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
 
@@ -116,6 +116,11 @@ impl Questions {
     /// Returns the limits of questions to addresses that others named: those may be a third party's, who asked nothing.
     pub(in crate::core) fn on_hearsay() -> Self {
         Self::new(MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_HEARSAY_QUESTIONS)
+    }
+
+    /// Returns the limits of packets to addresses at which joiners want to be reached.
+    pub(in crate::core) fn to_advertised() -> Self {
+        Self::new(MAX_REACHED_PER_HOST, MAX_REACHED)
     }
 
     /// Returns the limits of questions to names that were refused: those may be a third party's, too.

@@ -140,3 +140,116 @@ fn a_node_joins_by_calls_while_strangers_hold_as_many_as_there_may_be() {
         }
     }
 }
+
+/// Has somebody bring a cookie; returns all that was sent.
+fn asks(alone: &mut Alone, record: &Record) -> Vec<(SocketAddr, Message)> {
+    let cookie = Some(alone.core.prover.cookie(record.address, record.run, alone.now));
+    alone.hand_in(record.address, record.run, |packet| {
+        packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
+        packet.pad_to(MIN_QUESTION_BYTES);
+    })
+}
+
+#[test]
+fn questions_for_one_name_leave_room_for_those_for_others() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    let comes = |alone: &mut Alone, name: usize, nth: u64, at: SocketAddr| {
+        let holder = member(name, Status::Up);
+        let newcomer = Record {
+            run: Run(0x20_0000 + nth),
+            address: at,
+            incarnation: 6,
+            status: Status::Joining,
+            ..holder.clone()
+        };
+        let sent = asks(alone, &newcomer);
+        sent.iter().any(|(to, message)| *to == holder.address && matches!(message, Message::WhoAreYou { .. }))
+    };
+    let asked = (0..2 * MAX_NAME_PROBES as u64).filter(|nth| comes(&mut alone, 0, *nth, v4(1, *nth as usize))).count();
+    assert!(asked >= MAX_NAME_PROBES, "{asked}");
+    assert!(comes(&mut alone, 1, 5_000, v4(2, 0)), "another host's newcomer");
+    assert!(!comes(&mut alone, 0, 6_000, v4(1, 9_999)), "one more of that host");
+    assert_eq!(alone.core.name_probes.size(), MAX_NAME_PROBES);
+}
+
+#[test]
+fn answers_to_joiners_that_are_not_let_in_are_kept_from_nobody() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let comes = |alone: &mut Alone, nth: u64, at: SocketAddr| {
+        let run = Run(0x20_0000 + nth);
+        let late = Record { run, address: at, incarnation: 5, ..member(0, Status::Joining) };
+        asks(alone, &late).iter().any(|(_, message)| matches!(message, Message::Behind { .. }))
+    };
+    (0..2 * MAX_DENIALS as u64).for_each(|nth| {
+        comes(&mut alone, nth, v4((nth % 4) as u8, nth as usize));
+    });
+    assert!(comes(&mut alone, 5_000, v4(9, 0)), "another host's joiner is told that it is behind");
+}
+
+#[test]
+fn joiners_that_asked_too_early_are_welcomed_whoever_else_asked() {
+    let mut alone = Alone::new(1);
+    let mine = alone.core.me().address;
+    alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![mine]]));
+    let own = alone.outputs().into_iter().find_map(|output| match output {
+        Output::Transmit { to, bytes, .. } if to == mine => Some(bytes),
+        _ => None,
+    });
+    // It learns that it is a seed.
+    alone.core.handle(alone.now, Input::Packet { from: mine, bytes: &own.expect("it asks itself") });
+    alone.outputs();
+    for nth in 0..2 * MAX_JOINERS {
+        asks(&mut alone, &joiner(nth, v4((nth % 3) as u8, nth)));
+    }
+    let late = joiner(90_000, v4(9, 0));
+    asks(&mut alone, &late);
+    let until = alone.now + Duration::from_secs(20);
+    let mut is_welcome = false;
+    while !alone.core.is_up() {
+        alone.now = alone.core.next_deadline().filter(|deadline| *deadline <= until).expect("it founds a cluster");
+        alone.core.handle(alone.now, Input::Tick);
+        for output in alone.outputs() {
+            if let Output::Transmit { to, bytes, .. } = output {
+                let messages = Packet::decode(&bytes).expect("ours").messages;
+                is_welcome |=
+                    to == late.address && messages.iter().any(|message| matches!(message, Message::Welcome { .. }));
+            }
+        }
+    }
+    assert!(is_welcome, "who asked last, and is of another host");
+}
+
+#[test]
+fn joiners_that_gave_up_leave_their_places_to_others() {
+    let mut alone = Alone::new(1);
+    let waiting = |told: &[Message]| match told {
+        [Message::NotUp { joiners, .. }] => *joiners as usize,
+        _ => panic!("{told:?}"),
+    };
+    for nth in 0..MAX_JOINERS {
+        assert_eq!(waiting(&alone.joins(&member(nth, Status::Joining))), nth + 1);
+    }
+    let patience = alone.core.settings.retry_interval * 2;
+    alone.now = alone.now + patience - Duration::from_secs(2);
+    assert_eq!(waiting(&alone.joins(&member(MAX_JOINERS - 1, Status::Joining))), MAX_JOINERS, "one goes on asking");
+    alone.now = alone.now + Duration::from_secs(2);
+    assert_eq!(waiting(&alone.joins(&member(MAX_JOINERS, Status::Joining))), 2);
+}
+
+#[test]
+fn addresses_that_others_want_to_be_reached_at_use_up_no_strangers_questions() {
+    let mut alone = Alone::with_teller();
+    for nth in 0..5_000 {
+        alone.hand_in(v4(1, nth), Run(0xe), |packet| {
+            packet.push(&Message::ReachMe { nonce: Nonce(1), address: v4(20 + (nth % 8) as u8, nth) });
+            packet.pad_to(MIN_QUESTION_BYTES);
+        });
+    }
+    let sent = alone.hand_in(v4(9, 0), Run(0xf), |packet| {
+        packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+    });
+    assert!(matches!(sent[..], [(_, Message::WhoAreYou { .. })]), "{sent:?}");
+}
