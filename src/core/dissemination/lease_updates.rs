@@ -145,7 +145,9 @@ impl Core {
             }
             open = Some(packet);
         }
-        if let Some(packet) = open {
+        if let Some(packet) = open
+            && self.may_serve(run)
+        {
             self.transmit(to, Receiver::of(run), packet);
         }
     }
@@ -162,6 +164,9 @@ impl Core {
     }
 }
 
+                if !self.may_serve(run) {
+                    return;
+                }
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -253,3 +253,40 @@ fn addresses_that_others_want_to_be_reached_at_use_up_no_strangers_questions() {
     });
     assert!(matches!(sent[..], [(_, Message::WhoAreYou { .. })]), "{sent:?}");
 }
+
+#[test]
+fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_joiners() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..3_000);
+    for term in 0..64 {
+        let lease = super::net::id(&format!("lease{term}"));
+        alone.core.lease_updates.keep_term(lease, term);
+    }
+    let members: Vec<Run> = (0..100).map(|host| member(host, Status::Up).run).chain([TELLER]).collect();
+    for run in &members {
+        let slot = alone.core.view.slot_of_run(*run).expect("a member");
+        alone.core.view.prove(slot);
+    }
+    alone.now = alone.now + Duration::from_secs(1);
+    let pulls = |alone: &mut Alone, at: SocketAddr, run: Run| {
+        let packets = alone.hand_in_and_take_packets(at, run, |packet| {
+            assert!(packet.push(&Message::Reply) && packet.push(&Message::Pull { after: None, pages: 8 }));
+        });
+        packets.iter().filter(|packet| !packet.is_empty()).count()
+    };
+    let of_one: usize = (0..300).map(|_| pulls(&mut alone, address(19_999), TELLER)).sum();
+    assert!((40..=100).contains(&of_one), "{of_one} packets for one member");
+    let all: usize = (0..100).map(|host| pulls(&mut alone, member(host, Status::Up).address, members[host])).sum();
+    assert!((100..=200 - of_one).contains(&all), "{all} packets for all others");
+    let newcomer = joiner(90_000, v4(9, 0));
+    let sent = asks(&mut alone, &newcomer);
+    assert!(sent.iter().any(|(_, message)| matches!(message, Message::Welcome { .. })), "{sent:?}");
+    let got = pulls(&mut alone, newcomer.address, newcomer.run);
+    assert!(got >= 8, "{got} packets for a joiner");
+    let dropped = alone.core.counters().dropped(DropReason::RateLimited);
+    alone.hand_in(address(19_999), TELLER, |packet| {
+        let all = Message::Want { buckets: [0xff; crate::core::view::BUCKETS / 8] };
+        assert!(packet.push(&Message::Reply) && packet.push(&all));
+    });
+    assert_eq!(alone.core.counters().dropped(DropReason::RateLimited), dropped + 1, "a comparison costs nothing then");
+}
