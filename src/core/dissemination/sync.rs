@@ -181,6 +181,11 @@ impl Core {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
         }
+        // The members are looked at for those alone that are answered.
+        let run = self.view.record(slot).run;
+        if !self.may_serve(run) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
         let wanted = |hash: u64| {
             let bucket = hash as usize % BUCKETS;
             buckets[bucket / 8] & (1 << (bucket % 8)) != 0
@@ -204,11 +209,6 @@ impl Core {
             let is_first = number == 0 && and_want;
             let is_over = lists.iter_mut().all(|records| records.peek().is_none());
             if (is_over && !is_first) || (number > 0 && !self.may_serve(run)) {
-        // The members are looked at for those alone that are answered.
-        let run = self.view.record(slot).run;
-        if !self.may_serve(run) {
-            return self.counters.drop(DropReason::RateLimited);
-        }
                 break;
             }
             if number == SYNC_PACKETS / 2 {
