@@ -267,7 +267,13 @@ impl Agent {
 }
 
 impl Drop for Agent {
+    /// Ends it; if its test fails, what became of it and what it said is told.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let ended = self.child.try_wait();
+            eprintln!("agent {} ({}, http {}): ended {ended:?}, log:", self.name, self.gossip, self.http);
+            eprintln!("{}", self.log.lock().map(|log| log.clone()).unwrap_or_default());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -94,9 +94,16 @@ pub(super) struct Net {
     held_up: BTreeSet<usize>,
     waiting: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     counter: u64,
+    /// The number of times that the network ran.
+    runs: u64,
     /// Connections, if there are any.
     wires: Wires,
 }
+
+/// The greatest number of members that are looked at after every run.
+const SMALL_VIEW: usize = 100;
+/// Larger views are looked at after one run in so many.
+const RUNS_BETWEEN_CHECKS: u64 = 256;
 
 pub(super) fn id(name: &str) -> NodeId {
     NodeId::new(name).expect("a good name")
@@ -157,6 +164,7 @@ impl Net {
             held_up: BTreeSet::new(),
             waiting: Vec::new(),
             counter: 0,
+            runs: 0,
             wires: Wires::default(),
         }
     }
@@ -507,8 +515,18 @@ impl Net {
         let until = self.now + duration;
         while self.step(until) {}
         self.now = until;
-        for node in self.running().take(4) {
-            node.core.view.check();
+        self.check_views();
+    }
+
+    /// Has some nodes look at their views member by member: each time as long as these are small, now and then if that takes
+    /// longer than all else.
+    fn check_views(&mut self) {
+        self.runs += 1;
+        for node in self.nodes.iter().filter(|node| node.stopped.is_none()).take(4) {
+            let view = &node.core.view;
+            if view.len() <= SMALL_VIEW || self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS) {
+                view.check();
+            }
         }
     }
 
