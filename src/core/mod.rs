@@ -197,6 +197,8 @@ pub struct Core {
     questions: Questions,
     /// Questions to addresses that others named.
     hearsay_questions: Questions,
+    /// Packets to addresses at which joiners want to be reached.
+    reached_addresses: Questions,
     /// Questions to names of which their teller had told too many.
     refused_names: Questions,
     /// The bytes that may go to unproven addresses of members.
@@ -308,6 +310,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
             hearsay_questions: Questions::on_hearsay(),
+            reached_addresses: Questions::to_advertised(),
             refused_names: Questions::to_refused_names(),
             credit: packet::Credit::default(),
             forgets_ghosts: false,

@@ -13,8 +13,9 @@
 //! - A link between members is no call: if it proves nothing, the member is dialled back (see `guests`).
 //!
 //! Invariants:
-//! - A call is accepted for a question alone, at most [`MAX_CALLS`] stand at one time, [`MAX_CALLS_PER_HOST`] of them
-//!   accepted from one IP address, and each for at most [`CALL_LASTS`].
+//! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, and as many
+//!   accepted ones: what others do takes no place from own calls. [`MAX_CALLS_PER_HOST`] of those are from one host, those
+//!   of a crowded host or network give way to others, and each lasts for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody.
 //! - Whoever is at the other end of a call is told the same of this node once in [`TOLD_INTERVAL`], however often others
 //!   report it as gone: after a pause that may be hundreds of times at one moment.
@@ -31,7 +32,7 @@ use crate::core::limits::{
     CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL,
 };
 use crate::core::member::Status;
-use crate::core::packet::Sender;
+use crate::core::packet::{Host, Sender, gives_way};
 use crate::core::time::Time;
 use crate::core::view::View;
 use crate::core::wire::{Header, Message, Messages, Read, read};
@@ -74,6 +75,16 @@ impl Calls {
         self.at.len()
     }
 
+    /// Returns the number of calls that this node made.
+    fn made(&self) -> usize {
+        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_))).count()
+    }
+
+    fn accepted(&self) -> impl Iterator<Item = (SocketAddr, &Call)> {
+        let accepted = self.at.iter().filter(|(_, call)| matches!(call.link, LinkId::Accepted(_)));
+        accepted.map(|(address, call)| (*address, call))
+    }
+
     /// Returns true if a call is connected.
     pub(in crate::core) fn is_any_connected(&self) -> bool {
         self.at.values().any(|call| call.is_connected)
@@ -110,7 +121,7 @@ impl Core {
         if address == self.me().address || self.calls.at.contains_key(&address) {
             return;
         }
-        if self.calls.len() >= MAX_CALLS {
+        if self.calls.made() >= MAX_CALLS {
             return self.counters.drop(DropReason::TableFull);
         }
         let link = self.next_link();
@@ -203,7 +214,7 @@ impl Core {
                     return;
                 }
                 match self.phase {
-                    Phase::Joining(_) if !self.is_pulling() => self.ask_to_join(address),
+                    Phase::Joining(_) if !self.is_pulling() => self.ask_again_to_join(address),
                     Phase::Up => self.ask_who(address),
                     _ => {}
                 }
@@ -232,6 +243,24 @@ impl Core {
         }
     }
 
+    /// Returns true if one more call may be accepted from this address. If there are too many, the oldest of the most
+    /// crowded host gives way.
+    fn has_room_for_call(&mut self, from: SocketAddr) -> bool {
+        let of_host = self.calls.accepted().filter(|(address, _)| Host::of(*address) == Host::of(from)).count();
+        if of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
+            return false;
+        }
+        if self.calls.len() - self.calls.made() < MAX_CALLS {
+            return true;
+        }
+        let accepted = self.calls.accepted().map(|(address, call)| (call.link, address, call.until));
+        let first = gives_way(accepted, from);
+        if let Some(link) = first {
+            self.hang_up(link);
+        }
+        first.is_some()
+    }
+
     /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
     /// on.
     pub(super) fn accept_call(
@@ -241,14 +270,10 @@ impl Core {
         header: &Header,
         messages: Messages<'_>,
     ) -> bool {
-        let attempt = match &self.phase {
-            Phase::Joining(joining) => Some(joining.nonce),
-            _ => None,
-        };
-        let is_question = |message: &Message| match message {
-            Message::Join { .. } | Message::WhoAreYou { .. } => true,
+        let is_question = |message: &Message| match (message, &self.phase) {
+            (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
-            Message::Challenge { nonce, .. } => attempt == Some(*nonce),
+            (Message::Challenge { nonce, .. }, Phase::Joining(joining)) => joining.asked.answerer(*nonce).is_some(),
             _ => false,
         };
         let is_asked = header.cluster == self.cluster
@@ -260,11 +285,7 @@ impl Core {
             return false;
         }
         self.end_old_calls();
-        let is_of_host = |(address, call): &(&SocketAddr, &Call)| {
-            address.ip() == from.ip() && matches!(call.link, LinkId::Accepted(_))
-        };
-        let of_host = self.calls.at.iter().filter(is_of_host).count();
-        if self.calls.len() >= MAX_CALLS || of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
+        if !self.has_room_for_call(from) {
             self.counters.drop(DropReason::TableFull);
             return false;
         }

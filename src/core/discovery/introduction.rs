@@ -80,7 +80,7 @@ impl Core {
                 let held = self.view.record(slot).address;
                 let is_allowed = record.address != held && matches!(self.phase, Phase::Up);
                 if is_allowed
-                    && (self.questions.allow(self.now, record.address, false)
+                    && (self.hearsay_questions.allow(self.now, record.address, false)
                         || self.may_ask_mover(slot, MoveStep::Call))
                 {
                     // It may have moved: there it can prove that.
@@ -115,7 +115,7 @@ impl Core {
         let mut has_moved = has_reminded;
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.questions.allow(self.now, record.address, false) {
+            if self.hearsay_questions.allow(self.now, record.address, false) {
                 let nonce = self.prover.nonce(record.address, self.now);
                 let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });

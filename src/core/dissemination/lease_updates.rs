@@ -17,7 +17,8 @@
 //! reported, and depose nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
 //! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.
+//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of elders are accepted, however many a member sends, and
+//! [`NEWCOMERS_LEASE_WORDS_PER_SECOND`] of newcomers besides.
 //! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
 //! did.
 //!
@@ -30,7 +31,9 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Output, Receiver};
-use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES};
+use crate::core::limits::{
+    LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND,
+};
 use crate::core::member::{NodeId, Run};
 use crate::core::time::Time;
 use crate::core::view::Slot;
@@ -43,8 +46,10 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::core) struct LeaseUpdates {
     /// The messages, the oldest first.
     heard: VecDeque<LeaseUpdate>,
-    /// The start of the second in which messages of others are being counted, and their number.
-    counted: (Time, u32),
+    /// The messages of elders in this second.
+    of_elders: Counted,
+    /// Those of newcomers.
+    of_newcomers: Counted,
     /// The highest terms of leases, as this node's own agent told them. At most [`MAX_LEASE_TERMS`].
     terms: BTreeMap<NodeId, u64>,
 }
@@ -70,12 +75,30 @@ impl LeaseUpdates {
         }
     }
 
-    /// Returns true if one more message of others may be accepted in this second.
-    fn is_allowed(&mut self, now: Time) -> bool {
-        let (since, count) = self.counted;
-        let is_over = now.since(since) >= SECOND || count == 0;
-        self.counted = if is_over { (now, 1) } else { (since, count + 1) };
-        self.counted.1 <= LEASE_WORDS_PER_SECOND
+    /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from elders.
+    fn is_allowed(&mut self, now: Time, is_of_elder: bool) -> bool {
+        if is_of_elder {
+            self.of_elders.take(now, LEASE_WORDS_PER_SECOND)
+        } else {
+            self.of_newcomers.take(now, NEWCOMERS_LEASE_WORDS_PER_SECOND)
+        }
+    }
+}
+
+/// The start of a second, and the number of messages in it.
+#[derive(Debug, Default)]
+struct Counted {
+    since: Time,
+    count: u32,
+}
+
+impl Counted {
+    fn take(&mut self, now: Time, most: u32) -> bool {
+        if now.since(self.since) >= SECOND || self.count == 0 {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= most
     }
 }
 
@@ -92,10 +115,10 @@ impl Core {
         if self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_updates.is_allowed(self.now) {
+        let is_of_elder = self.counts_about_leases(from);
+        if !self.lease_updates.is_allowed(self.now, is_of_elder) {
             return self.counters.drop(DropReason::RateLimited);
         }
-        let is_of_elder = self.counts_about_leases(from);
         self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder });
         if is_of_elder {
             self.lease_updates.note_if_newer(word);
@@ -116,7 +139,7 @@ impl Core {
         if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_updates.is_allowed(self.now) {
+        if !self.lease_updates.is_allowed(self.now, true) {
             return self.counters.drop(DropReason::RateLimited);
         }
         self.lease_updates.note_if_newer(word);
@@ -139,13 +162,18 @@ impl Core {
             let message = Message::LeaseUpdate(Box::new(word));
             let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
             if !packet.push(&message) {
+                if !self.may_serve(run) {
+                    return;
+                }
                 self.transmit(to, Receiver::of(run), packet);
                 packet = self.packet(usize::MAX);
                 packet.push(&message);
             }
             open = Some(packet);
         }
-        if let Some(packet) = open {
+        if let Some(packet) = open
+            && self.may_serve(run)
+        {
             self.transmit(to, Receiver::of(run), packet);
         }
     }
@@ -186,8 +214,10 @@ mod tests {
     fn so_many_words_are_heard_in_a_second() {
         let mut words = LeaseUpdates::default();
         let now = Time::ORIGIN + SECOND * 7;
-        assert!((0..LEASE_WORDS_PER_SECOND).all(|_| words.is_allowed(now)));
-        assert!(!words.is_allowed(now + Duration::from_millis(999)));
-        assert!(words.is_allowed(now + SECOND));
+        for (is_of_elder, most) in [(false, NEWCOMERS_LEASE_WORDS_PER_SECOND), (true, LEASE_WORDS_PER_SECOND)] {
+            assert!((0..most).all(|_| words.is_allowed(now, is_of_elder)));
+            assert!(!words.is_allowed(now + Duration::from_millis(999), is_of_elder));
+            assert!(words.is_allowed(now + SECOND, is_of_elder));
+        }
     }
 }

@@ -15,6 +15,7 @@
 //! round. Updates learnt that way spread like any others. While there are many names on hearsay (see `invented`), half of
 //! the packets are for others first, and each round begins at another bucket: not all of these may ever become equal.
 
+use crate::core::counters::DropReason;
 use crate::core::packet::Way;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -180,6 +181,11 @@ impl Core {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
         }
+        // The members are looked at for those alone that are answered.
+        let run = self.view.record(slot).run;
+        if !self.may_serve(run) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
         let wanted = |hash: u64| {
             let bucket = hash as usize % BUCKETS;
             buckets[bucket / 8] & (1 << (bucket % 8)) != 0
@@ -202,7 +208,7 @@ impl Core {
         for number in 0..SYNC_PACKETS {
             let is_first = number == 0 && and_want;
             let is_over = lists.iter_mut().all(|records| records.peek().is_none());
-            if (is_over && !is_first) || !self.serving.allow(self.now) {
+            if (is_over && !is_first) || (number > 0 && !self.may_serve(run)) {
                 break;
             }
             if number == SYNC_PACKETS / 2 {

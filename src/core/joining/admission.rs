@@ -15,7 +15,6 @@ use crate::core::limits::{
     MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES, MAX_DENIALS, MAX_JOIN_ASKERS,
 };
 use crate::core::member::Run;
-use crate::core::packet::PerKeyRate;
 use crate::core::time::Time;
 
 /// The joiners admitted lately, by prefix of their address.
@@ -47,19 +46,31 @@ impl Admissions {
 }
 
 /// The joiners that were told lately that they are not let in, by address: each is told so once in [`DENIAL_INTERVAL`].
-#[derive(Debug)]
-pub(super) struct Denials(PerKeyRate<SocketAddr>);
-
-impl Default for Denials {
-    fn default() -> Self {
-        Self(PerKeyRate::new(DENIAL_INTERVAL, MAX_DENIALS))
-    }
+///
+/// Invariant: at most [`MAX_DENIALS`] are remembered, and as many before. If there are more, the first ones are forgotten,
+/// and may be told once more: nobody remains without an answer because of others. [`AnsweredJoins`] limits them all the
+/// same.
+#[derive(Debug, Default)]
+pub(super) struct Denials {
+    began: Option<Time>,
+    lately: BTreeMap<SocketAddr, Time>,
+    before: BTreeMap<SocketAddr, Time>,
 }
 
 impl Denials {
     /// Returns true if a joiner at this address may be told so now; counts it if so.
     pub(super) fn take(&mut self, now: Time, address: SocketAddr) -> bool {
-        self.0.take(now, address)
+        let is_recent =
+            |table: &BTreeMap<SocketAddr, Time>| table.get(&address).is_some_and(|at| now.since(*at) < DENIAL_INTERVAL);
+        if is_recent(&self.lately) || is_recent(&self.before) {
+            return false;
+        }
+        if self.lately.len() >= MAX_DENIALS || self.began.is_none_or(|began| now.since(began) >= DENIAL_INTERVAL) {
+            self.before = std::mem::take(&mut self.lately);
+            self.began = Some(now);
+        }
+        self.lately.insert(address, now);
+        true
     }
 }
 
@@ -141,14 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn so_many_joiners_are_told_in_an_interval_that_they_are_not_let_in_and_each_once() {
+    fn a_joiner_is_told_once_in_an_interval_that_it_is_not_let_in_however_many_there_are() {
         let mut denials = Denials::default();
         let address = |port: usize| SocketAddr::from(([10, 0, 0, 1], port as u16));
         let mut now = Time::ORIGIN;
         for _ in 0..2 {
-            assert!(denials.take(now, address(0)) && !denials.take(now, address(0)));
-            assert!((1..MAX_DENIALS).all(|port| denials.take(now, address(port))));
-            assert!(!denials.take(now, address(MAX_DENIALS)));
+            assert!((0..2 * MAX_DENIALS).all(|port| denials.take(now, address(port))));
+            assert!((0..2 * MAX_DENIALS).all(|port| !denials.take(now, address(port))));
+            assert!((0..5 * MAX_DENIALS).all(|port| denials.take(now, address(10_000 + port))));
+            assert!(denials.lately.len() + denials.before.len() <= 2 * MAX_DENIALS);
             now = now + DENIAL_INTERVAL;
         }
     }

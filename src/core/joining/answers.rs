@@ -1,41 +1,59 @@
 //! Answers to a joiner: what it does with each of them.
 //!
-//! Invariants: an answer counts if it echoes the nonce of the present attempt; none makes the joiner ask at once more often
-//! than `cookies` allows.
+//! Invariants: an answer counts if it echoes the nonce of a question of the present attempt, for the address that was asked
+//! (see `asked`); none makes the joiner ask at once more often than `cookies` allows.
 //!
 //! Must not know: how a sponsor decides.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::asked::Answerer;
 use super::join::Joining;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Notice, StopReason};
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
 use crate::core::member::Record;
-use crate::core::packet::{Sender, SenderKind};
+use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::timers::Timer;
 use crate::core::wire::{Nonce, Refusal};
 use crate::core::{Core, Phase};
 
 impl Core {
-    /// Returns the state of joining, if the answer belongs to our present attempt.
-    pub(super) fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
-        match &mut self.phase {
-            Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
-            _ => {
-                self.counters.drop(DropReason::Unasked);
-                None
-            }
+    /// Returns the address that was asked with this nonce, if this node is Joining. Who was only heard of answers from
+    /// there, or by a call: others' addresses may be forged.
+    fn whose_answer(&self, sender: Sender, nonce: Nonce) -> Option<Answerer> {
+        let Phase::Joining(joining) = &self.phase else { return None };
+        let is_from_there = |answerer: &Answerer| answerer.address == sender.from || matches!(sender.way, Way::Link(_));
+        joining.asked.answerer(nonce).filter(|answerer| answerer.is_told || is_from_there(answerer))
+    }
+
+    /// Returns the state of joining and the address that was asked, if this is an answer to a question of ours.
+    pub(super) fn answer_by(&mut self, sender: Sender, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
+        let answerer = self.whose_answer(sender, nonce);
+        if let (Phase::Joining(joining), Some(answerer)) = (&mut self.phase, answerer) {
+            return Some((joining, answerer));
         }
+        self.counters.drop(DropReason::Unasked);
+        None
+    }
+
+    /// Returns the same, if the answer comes from an address that this node was told of (see `asked`).
+    fn answer_by_told(&mut self, sender: Sender, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
+        let is_told = self.whose_answer(sender, nonce).is_some_and(|answerer| answerer.is_told);
+        if !is_told {
+            self.counters.drop(DropReason::Unasked);
+            return None;
+        }
+        self.answer_by(sender, nonce)
     }
 
     /// Takes a sponsor's cookie, and asks again with it.
-    pub(in crate::core) fn challenged(&mut self, from: SocketAddr, nonce: Nonce, cookie: Nonce) {
-        let Some(joining) = self.joining(nonce) else { return };
-        if joining.cookies.take(from, cookie) && !self.is_pulling() {
-            self.ask_to_join(from);
+    pub(in crate::core) fn challenged(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
+        let Some((joining, Answerer { is_told, .. })) = self.answer_by(sender, nonce) else { return };
+        if joining.cookies.take(sender.from, cookie) && !self.is_handed_the_view(is_told) {
+            self.ask_to_join(sender.from, is_told);
         }
     }
 
@@ -49,30 +67,41 @@ impl Core {
     ) {
         let now = self.now;
         let awaits_finder = self.awaits_finder();
-        let Some(joining) = self.joining(nonce) else { return };
+        let Some((joining, Answerer { address, is_told })) = self.answer_by(sender, nonce) else { return };
         if awaits_finder && founded.is_none() {
             return;
         }
-        joining.reached = Some(now);
+        if is_told {
+            joining.reached = Some(now);
+            joining.name_refused = None;
+        } else if sponsor.address != address {
+            return self.counters.drop(DropReason::Unasked);
+        }
         self.answered_contact(sender.from, &sponsor.id);
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        joining.name_refused = None;
         if let Some(founded) = founded {
             self.receive_electorate_report(sender.run, founded);
         }
+        let is_handed_the_view = self.is_handed_the_view(is_told);
         let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
-        } else if !self.is_pulling() && sponsor.run == sender.run {
+        } else if !is_handed_the_view && sponsor.run == sender.run {
+            joining.begin_to_be_handed_the_view(is_told, now);
             self.begin_pull(sender, sponsor.address);
         }
     }
 
     /// Raises this node's incarnation beyond the one that the cluster holds of its name, and asks again.
-    pub(in crate::core) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
+    pub(in crate::core) fn behind(&mut self, sender: Sender, nonce: Nonce, incarnation: u64) {
         let now = self.now;
-        let Some(joining) = self.joining(nonce) else { return };
-        joining.reached = Some(now);
+        let answerer = self.whose_answer(sender, nonce);
+        if answerer.is_none_or(|answerer| !answerer.is_told && !self.is_finder(answerer.address)) {
+            return self.counters.drop(DropReason::Unasked);
+        }
+        let Some((joining, Answerer { is_told, .. })) = self.answer_by(sender, nonce) else { return };
+        if is_told {
+            joining.reached = Some(now);
+        }
         // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
         // would go round in circles.
         if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
@@ -91,13 +120,15 @@ impl Core {
         }
     }
 
-    /// Waits before the next try: the sponsor asks the present owner of our name whether it lives.
-    pub(in crate::core) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
+    /// Waits before this sponsor is asked again: it asks the present owner of our name whether it lives, say. Others are
+    /// asked meanwhile.
+    pub(in crate::core) fn told_to_wait(&mut self, sender: Sender, nonce: Nonce, wait_ms: u32) {
         let now = self.now;
-        let Some(joining) = self.joining(nonce) else { return };
+        let Some((joining, Answerer { address, .. })) = self.answer_by_told(sender, nonce) else { return };
         joining.reached = Some(now);
-        let wait = Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
-        self.timers.set(Timer::JoinTry, now + wait);
+        let until = now + Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
+        joining.asked.wait(address, until);
+        self.timers.set_by(Timer::JoinTry, until);
     }
 
     /// Handles a refusal.
@@ -108,13 +139,13 @@ impl Core {
         let by = sender.from;
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let now = self.now;
-        let is_asked = matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce)
-            || self.prover.is_nonce(nonce, by, now);
+        let answerer = self.whose_answer(sender, nonce);
+        let is_asked = answerer.is_some() || self.prover.is_nonce(nonce, by, now);
         if is_asked {
             self.contacted(by, || Contacted::Refused(refusal.clone()));
         }
-        let joining = match &mut self.phase {
-            Phase::Joining(joining) if joining.nonce == nonce => joining,
+        let (joining, asked) = match (&mut self.phase, answerer) {
+            (Phase::Joining(joining), Some(Answerer { address, is_told: true })) => (joining, address),
             // A member that looks for lost ones met another cluster, or a node with its own name.
             _ if self.prover.is_nonce(nonce, by, now) => {
                 if let Refusal::NameInUse { holder } = refusal
@@ -133,7 +164,7 @@ impl Core {
             _ => return self.counters.drop(DropReason::Unasked),
         };
         if let Refusal::NameInUse { holder } = refusal {
-            return self.refused_name(by, holder);
+            return self.refused_name(by, asked, holder);
         }
         if let Refusal::Unreachable { .. } = refusal {
             // There is a cluster, and it accepts this node as soon as it reaches it.
@@ -141,7 +172,10 @@ impl Core {
             joining.refused = Some((by, refusal.clone()));
             return self.notice("unreachable", Notice::Refused { by, refusal });
         }
-        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.founding.met_rivals;
+        let is_final = joining.waited(now) >= patience
+            && joining.reached.is_none()
+            && !joining.founding.met_rivals
+            && (self.reunion.is_contact(asked) || !self.reunion.has_seeds());
         joining.refused = Some((by, refusal.clone()));
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
@@ -152,9 +186,9 @@ impl Core {
     /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
     /// others named, or that is remembered, may be anyone: its word counts only if there are no seeds to ask, and if no
     /// member has let us in for as long as a founder waits.
-    fn refused_name(&mut self, by: SocketAddr, holder: SocketAddr) {
+    fn refused_name(&mut self, by: SocketAddr, asked: SocketAddr, holder: SocketAddr) {
         let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
-        let (is_contact, has_seeds) = (self.reunion.is_contact(by), self.reunion.has_seeds());
+        let (is_contact, has_seeds) = (self.reunion.is_contact(asked), self.reunion.has_seeds());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let first = *joining.name_refused.get_or_insert(now);
         if is_contact || (!has_seeds && now.since(first) >= patience) {

@@ -20,10 +20,12 @@ use crate::core::limits::{
 use crate::core::time::Time;
 use crate::core::wire::Nonce;
 
-/// The cookies that sponsors gave, by address; of at most [`MAX_JOINERS`] sponsors.
+/// The cookies that sponsors gave, by address; of the last [`MAX_JOINERS`] sponsors.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Cookies {
     of: BTreeMap<SocketAddr, Given>,
+    /// The number of cookies that came.
+    count: u64,
 }
 
 /// The cookies of one sponsor.
@@ -31,6 +33,8 @@ pub(in crate::core) struct Cookies {
 struct Given {
     /// The last ones, at most [`MAX_COOKIES_PER_SPONSOR`]; the one heard last is at the end.
     lately: Vec<Nonce>,
+    /// The number of the last one among all cookies that came.
+    number: u64,
     /// The number of questions at once since the last try.
     asked_at_once: u32,
 }
@@ -56,9 +60,12 @@ impl Cookies {
     /// Keeps a cookie; returns true if its sponsor is to be asked again at once, and counts that.
     pub(super) fn take(&mut self, sponsor: SocketAddr, cookie: Nonce) -> bool {
         if self.of.len() >= MAX_JOINERS && !self.of.contains_key(&sponsor) {
-            return false;
+            let oldest = self.of.iter().min_by_key(|(_, given)| given.number).map(|(sponsor, _)| *sponsor);
+            oldest.and_then(|oldest| self.of.remove(&oldest));
         }
-        let Given { lately, asked_at_once } = self.of.entry(sponsor).or_default();
+        self.count += 1;
+        let Given { lately, number, asked_at_once } = self.of.entry(sponsor).or_default();
+        *number = self.count;
         let before = lately.len();
         lately.retain(|known| *known != cookie);
         let is_new = lately.len() == before;
@@ -127,8 +134,14 @@ mod tests {
         for port in 0..MAX_JOINERS as u16 {
             assert!(cookies.take(SocketAddr::from(([10, 0, 0, 1], port)), Nonce(1)));
         }
-        assert!(!cookies.take(SPONSOR, Nonce(1)));
-        assert_eq!((cookies.of(SPONSOR), cookies.of.len()), (None, MAX_JOINERS));
+        let first = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
+        assert!(cookies.take(first(0), Nonce(2)) && cookies.take(SPONSOR, Nonce(1)), "one more");
+        assert_eq!((cookies.of(SPONSOR), cookies.of.len()), (Some(Nonce(1)), MAX_JOINERS));
+        assert_eq!(
+            (cookies.of(first(0)), cookies.of(first(1))),
+            (Some(Nonce(2)), None),
+            "the one heard least lately went"
+        );
     }
 
     #[test]

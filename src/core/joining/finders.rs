@@ -92,13 +92,18 @@ impl Core {
         joining.finders.awaited_until().is_some_and(|until| self.now < until)
     }
 
+    /// Returns true if a member at this address found this joiner.
+    pub(super) fn is_finder(&self, address: SocketAddr) -> bool {
+        matches!(&self.phase, Phase::Joining(joining) if joining.finders.addresses().contains(&address))
+    }
+
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks
     /// it to let this node in.
     pub(in crate::core) fn found_by(&mut self, member: SocketAddr) {
         let (now, must_be_found) = (self.now, self.must_be_found());
         let Phase::Joining(joining) = &mut self.phase else { return };
         if must_be_found && joining.reached.is_none() && joining.finders.meet(member, now) && !self.is_pulling() {
-            self.ask_to_join(member);
+            self.ask_to_join(member, false);
         }
     }
 }

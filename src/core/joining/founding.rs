@@ -17,12 +17,15 @@
 //!   candidate for [`FOUNDING_DELAY`].
 //! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them, and others are
 //!   told at once of at most [`MAX_CANDIDATE_NEWS`] that come first.
+//! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked, and its view
+//!   puts the founding off once, for as long as [`FOUNDING_RETRIES`] retry intervals at most.
 //! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::asked::Answerer;
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
@@ -38,8 +41,8 @@ use crate::core::{Core, Phase};
 /// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Founding {
-    /// The nodes that answered that they are not Up.
-    not_up: BTreeMap<Run, Rival>,
+    /// The nodes that answered that they are not Up, by the address that was asked.
+    not_up: BTreeMap<SocketAddr, Rival>,
     /// Time at which this node was last asked as one of the asker's seeds.
     named_at: Option<Time>,
     /// Time at which a new candidate, or a new node that has this one for a seed, was last heard of.
@@ -57,6 +60,9 @@ pub(in crate::core) struct Founding {
 /// Another node that is Joining.
 #[derive(Debug, Clone, Copy)]
 struct Rival {
+    run: Run,
+    /// True if this node was told of the address that was asked.
+    is_told: bool,
     address: SocketAddr,
     candidacy: Option<Candidacy>,
     at: Time,
@@ -74,15 +80,24 @@ impl Founding {
         self.not_up.len()
     }
 
+    /// Returns the number of those that answered at addresses of which this node was told.
+    pub(super) fn told_answered(&self) -> usize {
+        self.not_up.values().filter(|rival| rival.is_told).count()
+    }
+
+    fn has_met(&self, run: Run) -> bool {
+        self.not_up.values().any(|rival| rival.run == run)
+    }
+
     /// Returns a candidate to be asked although it is not one of our seeds.
     pub(super) fn target(&self) -> Option<SocketAddr> {
         self.hint.map(|(candidate, _)| candidate.address)
     }
 
     /// Notes a node that answered that it is not Up. At most [`MAX_JOINERS`] are remembered.
-    fn answered_by(&mut self, run: Run, rival: Rival) {
-        if self.not_up.len() < MAX_JOINERS || self.not_up.contains_key(&run) {
-            self.not_up.insert(run, rival);
+    fn answered_by(&mut self, asked: SocketAddr, rival: Rival) {
+        if self.not_up.len() < MAX_JOINERS || self.not_up.contains_key(&asked) {
+            self.not_up.insert(asked, rival);
         }
     }
 
@@ -151,7 +166,7 @@ impl Core {
                 joining.ask_soon();
                 self.try_at_once();
                 self.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
-            } else if is_from_seed && !joining.founding.not_up.contains_key(&record.run) {
+            } else if is_from_seed && !joining.founding.has_met(record.run) {
                 joining.ask_soon();
                 self.try_at_once();
             }
@@ -175,20 +190,22 @@ impl Core {
         }
         founding.hint = Some((candidate, now));
         if !self.is_pulling() {
-            self.ask_to_join(candidate.address);
+            self.ask_to_join(candidate.address, false);
         }
     }
 
     /// Handles the answer of a node that is Joining itself.
     pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
         let (now, interval) = (self.now, self.settings.retry_interval);
-        let Some(joining) = self.joining(nonce) else { return };
+        let Some((joining, answerer)) = self.answer_by(sender, nonce) else { return };
+        let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
-        founding.met_rivals = true;
+        founding.met_rivals |= is_told;
         let before = founding.first();
         let candidacy = seeking.and_then(|seeking| seeking.candidacy);
-        founding.answered_by(record.run, Rival { address: record.address, candidacy, at: now });
-        if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == record.address) {
+        let address = if is_told { record.address } else { asked };
+        founding.answered_by(asked, Rival { run: record.run, is_told, address, candidacy, at: now });
+        if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == address) {
             *at = now;
         }
         let first = founding.first();
@@ -212,7 +229,7 @@ impl Core {
         self.tell_waiting(MAX_CANDIDATES_TOLD);
         if !self.is_pulling() {
             for to in self.reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
-                self.ask_to_join(to);
+                self.ask_told_to_join(to);
             }
         }
     }
@@ -261,14 +278,17 @@ impl Core {
         let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
-        let is_refused =
-            joining.refused.is_some() && founding.not_up.is_empty() && joining.has_other_seeds && !founding.met_rivals;
+        let is_refused = joining.refused.is_some()
+            && founding.told_answered() == 0
+            && joining.has_other_seeds
+            && !founding.met_rivals;
+        let is_handed_the_view = self.transfer.is_some() && joining.awaits_sponsor(now, patience);
         // Another node should found the cluster; if it does not, for whatever reason, others may after as long again.
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
         let may_found = (is_first || is_patient) && awaited_until.is_none();
-        if may_found && self.transfer.is_none() && !self.incarnation.is_waiting() {
+        if may_found && !is_handed_the_view && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();
         }
@@ -285,7 +305,7 @@ mod tests {
 
     fn rival(port: u16, at: Time) -> Rival {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
-        Rival { address, candidacy: Some(Candidacy::Named), at }
+        Rival { run: Run(port.into()), is_told: true, address, candidacy: Some(Candidacy::Named), at }
     }
 
     #[test]
@@ -311,11 +331,12 @@ mod tests {
     #[test]
     fn so_many_that_are_not_up_are_remembered_and_those_go_on_being_heard() {
         let mut founding = Founding::default();
-        for run in 0..=MAX_JOINERS as u64 {
-            founding.answered_by(Run(run), rival(run as u16 + 1, NOW));
+        let asked = |port: u16| rival(port, NOW).address;
+        for port in 0..=MAX_JOINERS as u16 {
+            founding.answered_by(asked(port), rival(port, NOW));
         }
         assert_eq!(founding.answered(), MAX_JOINERS);
-        founding.answered_by(Run(0), rival(1, NOW + INTERVAL));
+        founding.answered_by(asked(0), rival(0, NOW + INTERVAL));
         founding.forget(NOW + INTERVAL, INTERVAL / 2);
         assert_eq!(founding.answered(), 1, "who answered again");
     }
@@ -324,7 +345,7 @@ mod tests {
     fn what_is_not_heard_again_is_forgotten_of_candidates_as_of_those_who_have_this_node_for_a_seed() {
         let candidate = Candidate { candidacy: Candidacy::Listed, address: rival(1, NOW).address };
         let mut founding = Founding { named_at: Some(NOW), hint: Some((candidate, NOW)), ..Founding::default() };
-        founding.answered_by(Run(1), rival(1, NOW));
+        founding.answered_by(candidate.address, rival(1, NOW));
         founding.forget(NOW + INTERVAL, INTERVAL);
         assert_eq!(
             (founding.answered(), founding.target(), founding.named_at),

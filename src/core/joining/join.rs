@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use rand::Rng;
 
+use super::asked::Asked;
 use super::cookies::{Cookies, Haste};
 use super::finders::Finders;
 use super::founding::Founding;
@@ -37,14 +38,17 @@ use crate::core::packet::Inbox;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
-use crate::core::wire::{Message, Nonce, Refusal};
+use crate::core::wire::{Message, Refusal};
 use crate::core::{Core, Phase};
 
 /// The state of a node that is joining.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, noted at another moment")]
 pub(in crate::core) struct Joining {
-    /// The nonce of this attempt: in all its questions, and in their answers.
-    pub(in crate::core) nonce: Nonce,
+    /// The addresses that were asked, and the nonces in the questions and in their answers.
+    pub(in crate::core) asked: Asked,
+    /// Time at which all told addresses were asked last.
+    asked_all: Option<Time>,
     /// Time of the first try.
     began: Option<Time>,
     /// The pause before the next try.
@@ -75,6 +79,10 @@ pub(in crate::core) struct Joining {
     pub(in crate::core) avoid: Option<Run>,
     /// The members that busy sponsors named.
     pub(in crate::core) referrals: Box<Referrals>,
+    /// True if the sponsor of the view under way, or of the last one, is one that this node was told of.
+    is_sponsor_told: bool,
+    /// Time at which the first of the others began to hand its view over.
+    handed_by_others: Option<Time>,
 }
 
 impl Joining {
@@ -87,6 +95,25 @@ impl Joining {
     pub(super) fn reached_somebody(&mut self, now: Time) {
         self.reached = Some(now);
         self.pause = FIRST_JOIN_RETRY;
+    }
+
+    /// Notes that a sponsor hands its view over.
+    pub(super) fn begin_to_be_handed_the_view(&mut self, is_told: bool, now: Time) {
+        self.is_sponsor_told = is_told;
+        self.reach = None;
+        if !is_told {
+            self.handed_by_others.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn is_sponsor_told(&self) -> bool {
+        self.is_sponsor_told
+    }
+
+    /// Returns true if a view under way keeps this node from founding a cluster: that of a told sponsor, or, for so long
+    /// altogether, that of others.
+    pub(super) fn awaits_sponsor(&self, now: Time, patience: Duration) -> bool {
+        self.is_sponsor_told || self.handed_by_others.is_none_or(|at| now.since(at) < patience)
     }
 
     /// Resets the pause, so that the next tries follow each other quickly again.
@@ -104,9 +131,9 @@ impl Core {
 
     /// Resets the state of joining.
     pub(in crate::core) fn begin_joining(&mut self) {
-        let nonce = Nonce(self.rng.next_u64());
         self.phase = Phase::Joining(Joining {
-            nonce,
+            asked: Asked::default(),
+            asked_all: None,
             began: None,
             pause: FIRST_JOIN_RETRY,
             cookies: Cookies::default(),
@@ -123,6 +150,8 @@ impl Core {
             reach: None,
             avoid: None,
             referrals: Box::default(),
+            is_sponsor_told: false,
+            handed_by_others: None,
         });
     }
 
@@ -142,35 +171,43 @@ impl Core {
 
     /// Asks all seeds (or remembered addresses) to be let in.
     pub(in crate::core) fn try_to_join(&mut self) {
-        if let Phase::Joining(joining) = &mut self.phase {
-            joining.cookies.begin_try();
-        }
-        if self.follow_referral_after_pause() {
+        let (now, retry_interval) = (self.now, self.settings.retry_interval);
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.cookies.begin_try();
+        // Whatever sponsors refer to, all others have their turn now and then.
+        let is_overdue = joining.asked_all.is_some_and(|at| now.since(at) >= retry_interval);
+        if self.follow_referral_after_pause() && !is_overdue {
             return;
         }
-        let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
+        let (is_pulling, is_handed_the_view) = (self.is_pulling(), self.is_handed_the_view(true));
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
         // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
         let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
         let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
         joining.pause = (pause * 2).min(longest);
-        let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.founding.answered());
-        self.timers.set(Timer::JoinTry, self.now + pause);
+        let (reached, answered) =
+            (joining.reached.is_some() || joining.refused.is_some(), joining.founding.told_answered());
+        self.timers.set(Timer::JoinTry, now + pause);
+        if let Some(at) = joining.asked.next_end_of_wait(now) {
+            self.timers.set_by(Timer::JoinTry, at);
+        }
         let mut targets = self.reunion.join_targets(pause >= retry_interval);
+        let told = targets.len();
         let others = joining.founding.target().into_iter().chain(joining.finders.addresses().iter().copied());
         targets.extend(others.filter(|target| !self.reunion.is_seed(*target)));
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
-        if is_pulling {
+        if is_handed_the_view {
             return;
         }
+        joining.asked_all = Some(now);
         let began = *joining.began.get_or_insert(self.now);
         if began == self.now {
             self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
         }
-        let waited = self.now.since(began);
+        let waited = now.since(began);
         if waited >= retry_interval && !reached {
             if targets.is_empty() {
                 self.notice("seeds unresolved", Notice::SeedsUnresolved);
@@ -180,8 +217,13 @@ impl Core {
                 self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
             }
         }
-        for to in &targets {
-            self.ask_to_join(*to);
+        for to in &targets[..told] {
+            self.ask_told_to_join(*to);
+        }
+        if !is_pulling {
+            for to in &targets[told..] {
+                self.ask_to_join(*to, false);
+            }
         }
         self.end_old_calls();
         if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
@@ -207,19 +249,43 @@ impl Core {
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
-    pub(in crate::core) fn ask_to_join(&mut self, to: SocketAddr) {
-        let mine = self.me().address;
+    /// Returns true if the view is being pulled, or members are being asked, because of a sponsor that the next one does
+    /// not replace: a told one replaces one that was only heard of.
+    pub(super) fn is_handed_the_view(&self, is_next_told: bool) -> bool {
+        let is_sponsor_told = matches!(&self.phase, Phase::Joining(joining) if joining.is_sponsor_told);
+        self.is_pulling() && (is_sponsor_told || !is_next_told)
+    }
+
+    /// Asks an address that this node was told of, unless that wants not to be asked now.
+    pub(super) fn ask_told_to_join(&mut self, to: SocketAddr) {
+        let now = self.now;
+        if !matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_waiting(to, now)) {
+            self.ask_to_join(to, true);
+        }
+    }
+
+    /// Asks an address, by another way perhaps, for whatever reason it was asked before.
+    pub(in crate::core) fn ask_again_to_join(&mut self, to: SocketAddr) {
+        let is_told = matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_told(to));
+        self.ask_to_join(to, is_told);
+    }
+
+    /// Asks the node at an address to let this one in. `is_told`: this node was told of that address (see `asked`).
+    pub(in crate::core) fn ask_to_join(&mut self, to: SocketAddr, is_told: bool) {
+        let (mine, now) = (self.me().address, self.now);
         let Phase::Joining(joining) = &mut self.phase else { return };
         if to == mine {
             // It is asked all the same: if another node answers there, that node has the address that this one was told
             // to advertise.
             joining.is_seed |= self.reunion.has_seeds();
         } else {
-            joining.has_other_seeds = true;
+            joining.has_other_seeds |= is_told;
         }
-        joining.referrals.ask(to);
-        self.expected.note(self.now, to);
-        let (nonce, cookie) = (joining.nonce, joining.cookies.of(to));
+        joining.referrals.forget(to);
+        self.expected.note(now, to);
+        let rng = &mut self.rng;
+        let nonce = joining.asked.ask(to, is_told, now, || rng.next_u64());
+        let cookie = joining.cookies.of(to);
         let record = Record::clone(self.me());
         let seeking = self.seeking(Some(to));
         let mut packet = self.packet(usize::MAX);
@@ -244,7 +310,7 @@ impl Core {
                 Message::Join { nonce, .. } => {
                     // From whatever address: a router may send it back from one of its own. So whoever reads it on its way
                     // may play it back, too, and make this node a seed (see the page on security).
-                    if matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce) {
+                    if matches!(&self.phase, Phase::Joining(joining) if joining.asked.answerer(nonce).is_some()) {
                         self.reunion.is_me(from);
                         is_me = true;
                     }
@@ -296,7 +362,7 @@ impl Core {
         }
         if !is_pulling {
             for to in new {
-                self.ask_to_join(to);
+                self.ask_told_to_join(to);
             }
         }
     }

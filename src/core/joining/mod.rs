@@ -17,6 +17,7 @@
 mod admission;
 mod anew;
 mod answers;
+mod asked;
 mod cookies;
 mod finders;
 mod founding;

@@ -14,14 +14,15 @@ use crate::core::Core;
 use crate::core::doors::{Notice, Receiver};
 use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{News, Sender};
+use crate::core::packet::{News, Sender, gives_way};
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
 
 /// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
-/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
+/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`], of which those for newcomers of a crowded
+/// host or network give way to others.
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
@@ -42,6 +43,12 @@ impl NameProbes {
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len()
     }
+
+    /// Returns the newcomer of the most crowded host whose holder was asked least often: it gives way to one at this
+    /// address, and may come again.
+    fn gives_way(&self, newcomer: SocketAddr) -> Option<Run> {
+        gives_way(self.open.iter().map(|(run, probe)| (*run, probe.newcomer.from, (probe.sent, *run))), newcomer)
+    }
 }
 
 impl Core {
@@ -53,9 +60,13 @@ impl Core {
             let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
             self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         }
-        let is_open = self.name_probes.open.contains_key(&run);
-        if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
+        if self.name_probes.open.contains_key(&run) {
             return;
+        }
+        if self.name_probes.open.len() >= MAX_NAME_PROBES {
+            let Some(first) = self.name_probes.gives_way(newcomer.from) else { return };
+            self.timers.cancel(Timer::NameProbe(first));
+            self.name_probes.open.remove(&first);
         }
         let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
         self.name_probes.open.insert(run, probe);

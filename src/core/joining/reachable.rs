@@ -98,7 +98,7 @@ impl Core {
             return true;
         }
         let since = self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3);
-        if self.questions.allow(self.now, address, false) {
+        if self.reached_addresses.allow(self.now, address, false) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -219,12 +219,17 @@ impl Core {
         let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
         if self.now >= until {
             joining.reach = None;
+            // The search begins anew, from the pull on: a dead member is Down by then. Whoever was only heard of puts it
+            // off for nobody else.
+            let next = self.now + self.settings.retry_interval;
+            if joining.is_sponsor_told() {
+                self.timers.set(Timer::JoinTry, next);
+            } else {
+                self.timers.set_by(Timer::JoinTry, next);
+            }
             if let Some((heard_from, run)) = sponsor {
-                self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
                 return self.sponsor_unreachable(asked[0], heard_from, run);
             }
-            // The search begins anew, from the pull on: a dead member is Down by then.
-            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
             return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
         for to in asked {
@@ -240,7 +245,7 @@ impl Core {
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
+        let limit = if is_let_in { &mut self.introductions } else { &mut self.reached_addresses };
         if matches!(self.phase, Phase::Up) && limit.allow(self.now, address, is_let_in) {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);

@@ -7,10 +7,10 @@
 //!
 //! Invariants:
 //! - `Elsewhere` is never larger than the question, needs no cookie and leaves no state at the sponsor.
-//! - A joiner follows referrals only of nodes that it asked itself, at most [`MAX_HOPS`] without a pause, and at most
-//!   [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small packets, no more.
+//! - A joiner follows referrals only of nodes that it asked itself, and was told of (see `asked`), at most [`MAX_HOPS`]
+//!   without a pause, and at most [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small
+//!   packets, no more.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,9 +19,10 @@ use rand::seq::IndexedRandom;
 
 use crate::core::counters::DropReason;
 use crate::core::limits::{
-    MAX_HOPS, MAX_JOINERS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
+    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
 use crate::core::member::Status;
+use crate::core::packet::Sender;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
@@ -31,8 +32,6 @@ use crate::core::{Core, Phase};
 /// The referrals that a joiner got.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Referrals {
-    /// The addresses that this joiner has asked: only their referrals are followed.
-    asked: BTreeSet<SocketAddr>,
     /// The addresses that were named and not asked yet; the newest last.
     named: Vec<SocketAddr>,
     /// The number of referrals since the last pause.
@@ -43,11 +42,8 @@ pub(in crate::core) struct Referrals {
 }
 
 impl Referrals {
-    /// Notes that this joiner asks an address.
-    pub(super) fn ask(&mut self, address: SocketAddr) {
-        if self.asked.len() < MAX_JOINERS {
-            self.asked.insert(address);
-        }
+    /// Forgets an address that is asked now.
+    pub(super) fn forget(&mut self, address: SocketAddr) {
         self.named.retain(|named| *named != address);
     }
 
@@ -91,18 +87,22 @@ impl Core {
     }
 
     /// Handles a referral by a busy sponsor.
-    pub(in crate::core) fn referred(&mut self, from: SocketAddr, nonce: Nonce, members: &[Option<SocketAddr>]) {
+    pub(in crate::core) fn referred(&mut self, sender: Sender, nonce: Nonce, members: &[Option<SocketAddr>]) {
         let (now, mine) = (self.now, self.me().address);
-        let Some(joining) = self.joining(nonce) else { return };
-        if !joining.referrals.asked.contains(&from) {
+        // A random pause, so that a crowd does not come back at the same moment.
+        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
+        let Some((joining, answerer)) = self.answer_by(sender, nonce) else { return };
+        if !answerer.is_told {
+            // A candidate that has founded its cluster and is busy: it is asked again, and sends nobody elsewhere.
+            return self.timers.set_by(Timer::JoinTry, now + pause);
+        }
+        if !joining.asked.is_told(sender.from) {
             return self.counters.drop(DropReason::Unasked);
         }
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
         joining.referrals.hops += 1;
         if joining.referrals.hops > MAX_HOPS || !self.follow_referral() {
-            // A random pause, so that a crowd does not come back at the same moment.
-            let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
             self.timers.set_by(Timer::JoinTry, self.now + pause);
         }
     }
@@ -126,7 +126,7 @@ impl Core {
         let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
             return false;
         };
-        self.ask_to_join(address);
+        self.ask_to_join(address, true);
         self.timers.set(Timer::JoinTry, self.now + REFERRED_PATIENCE);
         true
     }
@@ -145,18 +145,6 @@ mod tests {
         assert_eq!(referrals.named, (0..MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>(), "each once");
         referrals.name([address(MAX_REFERRALS_KEPT)].into_iter());
         assert_eq!(referrals.named, (1..=MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn so_many_addresses_are_remembered_as_asked() {
-        let address = |port: usize| SocketAddr::from(([10, 0, 0, 1], 1_000 + port as u16));
-        let mut referrals = Referrals::default();
-        for port in 0..=MAX_JOINERS {
-            referrals.ask(address(port));
-        }
-        assert!(
-            referrals.asked.contains(&address(MAX_JOINERS - 1)) && !referrals.asked.contains(&address(MAX_JOINERS))
-        );
     }
 
     #[test]

@@ -3,16 +3,17 @@
 //! Invariants:
 //! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
-//!   [`MAX_JOINERS`]; one that is silent for its down timeout is dropped, and one whose port also refuses connections
-//!   at once.
+//!   [`MAX_JOINERS`], of which those of a crowded host or network give way to others; one that is silent for its down
+//!   timeout is dropped, and one whose port also refuses connections at once.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
 //!   not let in is told so a few times (see `admission`).
 //! - A name that a live member holds is only given away after that member was probed (see `names`).
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::admission::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
@@ -22,7 +23,7 @@ use crate::core::limits::{
     JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST, REACH_PATIENCE,
 };
 use crate::core::member::{Change, ChangeKind, NodeId, ProtocolRange, Record, Run, Status};
-use crate::core::packet::{Newcomer, Sender, SenderKind};
+use crate::core::packet::{Host, Newcomer, Sender, SenderKind, gives_way};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
@@ -33,7 +34,7 @@ use crate::core::{Core, Phase};
 pub(in crate::core) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
-    waiting: BTreeMap<Run, Newcomer>,
+    waiting: BTreeMap<Run, (Newcomer, Time)>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
     pub(in crate::core) unreached: Unreached,
     /// The addresses of joiners that were told lately that they are not let in.
@@ -109,12 +110,44 @@ impl Joiners {
     fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
         let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
         self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
-            || self.waiting.get(&run).is_some_and(|newcomer| is_not_here(newcomer.from, &newcomer.record))
+            || self.waiting.get(&run).is_some_and(|(newcomer, _)| is_not_here(newcomer.from, &newcomer.record))
     }
 
     /// Returns the number of joiners listed as joining.
     pub(in crate::core) fn listed(&self) -> usize {
         self.held.values().filter(|joiner| joiner.is_listed).count()
+    }
+
+    /// Keeps a newcomer until this node is Up. If there are too many, the one of the most crowded host gives way that asked
+    /// least lately; who did not ask again for `patience` is forgotten first.
+    fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
+        let run = newcomer.record.run;
+        if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
+            self.forget_who_gave_up(now, patience);
+        }
+        if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
+            let waiting = self.waiting.iter().map(|(run, (newcomer, asked))| (*run, newcomer.from, *asked));
+            let Some(first) = gives_way(waiting, newcomer.from) else { return };
+            self.waiting.remove(&first);
+        }
+        self.waiting.insert(run, (newcomer.clone(), now));
+    }
+
+    /// Forgets those that did not ask again for so long: joiners ask once in a retry interval at least.
+    fn forget_who_gave_up(&mut self, now: Time, patience: Duration) {
+        self.waiting.retain(|_, (_, asked)| now.since(*asked) <= patience);
+    }
+
+    /// Returns those that wait, one of each host after the other.
+    fn waiting_in_turn(&self) -> Vec<Newcomer> {
+        let mut of_host: BTreeMap<Host, usize> = BTreeMap::new();
+        let mut turns = BTreeMap::new();
+        for (run, (newcomer, _)) in &self.waiting {
+            let turn = of_host.entry(Host::of(newcomer.from)).or_default();
+            turns.insert((*turn, *run), newcomer);
+            *turn += 1;
+        }
+        turns.into_values().cloned().collect()
     }
 
     fn of_name(&self, id: &NodeId) -> Option<&Joiner> {
@@ -135,8 +168,15 @@ impl Joiners {
         taken
     }
 
-    fn of_host(&self, host: IpAddr) -> usize {
-        self.held.values().filter(|joiner| joiner.from.ip() == host).count()
+    /// Returns the number of joiners at addresses of the same host as this one.
+    fn of_host(&self, address: SocketAddr) -> usize {
+        let host = Host::of(address);
+        self.held.values().filter(|joiner| Host::of(joiner.from) == host).count()
+    }
+
+    /// Returns the joiner that gives way to a newcomer at this address: the longest idle one of the most crowded host.
+    fn gives_way(&self, newcomer: SocketAddr) -> Option<Run> {
+        gives_way(self.held.iter().map(|(run, joiner)| (*run, joiner.from, joiner.heard)), newcomer)
     }
 }
 
@@ -208,10 +248,7 @@ impl Core {
     }
 
     fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
-        let run = newcomer.record.run;
-        if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
-            self.joiners.waiting.insert(run, newcomer.clone());
-        }
+        self.joiners.keep_waiting(newcomer, self.now, self.settings.retry_interval * 2);
         if let Some(seeking) = seeking {
             self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
         }
@@ -233,15 +270,17 @@ impl Core {
 
     /// Tells some of the joiners that asked that another candidate comes first.
     pub(super) fn tell_waiting(&mut self, limit: usize) {
-        let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
-        for newcomer in waiting {
+        for newcomer in self.joiners.waiting_in_turn().into_iter().take(limit) {
             self.answer_not_up(&newcomer);
         }
     }
 
     /// Admits the joiners that asked before this node was Up.
     pub(super) fn welcome_waiting(&mut self) {
-        for newcomer in std::mem::take(&mut self.joiners.waiting).into_values() {
+        self.joiners.forget_who_gave_up(self.now, self.settings.retry_interval * 2);
+        let waiting = self.joiners.waiting_in_turn();
+        self.joiners.waiting.clear();
+        for newcomer in waiting {
             self.admit(newcomer, None);
         }
     }
@@ -276,15 +315,17 @@ impl Core {
             // A late copy: the joiner has raised its incarnation since.
             return self.counters.drop(DropReason::Outdated);
         }
-        let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
         let is_held = self.joiners.contains(record.run);
-        if is_full && !is_held {
+        if !is_held && self.joiners.of_host(from) >= MAX_JOINERS_PER_HOST {
             return self.deny(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         if !is_held && !self.admissions.allow(self.now, from.ip()) {
             // Other sponsors have admission limits of their own.
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
+        }
+        if !is_held && self.joiners.held.len() >= MAX_JOINERS && self.joiners.gives_way(from).is_none() {
+            return self.deny(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         // This check reads every member, so it is made no more often than joiners are admitted.
         if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
@@ -295,6 +336,12 @@ impl Core {
             return self.decide(&newcomer, &elsewhere);
         }
         self.name_stuck_joiner(&newcomer.record);
+        if !is_held
+            && self.joiners.held.len() >= MAX_JOINERS
+            && let Some(run) = self.joiners.gives_way(from)
+        {
+            self.drop_joiner(run);
+        }
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
         let mut packet = self.packet(usize::MAX);

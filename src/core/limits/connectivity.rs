@@ -52,9 +52,9 @@ pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
 pub const DETOUR_HEARTBEATS: u32 = 2;
 /// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
-/// The greatest number of calls at one time, made and accepted.
+/// The greatest number of calls made at one time, and of those accepted.
 pub const MAX_CALLS: usize = 64;
-/// The greatest number of calls accepted from one IP address.
+/// The greatest number of calls accepted from one host (an IPv4 address, or 64 bits of an IPv6 one).
 pub const MAX_CALLS_PER_HOST: usize = 16;
 /// The time after which a call ends.
 pub const CALL_LASTS: Duration = Duration::from_secs(10);

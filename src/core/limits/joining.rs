@@ -102,7 +102,7 @@ pub const MAX_ASKS_AT_ONCE: u32 = MAX_COOKIES_PER_SPONSOR as u32;
 pub const MAX_TRIES_AT_ONCE: u32 = 2;
 /// The least time between two answers to a joiner at one address that it is not let in.
 pub const DENIAL_INTERVAL: Duration = Duration::from_millis(250);
-/// The greatest number of joiners that are told so in that time.
+/// The greatest number of joiners that are remembered because they were told so, twice.
 pub const MAX_DENIALS: usize = MAX_JOINERS;
 /// The number of questions of one joiner that a sponsor answers at once: a joiner tries twice, and asks again at once for
 /// each of its cookies.
@@ -125,5 +125,7 @@ pub const CATCH_UP_RETRY: Duration = Duration::from_millis(100);
 pub const MAX_CATCH_UP_TRIES: usize = 6;
 /// The time for which the answers to a `join` command are awaited.
 pub const CONTACT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The greatest number of addresses that a joiner remembers as asked: more than it is told of, or can hear of in a minute.
+pub const MAX_ASKED: usize = 2_048;
 /// The longest pause of a joiner that is told to wait.
 pub const MAX_JOIN_WAIT: Duration = Duration::from_secs(5);

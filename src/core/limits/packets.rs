@@ -46,6 +46,11 @@ pub const MAX_QUESTIONS: usize = 4_000;
 pub const MAX_HEARSAY_QUESTIONS_PER_HOST: usize = 32;
 /// The greatest number of such questions in [`QUESTION_INTERVAL`] in all.
 pub const MAX_HEARSAY_QUESTIONS: usize = 256;
+/// The greatest number of packets in [`QUESTION_INTERVAL`] to addresses of one host at which joiners want to be reached,
+/// and where no packet came from: so many joiners of one host are admitted in that time.
+pub const MAX_REACHED_PER_HOST: usize = super::MAX_ADMISSIONS_PER_HOST as usize;
+/// The greatest number of such packets in [`QUESTION_INTERVAL`] in all.
+pub const MAX_REACHED: usize = super::MAX_ADMISSIONS_PER_NETWORK as usize;
 /// The greatest number of answers to strangers in [`QUESTION_INTERVAL`] per host that cost more, or change something
 /// (admitting a node that introduced itself, refusing, telling a node that has a tombstone).
 pub const MAX_WORDS_PER_HOST: usize = 50;

@@ -19,21 +19,21 @@ use crate::core::wire::Note;
 impl Core {
     /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
     /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is reported
-    /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's. Or
-    /// its process is reported to have ended, and holds a link to this node. Or it has refuted such accusations again
-    /// and again.
+    /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's, if
+    /// anybody of that is heard. Or its process is reported to have ended, and holds a link to this node. Or it has
+    /// refuted such accusations again and again.
     ///
     /// Without this, one bad link (or the far side of a healed cut) makes every member report the death of a neighbour
     /// that it hears well. The accused is told and refutes within a round trip; if it does not (it may be deaf), the
     /// accuser is believed after its suspect timeout, so that views do not differ for ever.
-    pub(super) fn contradicts(&mut self, slot: Slot, record: &Record, note: Note) -> bool {
+    pub(super) fn contradicts(&mut self, slot: Slot, record: &Record, note: Note, from: Option<Slot>) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
         let (now, tolerance) = (self.now, self.settings.probe_timeout);
         let held = self.view.record(slot);
         let (timing, is_held_up) = (held.timing, held.status == Status::Up);
-        let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
+        let is_from_afar = record.status == Status::Down && self.is_spoken_of_from_afar(record.run, from);
         // The links of a process that ended broke before any observer could find out that its port refuses new ones.
         let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
         let peer = self.view.peer_mut(slot);

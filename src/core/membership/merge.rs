@@ -161,7 +161,7 @@ impl Core {
         let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
-            && self.contradicts(slot, &record, note)
+            && self.contradicts(slot, &record, note, from)
         {
             return self.tell_accused(slot, &record);
         }

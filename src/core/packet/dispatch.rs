@@ -57,15 +57,15 @@ impl Core {
             Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => {
                 answer.founded = Some(founded);
             }
-            Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
+            Message::Challenge { nonce, cookie } => self.challenged(*sender, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => {
                 self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
             }
             Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
-            Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
-            Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
-            Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
+            Message::Behind { nonce, incarnation } => self.behind(*sender, nonce, incarnation),
+            Message::Wait { nonce, wait_ms } => self.told_to_wait(*sender, nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => self.referred(*sender, nonce, &members),
             Message::Page { after, more } if self.is_pulling_from(*sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }

@@ -70,6 +70,7 @@
 
 mod answer;
 mod credit;
+mod crowds;
 mod dispatch;
 mod inbox;
 mod keepsakes;
@@ -84,10 +85,11 @@ mod stranger;
 mod way;
 
 pub(in crate::core) use credit::Credit;
+pub(in crate::core) use crowds::gives_way;
 pub(in crate::core) use inbox::{Inbox, News, Versions};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
+pub(in crate::core) use rates::{ContactedAddresses, Host, NoticeRate, PerKeyRate, Questions};
 pub(in crate::core) use sender::{Sender, SenderKind};
 pub(in crate::core) use senders::{MoveStep, Senders};
 pub(in crate::core) use stranger::{Introduction, Newcomer};

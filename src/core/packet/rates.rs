@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::core::limits::{
     CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
-    MAX_QUESTIONS_PER_HOST, MAX_REFUSED_NAMES_ASKED, MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST,
-    NOTICE_INTERVAL, QUESTION_INTERVAL,
+    MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_REFUSED_NAMES_ASKED,
+    MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL, QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
 
@@ -52,16 +52,24 @@ impl<K: Ord> PerKeyRate<K> {
 
 /// The addresses of one host: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Host {
+pub(in crate::core) enum Host {
     V4(u32),
     V6(u64),
 }
 
 impl Host {
-    pub(super) fn of(address: SocketAddr) -> Self {
+    pub(in crate::core) fn of(address: SocketAddr) -> Self {
         match address.ip().to_canonical() {
             IpAddr::V4(v4) => Host::V4(v4.to_bits()),
             IpAddr::V6(v6) => Host::V6((v6.to_bits() >> 64) as u64),
+        }
+    }
+
+    /// Returns its network: /24 of IPv4, /48 of IPv6.
+    pub(super) fn network(self) -> Self {
+        match self {
+            Host::V4(bits) => Host::V4(bits >> 8 << 8),
+            Host::V6(bits) => Host::V6(bits >> 16 << 16),
         }
     }
 }
@@ -108,6 +116,11 @@ impl Questions {
     /// Returns the limits of questions to addresses that others named: those may be a third party's, who asked nothing.
     pub(in crate::core) fn on_hearsay() -> Self {
         Self::new(MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_HEARSAY_QUESTIONS)
+    }
+
+    /// Returns the limits of packets to addresses at which joiners want to be reached.
+    pub(in crate::core) fn to_advertised() -> Self {
+        Self::new(MAX_REACHED_PER_HOST, MAX_REACHED)
     }
 
     /// Returns the limits of questions to names that were refused: those may be a third party's, too.

@@ -181,7 +181,10 @@ fn a_sponsor_holds_so_many_joiners_and_tells_the_next_to_wait() {
         let told = alone.joins(&member(host, Status::Joining));
         assert!(matches!(told[..], [Message::Welcome { .. }]), "{host}: {told:?}");
     }
-    let told = alone.joins(&member(MAX_JOINERS, Status::Joining));
+    // Of a host that has a place already, as all others have one (see `shares` for crowded ones).
+    let SocketAddr::V4(last) = member(MAX_JOINERS - 1, Status::Joining).address else { panic!("IPv4") };
+    let next = Record { address: SocketAddr::from((*last.ip(), 7_118)), ..member(MAX_JOINERS, Status::Joining) };
+    let told = alone.joins(&next);
     assert!(matches!(told[..], [Message::Wait { .. }]), "{told:?}");
     assert_eq!(alone.core.counts()[Status::Joining.index()], MAX_JOINERS);
     let told = alone.joins(&member(0, Status::Joining));
@@ -205,7 +208,9 @@ fn so_many_names_are_asked_for_at_one_time() {
     for host in 0..=MAX_NAME_PROBES {
         let mut newcomer = Record { incarnation: 6, ..member(host, Status::Joining) };
         let holder = newcomer.address;
-        (newcomer.run, newcomer.address) = (Run(0x20_0000 + host as u64), address(host));
+        // All of one host, so that nobody gives way to another one (see `shares`).
+        let at = SocketAddr::new(address(0).ip(), 10_000 + host as u16);
+        (newcomer.run, newcomer.address) = (Run(0x20_0000 + host as u64), at);
         let challenge = alone.asks(&newcomer, None);
         let [(_, Message::Challenge { cookie, .. })] = challenge[..] else { panic!("{challenge:?}") };
         let sent = alone.asks(&newcomer, Some(cookie));

@@ -10,7 +10,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, Output};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN,
-    MAX_INTRODUCTIONS, MAX_QUESTIONS_PER_HOST, MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES,
+    MAX_INTRODUCTIONS, MAX_REACHED_PER_HOST, MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES,
     QUESTION_INTERVAL, TOLD_INTERVAL,
 };
 use crate::core::member::{DetectionMethod, ProtocolRange, Record, Run, Status};
@@ -109,10 +109,10 @@ fn addresses_that_others_want_to_be_reached_at_get_little_and_seldom() {
     alone.now = alone.now + QUESTION_INTERVAL;
     assert_eq!(asks(&mut alone, address(ELSEWHERE), victim, 256), 1);
     alone.now = alone.now + QUESTION_INTERVAL;
-    let all = 2 * MAX_QUESTIONS_PER_HOST as u16;
+    let all = 2 * MAX_REACHED_PER_HOST as u16;
     let got: usize =
         (1..=all).map(|port| asks(&mut alone, address(ELSEWHERE), SocketAddr::new(victim.ip(), port), 256)).sum();
-    assert_eq!(got, MAX_QUESTIONS_PER_HOST, "all addresses of one host");
+    assert_eq!(got, MAX_REACHED_PER_HOST, "all addresses of one host");
     // A question as short as can be.
     alone.now = alone.now + QUESTION_INTERVAL * 2;
     alone.core.sequence = u64::MAX - 1_000;

@@ -64,7 +64,7 @@ pub enum Message {
     },
     /// Asks to join. Padded to 256 bytes at least, since no larger answer is sent before the cookie came back.
     Join {
-        /// The nonce of the joiner; repeated in every answer.
+        /// The nonce of this question, another one for each address that is asked; repeated in every answer.
         nonce: Nonce,
         /// The joiner's record, with status Joining.
         record: Record,

@@ -30,8 +30,8 @@ pub(super) struct AdversaryState {
     /// Counts of its earlier visits.
     counts: AdversaryCounts,
     scene: Scene,
-    /// The adversary's end of each link, by the honest end.
-    links: BTreeMap<(usize, LinkId), SocketAddr>,
+    /// The adversary's end of each link, by the honest end; and the process there, since the next one names its links alike.
+    links: BTreeMap<(usize, LinkId), (SocketAddr, u64)>,
     /// The honest end of each link that the adversary opened.
     opened: BTreeMap<(SocketAddr, usize), (LinkId, u64)>,
     dead: Vec<Arc<Record>>,
@@ -152,7 +152,7 @@ impl World {
             self.adversary_state.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
         let link = known.unwrap_or_else(|| self.streams.name_of_accepted());
         self.adversary_state.opened.insert((from, node), (link, process));
-        self.adversary_state.links.insert((node, link), from);
+        self.adversary_state.links.insert((node, link), (from, process));
         self.offer(node, Waiting::Frame { link, from, bytes });
     }
 
@@ -197,21 +197,23 @@ impl World {
 
     /// Returns the adversary's address, if a link of a node is with it.
     pub(super) fn stranger_at(&self, node: usize, link: LinkId) -> Option<SocketAddr> {
-        self.adversary_state.links.get(&(node, link)).copied()
+        let process = self.nodes[node].process.as_ref()?.number;
+        self.adversary_state.links.get(&(node, link)).filter(|known| known.1 == process).map(|known| known.0)
     }
 
     /// Takes note of a link that a node opens to the adversary; returns true if it is one.
     pub(super) fn link_with_stranger(&mut self, node: usize, link: LinkId, to: SocketAddr) -> bool {
+        let Some(process) = self.nodes[node].process.as_ref().map(|process| process.number) else { return false };
         let owns = self.adversary_state.owns(to);
         if owns {
-            self.adversary_state.links.insert((node, link), to);
+            self.adversary_state.links.insert((node, link), (to, process));
         }
         owns
     }
 
     /// Forgets a link that a node closed.
     pub(super) fn forget_link_with_stranger(&mut self, node: usize, link: LinkId) {
-        if let Some(at) = self.adversary_state.links.remove(&(node, link)) {
+        if let Some((at, _)) = self.adversary_state.links.remove(&(node, link)) {
             self.adversary_state.opened.remove(&(at, node));
         }
     }
@@ -235,5 +237,24 @@ impl World {
 impl AdversaryState {
     pub(super) fn owns(&self, address: SocketAddr) -> bool {
         self.adversary.as_ref().is_some_and(|adversary| adversary.owns(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::campaign::campaign_settings;
+    use crate::sim::world::WorldOptions;
+
+    #[test]
+    fn a_link_with_the_adversary_ends_with_its_process() {
+        let mut world = World::new(WorldOptions::new(1, 3, campaign_settings()));
+        world.run_for(Duration::from_secs(2));
+        world.start_adversary(Attack::JoinerLies, 1);
+        let (adversary, link) = (SocketAddr::from(([203, 0, 113, 1], 7_117)), LinkId::Opened(1));
+        assert!(world.link_with_stranger(0, link, adversary));
+        assert_eq!(world.stranger_at(0, link), Some(adversary));
+        assert!(world.crash(0) && world.start(0));
+        assert_eq!(world.stranger_at(0, link), None, "the next process names its links alike");
     }
 }

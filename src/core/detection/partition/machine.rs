@@ -66,11 +66,13 @@ struct Cut {
     is_owed: bool,
     /// True if one of its members is Down: what is silent by the first death is told before it.
     has_deaths: bool,
+    /// True if one of its members came back: the cut may be healing, and news of its far side comes from anywhere.
+    has_returns: bool,
 }
 
 impl Cut {
     fn new(now: Time) -> Self {
-        Self { far: Far::default(), live: 0, quiet_until: now, is_owed: false, has_deaths: false }
+        Self { far: Far::default(), live: 0, quiet_until: now, is_owed: false, has_deaths: false, has_returns: false }
     }
 
     /// Returns true if a report may be made now, or before a death now.
@@ -191,9 +193,11 @@ impl Partition {
 
     /// Notes that a member is back, or `is_gone` for good.
     pub(super) fn accounted_for(&mut self, now: Time, run: Run, is_gone: bool) {
-        self.remove(run);
+        let was_silent = self.remove(run);
         let Some(cut) = &mut self.cut else { return };
-        let Some(id) = cut.far.missing.remove(&run) else { return };
+        let missing = cut.far.missing.remove(&run);
+        cut.has_returns |= !is_gone && (was_silent || missing.is_some());
+        let Some(id) = missing else { return };
         if is_gone && cut.far.lost.len() < MAX_PARTITION_LOST {
             cut.far.lost.insert(id);
         }
@@ -278,10 +282,12 @@ impl Partition {
         self.silent.is_empty() && self.cut.is_none()
     }
 
-    /// Returns true if a partition is reported, and this member is not on its far side.
-    pub(super) fn is_on_this_side(&self, run: Run) -> bool {
-        let is_far = |cut: &Cut| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
-        self.cut.as_ref().is_some_and(|cut| !is_far(cut))
+    /// Returns true if a partition is reported, this member is not on its far side, and what is told of it may come from
+    /// there: the teller is on the far side itself, or not all of that is silent any more.
+    pub(super) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Run>) -> bool {
+        let is_far = |cut: &Cut, run| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
+        let may_tell = |cut: &Cut| cut.has_returns || teller.is_none_or(|teller| is_far(cut, teller));
+        self.cut.as_ref().is_some_and(|cut| !is_far(cut, run) && may_tell(cut))
     }
 
     /// Returns the number of members of the reported partition that are still missing.
@@ -294,11 +300,12 @@ impl Partition {
         are_enough(self.silent.len(), live + self.down)
     }
 
-    fn remove(&mut self, run: Run) {
-        if let Some(silent) = self.silent.remove(&run) {
-            self.by_time.remove(&(silent.since, run));
-            self.down -= usize::from(silent.is_down);
-        }
+    /// Forgets a silence; returns true if there was one.
+    fn remove(&mut self, run: Run) -> bool {
+        let Some(silent) = self.silent.remove(&run) else { return false };
+        self.by_time.remove(&(silent.since, run));
+        self.down -= usize::from(silent.is_down);
+        true
     }
 }
 

@@ -123,9 +123,11 @@ impl Core {
         self.set_partition_timers();
     }
 
-    /// Returns true if a partition is reported, and this member is not on its far side.
-    pub(in crate::core) fn is_on_this_side(&self, run: Run) -> bool {
-        self.partition.is_on_this_side(run)
+    /// Returns true if a partition is reported, this member is on this side of it, and what is told of it may come from the
+    /// far side.
+    pub(in crate::core) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
+        let teller = teller.map(|slot| self.view.record(slot).run);
+        self.partition.is_spoken_of_from_afar(run, teller)
     }
 
     /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.

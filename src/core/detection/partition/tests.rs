@@ -207,9 +207,24 @@ fn who_falls_silent_beside_a_reported_partition_belongs_to_it() {
     let mut partition = silent([1, 2], 6);
     partition.gathered(at(0), 6);
     partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
-    assert!(!partition.is_on_this_side(Run(3)) && !partition.is_on_this_side(Run(1)));
-    assert!(partition.is_on_this_side(Run(4)));
+    for teller in [None, Some(Run(1)), Some(Run(3)), Some(Run(4))] {
+        assert!(!partition.is_spoken_of_from_afar(Run(3), teller) && !partition.is_spoken_of_from_afar(Run(1), teller));
+    }
+    assert!(partition.is_spoken_of_from_afar(Run(4), Some(Run(3))));
     assert!(partition.died(Run(3), 6), "although it is not listed yet");
+}
+
+#[test]
+fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybody_from_then_on() {
+    let mut partition = silent([1, 2, 3], 8);
+    let told = |partition: &Partition, teller| partition.is_spoken_of_from_afar(Run(4), teller);
+    assert!(!told(&partition, Some(Run(1))), "nothing is reported");
+    partition.gathered(at(0), 8);
+    assert_eq!([None, Some(Run(1)), Some(Run(5))].map(|teller| told(&partition, teller)), [true, true, false]);
+    partition.accounted_for(at(1), Run(1), true);
+    assert!(!told(&partition, Some(Run(5))), "one is gone for good");
+    partition.accounted_for(at(2), Run(2), false);
+    assert!(told(&partition, Some(Run(5))), "one is back");
 }
 
 #[test]

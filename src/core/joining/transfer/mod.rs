@@ -128,15 +128,18 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.counters.drop(DropReason::WrongState);
         }
-        // An admitted joiner is served: a place lost to a slow network is not held against it.
-        self.serving.begin(sender.run, to, self.now);
+        // An admitted joiner is served: a place lost to a slow network is not held against it. Members need no place, and
+        // take none from joiners.
+        if self.view.slot_of_run(sender.run).is_none() {
+            self.serving.begin(sender.run, to, self.now);
+        }
         self.serving.pulled(sender.run, after, self.now);
         if after.is_none() {
             self.teach_lease_terms(to, sender.run);
         }
         let mut after = after.cloned();
         for _ in 0..pages {
-            if !self.serving.allow(self.now) {
+            if !self.may_serve(sender.run) {
                 return self.counters.drop(DropReason::RateLimited);
             }
             let next = self.send_page(to, sender.run, after);
@@ -146,6 +149,12 @@ impl Core {
             }
             after = next;
         }
+    }
+
+    /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
+    pub(in crate::core) fn may_serve(&mut self, run: Run) -> bool {
+        let is_member = self.view.slot_of_run(run).is_some();
+        self.serving.allow(self.now, run, is_member)
     }
 
     /// Sends the records after a name, as many as fit; returns the last one's name if more follow.

@@ -1,0 +1,146 @@
+//! The addresses that a joiner asked to let it in: each question has a nonce of its own, which tells whose answer comes.
+//!
+//! An address is *told* if the configuration, a command or the data directory names it, or a sponsor at such an address
+//! refers to it. Whoever is there may keep this joiner waiting, refer it to others, or refuse it. All others are *heard
+//! of*, because they asked this node or were named by somebody who did (candidates for founding, and members that look
+//! for this node). Those may be anybody: they may answer that they are candidates, too, and let this node in, and they
+//! are asked beside the told ones, never instead.
+//!
+//! Invariants:
+//! - Who reads the question to one address cannot answer for another one.
+//! - A told address that has this joiner wait postpones questions to itself alone, and is asked again before it can do so
+//!   again.
+//! - At most [`MAX_ASKED`] addresses are remembered; those asked least lately are forgotten first.
+//!
+//! Must not know: the answers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::core::limits::MAX_ASKED;
+use crate::core::time::Time;
+use crate::core::wire::Nonce;
+
+/// The addresses that were asked, and their nonces.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Asked {
+    at: BTreeMap<SocketAddr, Question>,
+    of: BTreeMap<Nonce, SocketAddr>,
+}
+
+/// The question to one address.
+#[derive(Debug)]
+struct Question {
+    nonce: Nonce,
+    is_told: bool,
+    lately: Time,
+    /// The time until which this address wants not to be asked again.
+    waits_until: Option<Time>,
+}
+
+/// The address that an answer's nonce was sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) struct Answerer {
+    pub(super) address: SocketAddr,
+    pub(super) is_told: bool,
+}
+
+impl Asked {
+    /// Notes a question to an address; returns its nonce, which is drawn if this is the first one.
+    pub(super) fn ask(&mut self, address: SocketAddr, is_told: bool, now: Time, draw: impl FnOnce() -> u64) -> Nonce {
+        if self.at.len() >= MAX_ASKED && !self.at.contains_key(&address) {
+            let oldest = self.at.iter().min_by_key(|(_, question)| question.lately).map(|(address, _)| *address);
+            if let Some(question) = oldest.and_then(|oldest| self.at.remove(&oldest)) {
+                self.of.remove(&question.nonce);
+            }
+        }
+        let question = self.at.entry(address).or_insert_with(|| {
+            let nonce = Nonce(draw());
+            self.of.insert(nonce, address);
+            Question { nonce, is_told, lately: now, waits_until: None }
+        });
+        question.is_told |= is_told;
+        (question.lately, question.waits_until) = (now, None);
+        question.nonce
+    }
+
+    /// Returns the address to which this nonce was sent.
+    pub(in crate::core) fn answerer(&self, nonce: Nonce) -> Option<Answerer> {
+        let address = *self.of.get(&nonce)?;
+        Some(Answerer { address, is_told: self.is_told(address) })
+    }
+
+    /// Returns true if this is a told address that was asked.
+    pub(super) fn is_told(&self, address: SocketAddr) -> bool {
+        self.at.get(&address).is_some_and(|question| question.is_told)
+    }
+
+    /// Has an address wait for its next question, unless it does already.
+    pub(super) fn wait(&mut self, address: SocketAddr, until: Time) {
+        if let Some(question) = self.at.get_mut(&address) {
+            question.waits_until.get_or_insert(until);
+        }
+    }
+
+    /// Returns true if an address is not to be asked now.
+    pub(super) fn is_waiting(&self, address: SocketAddr, now: Time) -> bool {
+        self.at.get(&address).and_then(|question| question.waits_until).is_some_and(|until| now < until)
+    }
+
+    /// Returns the end of the first wait that is not over.
+    pub(super) fn next_end_of_wait(&self, now: Time) -> Option<Time> {
+        self.at.values().filter_map(|question| question.waits_until).filter(|until| now < *until).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn address(port: usize) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port as u16))
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn so_many_addresses_are_remembered_and_those_asked_least_lately_go_first() {
+        let mut asked = Asked::default();
+        let mut ask = |port: usize, ms: u64| asked.ask(address(port), false, at(ms), || port as u64);
+        for port in 0..MAX_ASKED {
+            assert_eq!(ask(port, port as u64), Nonce(port as u64));
+        }
+        ask(0, MAX_ASKED as u64);
+        ask(MAX_ASKED, MAX_ASKED as u64 + 1);
+        assert_eq!((asked.at.len(), asked.of.len()), (MAX_ASKED, MAX_ASKED));
+        let answerer = |nonce| asked.answerer(Nonce(nonce)).map(|answerer| answerer.address);
+        assert_eq!((answerer(0), answerer(1), answerer(2)), (Some(address(0)), None, Some(address(2))));
+    }
+
+    #[test]
+    fn an_address_keeps_its_nonce_and_is_told_once_it_was() {
+        let mut asked = Asked::default();
+        assert_eq!(asked.ask(address(1), false, at(0), || 7), Nonce(7));
+        assert!(!asked.is_told(address(1)));
+        assert_eq!(asked.ask(address(1), true, at(1), || 8), Nonce(7));
+        asked.ask(address(1), false, at(2), || 9);
+        assert_eq!(asked.answerer(Nonce(7)), Some(Answerer { address: address(1), is_told: true }));
+        assert_eq!(asked.answerer(Nonce(8)), None);
+    }
+
+    #[test]
+    fn a_wait_is_not_made_longer_before_the_address_is_asked_again() {
+        let mut asked = Asked::default();
+        asked.ask(address(1), true, at(0), || 7);
+        asked.wait(address(1), at(10));
+        asked.wait(address(1), at(20));
+        assert!(asked.is_waiting(address(1), at(9)) && !asked.is_waiting(address(1), at(10)));
+        assert_eq!((asked.next_end_of_wait(at(9)), asked.next_end_of_wait(at(10))), (Some(at(10)), None));
+        asked.ask(address(1), true, at(10), || 7);
+        asked.wait(address(1), at(20));
+        assert!(asked.is_waiting(address(1), at(19)));
+    }
+}
