@@ -215,6 +215,7 @@ fn alerts_that_call_somebody_out_of_bed_are_these() {
         "NoLeaderOfLease",
         "NoFailureTolerance",
         "VoterAside",
+        "OtherElectorate",
     ];
     assert_eq!(of("page"), pages);
     assert_eq!(of("warning").len(), alerts.len() - pages.len(), "{alerts:?}");

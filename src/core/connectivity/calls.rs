@@ -92,7 +92,7 @@ impl Calls {
 
     /// Returns the addresses at the other ends of connected calls that were not told the same a moment ago, and takes
     /// note that they are told now.
-    fn to_be_told(&mut self, news: (u64, Status), now: Time) -> Vec<SocketAddr> {
+    fn begin_to_tell(&mut self, news: (u64, Status), now: Time) -> Vec<SocketAddr> {
         let is_news = |call: &Call| call.told.is_none_or(|(told, at)| told != news || now.since(at) >= TOLD_INTERVAL);
         let due = self.at.iter_mut().filter(|(_, call)| call.is_connected && is_news(call));
         let tell = |(address, call): (&SocketAddr, &mut Call)| {
@@ -143,7 +143,7 @@ impl Core {
     /// yet, or is not gone.
     pub(in crate::core) fn announce_by_calls(&mut self) {
         let news = (self.me().incarnation, self.me().status);
-        for address in self.calls.to_be_told(news, self.now) {
+        for address in self.calls.begin_to_tell(news, self.now) {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
             self.transmit(address, Receiver::Anybody, packet);

@@ -310,7 +310,7 @@ impl View {
         let is_new_run = entry.record.run != run;
         debug_assert!(!is_new_run || new_peer.is_some(), "a new run needs new state");
         debug_assert!(is_new_run || record.incarnation >= entry.record.incarnation, "a run's incarnation never falls");
-        let is_proven = new_peer.as_ref().is_some_and(|peer| peer.is_proven());
+        let is_proven = new_peer.as_ref().is_some_and(Peer::is_proven);
         let old_hash = std::mem::replace(&mut entry.hash, hash);
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
