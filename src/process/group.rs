@@ -28,11 +28,12 @@ impl Group {
     /// Kills what a command left behind; returns true while any of it may still run. Only after the command itself was
     /// waited for.
     pub(crate) fn kill_rest(self) -> bool {
-        let is_there = self.signal(Signal::SIGKILL);
-        // The first process of a container inherits them, and they stay until it has waited for them.
+        let may_run = self.signal(Signal::SIGKILL) && !self.has_ended();
+        // The first process of a container inherits them, and they stay until it has waited for them. After the look at
+        // them: what ended during it is not looked at again.
         let any = Pid::from_raw(-self.0.as_raw());
         while matches!(waitpid(any, Some(WaitPidFlag::WNOHANG)), Ok(ended) if ended != WaitStatus::StillAlive) {}
-        is_there && !self.has_ended()
+        may_run
     }
 
     /// Returns true if all processes of the group have ended, and some other process has yet to wait for them: that may
@@ -72,6 +73,7 @@ fn zombie_of(stat: &str, group: Pid) -> Option<bool> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -103,6 +105,21 @@ mod tests {
         parent.wait().expect("waited for");
         assert!(ended, "it runs no more");
         assert!(is_kept, "nobody has waited for it");
+    }
+
+    #[test]
+    fn what_this_process_inherited_of_a_group_is_no_zombie_once_the_group_is_gone() {
+        for _ in 0..50 {
+            let start = |group: i32| Command::new("sleep").arg("600").process_group(group).spawn().expect("it starts");
+            let mut command = start(0);
+            let group = Group::of(command.id()).expect("a group");
+            let inherited = start(group.0.as_raw());
+            let id = Pid::from_raw(i32::try_from(inherited.id()).expect("an id"));
+            command.kill().expect("killed");
+            command.wait().expect("waited for");
+            while group.kill_rest() {}
+            assert_eq!(waitpid(id, Some(WaitPidFlag::WNOHANG)), Err(Errno::ECHILD), "it was waited for");
+        }
     }
 
     #[test]

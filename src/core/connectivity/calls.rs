@@ -56,6 +56,12 @@ struct Call {
     told: Option<((u64, Status), Time)>,
 }
 
+impl Call {
+    fn new(link: LinkId, is_connected: bool, now: Time) -> Self {
+        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None }
+    }
+}
+
 impl Calls {
     pub(super) fn address_of(&self, link: LinkId) -> Option<SocketAddr> {
         self.addresses.get(&link).copied()
@@ -125,8 +131,7 @@ impl Core {
             return self.counters.drop(DropReason::TableFull);
         }
         let link = self.next_link();
-        self.calls
-            .insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None, told: None });
+        self.calls.insert(address, Call::new(link, false, self.now));
         self.outputs.push_back(Output::OpenLink { link, to: address });
     }
 
@@ -289,8 +294,7 @@ impl Core {
             self.counters.drop(DropReason::TableFull);
             return false;
         }
-        self.calls
-            .insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None, told: None });
+        self.calls.insert(from, Call::new(link, true, self.now));
         true
     }
 }

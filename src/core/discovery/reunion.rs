@@ -257,8 +257,8 @@ impl Core {
             slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
         };
         self.reunion.mine.contains(&seed)
-            || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
+            || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
     }
 
     /// Returns the most recently lost Down member, and one other in turn.

@@ -30,13 +30,8 @@ impl Election {
             self.is_successor = false;
             match &mut self.role {
                 Role::Follower => self.wait_for_leader(context),
-                // It waited for a change to be taken back, and has resigned nothing. One that leaves cannot be undrained.
-                Role::Leading(leading) => {
-                    leading.is_leaving = false;
-                    if let Some(resigning) = &mut leading.resigning {
-                        resigning.stays = true;
-                    }
-                }
+                // One that leaves cannot be undrained.
+                Role::Leading(leading) => leading.stays(),
                 Role::Candidate(_) | Role::Forming(_) | Role::Outside => {}
             }
         }

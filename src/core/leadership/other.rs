@@ -44,7 +44,7 @@ impl Core {
             other.root == root && other.leader.is_some() && now.since(at) < OTHER_ELECTORATE_MEMORY
         };
         match &mut tracker.other {
-            // Who leads there is not forgotten over a word of somebody who knows less.
+            // A report without a leader replaces none that names the leader of the same electorate.
             Some((other, at)) if leader.is_none() && is_led(other, *at) => *at = now,
             other => *other = Some((OtherElectorate { by, root, leader: leader.cloned(), term }, now)),
         }

@@ -98,8 +98,8 @@ pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
 /// The time for which another electorate in this cluster is told of after a member has reported it: reports of it come
 /// every few seconds.
 pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);
-/// The number of times a second that all members together look for each voter that is missing while too few are there to
-/// elect anybody: several times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of voters that come back with empty disks.
+/// The number of times a second that all members together look for each voter, former voter and seed that is missing: several
+/// times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of those that come back with empty disks.
 pub const MISSING_VOTER_QUESTIONS: u32 = 20;
 /// The least time between two of these questions by one member.
 pub const MISSING_VOTER_PAUSE: Duration = Duration::from_millis(50);

@@ -522,7 +522,7 @@ impl Net {
     /// longer than all else.
     fn check_views(&mut self) {
         self.runs += 1;
-        for node in self.nodes.iter().filter(|node| node.stopped.is_none()).take(4) {
+        for node in self.running().take(4) {
             let view = &node.core.view;
             if view.len() <= SMALL_VIEW || self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS) {
                 view.check();

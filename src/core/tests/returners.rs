@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::forming::{claims, is_outside, roots};
+use super::forming::{claims, is_outside, roots, seeds_that_vote};
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
 use crate::core::doors::{Command, Notice, Reply};
@@ -36,17 +36,7 @@ impl Return {
 
 /// Returns six nodes whose seeds are n0–n2, which voted until n3–n5 replaced them.
 fn replaced(how: Return) -> Net {
-    let mut net = Net::new(how.profile);
-    net.shuffle_losses(how.seed);
-    net.lease = how.profile.lease_timing();
-    if how.is_linked {
-        net.lay_wires();
-    }
-    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
-    for i in 0..6 {
-        net.add(&format!("n{i}"), i, &[0, 1, 2]);
-    }
-    net.run(SECOND * 20);
+    let mut net = seeds_that_vote(how.profile, how.is_linked, how.seed, 6);
     for i in 0..3 {
         let (old, new) = (id(&format!("n{i}")), id(&format!("n{}", i + 3)));
         net.command(3, Command::ReplaceVoter { ticket: 1, old, new });

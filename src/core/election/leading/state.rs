@@ -43,7 +43,7 @@ pub(in crate::core::election) struct Leading {
     /// The time since which the votes are in vain if no claim begins within a lease.
     pub(in crate::core::election) elected_at: Time,
     pub(super) renew_at: Time,
-    pub(in crate::core::election) resigning: Option<Resigning>,
+    pub(super) resigning: Option<Resigning>,
     /// An operator's word that it is to resign.
     pub(super) trial: Option<Trial>,
     /// Leadership is given up as soon as the change that is in flight is settled.
@@ -71,13 +71,13 @@ pub(super) struct Held {
 
 /// Leadership is being given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::core::election) struct Resigning {
+pub(super) struct Resigning {
     /// True if all led work has ended; voters are released only then.
     pub(super) has_work_ended: bool,
     /// The voter that is to stand first, if somebody said so.
     pub(super) successor: Option<Identity>,
     /// This node is to lead again if nobody else can: it does not leave, nor drain any more.
-    pub(in crate::core::election) stays: bool,
+    pub(super) stays: bool,
     /// The voters are released only when the claim has run out.
     pub(super) lasts_until: Option<Time>,
     pub(super) releases: u32,
@@ -97,6 +97,14 @@ impl Leading {
 
     pub(in crate::core::election) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
+    }
+
+    /// Takes note that this node is not to leave, nor to drain any more: what it has resigned already it may lead again.
+    pub(in crate::core::election) fn stays(&mut self) {
+        self.is_leaving = false;
+        if let Some(resigning) = &mut self.resigning {
+            resigning.stays = true;
+        }
     }
 
     /// Returns true if this voter has acknowledged this renewal, or a later one.

@@ -1,0 +1,227 @@
+//! Who votes: added, removed, replaced, lost, recovered, and founded anew.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, FIVE, VOTERS, body, figure, json_of, leader, start, voters_of};
+use crate::support::{HEADCOUNT, wait_for};
+
+#[test]
+fn a_minority_has_no_leader_says_so_and_is_recovered_by_its_operator_alone() {
+    let (mut cluster, old) = Cluster::of_five();
+    let refused = cluster.agents[0].post("/v1/recover", &json!({"voters": ["a", "b"]}));
+    // A follower speaks of its own promise, a leader of its majority.
+    let why = if old.name == "a" { "a majority" } else { "has promised a leader its lease" };
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains(why), "{refused}");
+    cluster.agents.truncate(2);
+    for agent in &cluster.agents {
+        wait_for("nobody leads, and nobody can", || {
+            let seen = leader(agent);
+            (seen["state"] == "unavailable" && seen["leader"].is_null() && seen["is_me"] == false).then_some(())
+        });
+        let ready = agent.get("/readyz");
+        assert!(ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("unavailable"), "{ready}");
+        assert!(agent.get("/healthz").starts_with("HTTP/1.1 200 "));
+        assert_eq!(figure(agent, "headcount_quorum"), 0);
+        assert!(agent.members().iter().any(|(name, _)| name == "a"), "everything else goes on");
+    }
+    let (asked, text) = cluster.agents[0].client(&["recover", "--voters", "b"]);
+    assert_eq!(asked.code(), Some(2), "nobody is there to ask: {text}");
+    let (done, text) = cluster.agents[0].client(&["recover", "--voters", "b", "--yes"]);
+    assert!(done.success(), "{text}\n{}", cluster.agents[0].log());
+    let new = cluster.wait_for_leader(old.term);
+    assert!(new.term >= 1 << 40, "a new generation: {new:?}");
+    for agent in &cluster.agents {
+        // The new electorate is known with the first view that it agreed on.
+        wait_for("the new voters", || (voters_of(agent) == ["a", "b"]).then_some(()));
+        assert!(!agent.log().contains("another electorate"), "{}", agent.log());
+        assert!(agent.get("/readyz").starts_with("HTTP/1.1 200 "));
+    }
+}
+
+#[test]
+fn a_voter_without_a_data_directory_is_refused_with_the_reason() {
+    let output = std::process::Command::new(HEADCOUNT)
+        .args(["agent", "--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--voters", "a,b,c"])
+        .output()
+        .expect("runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("two leaders") && told.contains("--data-dir"), "{told}");
+}
+
+#[test]
+fn voters_are_added_and_removed_at_any_node() {
+    let (mut cluster, leader) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let leader = cluster.wait_for_leader(leader.term - 1);
+    let learner = &cluster.agents[5];
+    assert_eq!(voters_of(learner), FIVE, "it votes nowhere and knows who does");
+    // The leader is asked by who was asked, and says what it has to say.
+    wait_for("it is added", || learner.client(&["voters", "add", "f"]).0.success().then_some(()));
+    wait_for("all know it", || {
+        cluster.agents.iter().all(|agent| voters_of(agent).contains(&"f".to_owned())).then_some(())
+    });
+    let (again, _) = learner.client(&["voters", "add", "f"]);
+    assert_eq!(again.code(), Some(1), "it votes already");
+    let refused = learner.post("/v1/voters", &json!({"id": "f"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("it votes already"), "{refused}");
+    let refused = learner.get("/v1/lease/nodes");
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("headcount voters list"), "{refused}");
+    let (at, out) = (cluster.other_than(&leader), &cluster.other_than(&leader).name);
+    wait_for("another is removed", || at.client(&["voters", "remove", out]).0.success().then_some(()));
+    let by_leader = &cluster.agents[leader.at];
+    wait_for("and comes back", || by_leader.client(&["voters", "add", out]).0.success().then_some(()));
+    wait_for("and is removed again", || learner.client(&["voters", "remove", out]).0.success().then_some(()));
+    wait_for("all know that", || {
+        cluster.agents.iter().all(|agent| voters_of(agent).len() == 5 && !voters_of(agent).contains(out)).then_some(())
+    });
+    let view = json_of(learner, &["view"]);
+    assert_eq!(view["members"], json!(["a", "b", "c", "d", "e", "f"]));
+    assert!(view["number"].as_u64().expect("a number") >= 1 && view["term"].as_u64().is_some(), "{view}");
+    let (_, said) = learner.client(&["remove", out, "--force"]);
+    assert!(said.contains("is removed") && !said.contains("warning"), "{said}");
+    let voter = cluster.agents.iter().map(|agent| &agent.name).find(|name| *name != &learner.name && *name != out);
+    let (_, said) = learner.client(&["remove", voter.expect("a voter"), "--force"]);
+    assert!(said.contains("is a voter") && said.contains("headcount voters replace"), "{said}");
+}
+
+#[test]
+fn a_voter_is_replaced_by_one_command_at_any_node_and_the_leader_knows_how_all_stand() {
+    let (mut cluster, leader) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let leader = cluster.wait_for_leader(leader.term - 1);
+    let (learner, out) = (&cluster.agents[5], cluster.other_than(&leader).name.clone());
+    wait_for("it is replaced", || learner.client(&["voters", "replace", &out, "f"]).0.success().then_some(()));
+    let by_leader = &cluster.agents[leader.at];
+    let listed = wait_for("all acknowledge", || {
+        let listed = json_of(by_leader, &["voters", "list"]);
+        (listed["acknowledging"] == json!(5)).then_some(listed)
+    });
+    assert_eq!(listed["failure_tolerance"], json!(2), "{listed}");
+    for voter in listed["voters"].as_array().expect("a list") {
+        let is_leader = voter["id"] == json!(by_leader.name);
+        assert_eq!(voter["role"], json!(if is_leader { "leader" } else { "follower" }), "{listed}");
+        assert_eq!((&voter["votes"], voter["id"] == json!(out)), (&json!(true), false), "{listed}");
+        assert_eq!(voter["last_ack_ms"].is_null(), is_leader, "{listed}");
+    }
+    let metrics = by_leader.get("/metrics");
+    assert!(
+        metrics.contains("headcount_voters_acknowledging 5") && metrics.contains("_failure_tolerance 2"),
+        "{metrics}"
+    );
+    let elsewhere = json_of(cluster.other_than(&leader), &["voters", "list"]);
+    assert_eq!((&elsewhere["acknowledging"], &elsewhere["failure_tolerance"]), (&json!(null), &json!(null)));
+    let refused = learner.post("/v1/voters", &json!({"id": out, "replaces": "nobody"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("is not a voter"), "{refused}");
+}
+
+#[test]
+fn where_nobody_leads_nobody_is_asked_for_another_electorate() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a,b,c", &[]);
+    a.wait_for_up(&["a"]);
+    let refused = a.post("/v1/voters", &json!({"id": "d"}));
+    assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
+    let problem = body(&refused);
+    assert_eq!(problem["type"], "urn:headcount:problem:not-leader");
+    assert!(problem["detail"].as_str().expect("a detail").contains("nobody leads"), "{problem}");
+}
+
+#[test]
+fn a_leader_whose_data_directory_is_taken_away_stands_aside_and_stores_nothing_where_it_was() {
+    let (mut cluster, old) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    let taken = cluster.data.path().join(&old.name);
+    std::fs::remove_dir_all(&taken).expect("removed");
+    std::fs::create_dir(&taken).expect("made anew");
+    // A member comes: the leader has a view to store.
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let old_leader = &cluster.agents[old.at];
+    wait_for("it stands aside", || (figure(old_leader, "headcount_voter_aside") == 1).then_some(()));
+    wait_for("it says why", || old_leader.log().contains("was removed or replaced").then_some(()));
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name);
+    assert_eq!(std::fs::read_dir(&taken).expect("readable").count(), 0, "that directory is somebody else's");
+}
+
+#[test]
+fn once_most_voters_lost_their_data_everybody_says_so_with_what_to_do_and_that_is_what_helps() {
+    let data = tempfile::tempdir().expect("a directory");
+    let voters = "a,b,c";
+    let a = start(data.path(), "a", &[], voters, &[]);
+    let seed = a.gossip.clone();
+    let more = ["b", "c", "d"].map(|name| start(data.path(), name, &[&seed], voters, &[]));
+    let mut cluster = Cluster { agents: [a].into_iter().chain(more).collect(), data };
+    let old = cluster.wait_for_leader(0);
+    for name in ["b", "c"] {
+        cluster.agents.retain(|agent| agent.name != name);
+        std::fs::remove_dir_all(cluster.data.path().join(name)).expect("removed");
+        cluster.agents.push(start(cluster.data.path(), name, &[&seed], voters, &[]));
+    }
+    for agent in &cluster.agents {
+        let lost = |voter: &Value| (voter["id"] != "a") == (voter["lost_disk"] == json!(true));
+        wait_for("it knows whose data is lost", || {
+            let listed = json_of(agent, &["voters", "list"]);
+            let voters = listed["voters"].as_array().filter(|voters| voters.len() == 3)?;
+            voters.iter().all(lost).then_some(())
+        });
+        wait_for("nobody can lead", || (leader(agent)["state"] == "unavailable").then_some(()));
+        assert!(agent.get("/readyz").starts_with("HTTP/1.1 503 "), "{}", agent.get("/readyz"));
+        let told = agent.client(&["leader"]).1;
+        assert!(told.contains("2 of 3 voters have lost their data directories, b, c"), "{told}");
+        let (status, told) = agent.client(&["doctor"]);
+        let advice = "`headcount recover --voters a,b,c` at a";
+        assert!(status.code() == Some(1) && told.contains(advice) && !told.contains("voters remove"), "{told}");
+    }
+    let (status, said) = cluster.agents[0].client(&["recover", "--voters", "a,b,c", "--yes"]);
+    assert!(status.success(), "{said}");
+    cluster.wait_for_leader(old.term);
+    for agent in &cluster.agents {
+        wait_for("all vote again", || {
+            let (_, told) = agent.client(&["doctor"]);
+            (!told.contains("lost") && agent.get("/readyz").starts_with("HTTP/1.1 200 ")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_voter_that_was_replaced_and_comes_back_blank_leads_nothing_and_all_may_be_founded_anew() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a", &[]);
+    let seed = a.gossip.clone();
+    let b = start(data.path(), "b", &[&seed], "a", &[]);
+    let mut cluster = Cluster { agents: vec![a, b], data };
+    cluster.wait_for_leader(0);
+    // Two that come at once would each wait for a second one that knows who leads.
+    cluster.agents.push(start(cluster.data.path(), "c", &[&seed], "a", &[]));
+    cluster.wait_for_leader(0);
+    wait_for("b votes", || cluster.agents[1].client(&["voters", "add", "b"]).0.success().then_some(()));
+    wait_for("a does not", || cluster.agents[1].client(&["voters", "remove", "a"]).0.success().then_some(()));
+    let old = cluster.wait_for_leader(1);
+    assert_eq!(old.name, "b");
+    let seed = cluster.agents[2].gossip.clone();
+    drop(cluster.agents.remove(0));
+    std::fs::remove_dir_all(cluster.data.path().join("a")).expect("removed");
+    // By its configuration it is the only voter.
+    cluster.agents.insert(0, start(cluster.data.path(), "a", &[&seed], "a", &[]));
+    wait_for("it says what it is", || cluster.agents[0].log().contains("this cluster has an electorate").then_some(()));
+    let same = cluster.wait_for_leader(old.term - 1);
+    assert_eq!((same.name.as_str(), same.term), ("b", old.term));
+    let refused = cluster.agents[0].post("/v1/recover", &json!({"voters": ["c"], "anew": true}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("hears a leader"), "{refused}");
+    // The only voter that there is loses its data, too.
+    drop(cluster.agents.remove(1));
+    std::fs::remove_dir_all(cluster.data.path().join("b")).expect("removed");
+    let refused = cluster.agents[1].post("/v1/recover", &json!({"voters": ["a"]}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("--anew"), "{refused}");
+    wait_for("it is founded anew", || {
+        cluster.agents[1].client(&["recover", "--anew", "--voters", "a", "--yes"]).0.success().then_some(())
+    });
+    let new = cluster.wait_for_leader(old.term);
+    assert!(new.term >= 1 << 40, "{new:?}");
+    for agent in &cluster.agents {
+        wait_for("the new voters", || (voters_of(agent) == ["a", "c"]).then_some(()));
+    }
+}
