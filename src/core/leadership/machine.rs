@@ -226,12 +226,14 @@ impl Core {
             Action::Claimed { term, sequence, sent, until } => {
                 let leader = self.me().id.clone();
                 let lease = until.since(sent);
-                self.learn_claim(Known { term, leader, sequence, sent, lease }, Some(until));
+                let lineage = self.election().and_then(Election::lineage);
+                self.learn_claim(Known { lineage, term, leader, sequence, sent, lease }, Some(until));
             }
             Action::Lost { term, reason } => self.lose_claim(term, reason),
             Action::Followed { term, leader, sequence, sent, lease } => {
                 let sent = sent - self.may_have_waited();
-                self.learn_claim(Known { term, leader, sequence, sent, lease }, None);
+                let lineage = self.election().and_then(Election::lineage);
+                self.learn_claim(Known { lineage, term, leader, sequence, sent, lease }, None);
             }
             Action::Released { term } => self.learn_release(term),
             Action::Agreed(view) => self.learn_agreed(view, None),

@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::core::election::{
-    Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term,
-    VoterStandings,
+    Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, Lineage, LossReason, NumberedView,
+    Term, VoterStandings,
 };
 use crate::core::member::{NodeId, Run, Status};
 use crate::core::time::Time;
@@ -110,6 +110,8 @@ pub(super) struct LeaderTracker {
 /// A claim, as this node heard of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
+    /// The line of the electorate that elected the leader, as far as it is known.
+    lineage: Option<Lineage>,
     term: Term,
     leader: NodeId,
     /// The renewal that a majority acknowledged.

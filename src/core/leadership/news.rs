@@ -6,7 +6,8 @@
 //!   majority acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a
 //!   few times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
 //! - A node that becomes Up asks somebody at once; if nobody leads, somebody may still have led before (see `founded`).
-//! - A node that knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter.
+//! - A node that knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter
+//!   (the leader, while it waits for the view that names the voters).
 //!   In a large cluster a few ask and their neighbours learn it from them.
 //!
 //! Reports of others are believed as `rumours` decides.
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Core, Election, Known, LossReason, Status, Term, View};
+use super::{Core, Election, Known, LossReason, NodeId, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{
@@ -145,7 +146,7 @@ impl Core {
 
     /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead
     /// in another way, which makes two leaders.
-    fn hear_voters(&mut self, from: Slot, leader: Option<(super::NodeId, Term)>) {
+    fn hear_voters(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
         if self.counts_in_leadership(from) {
             let by = Some(self.view.record(from).id.clone());
             self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
@@ -249,7 +250,9 @@ impl Core {
             Some(leader) => {
                 let sent = self.now - Duration::from_millis(led.age_ms) - self.may_have_waited();
                 let lease = Duration::from_millis(led.lease_ms);
-                self.learn_claim(Known { term: led.term, leader, sequence: led.sequence, sent, lease }, None);
+                let known =
+                    Known { lineage: Some(led.lineage), term: led.term, leader, sequence: led.sequence, sent, lease };
+                self.learn_claim(known, None);
             }
             None if led.term >= tracker.term => self.learn_release(led.term),
             None => {}
@@ -332,13 +335,17 @@ impl Core {
         Some(old.max(again))
     }
 
-    /// Asks a voter who leads, if the news of it is old.
+    /// Asks a voter who leads, if the news of it is old, or the leader itself while no voters are known.
     pub(super) fn ask_who_leads(&mut self) {
         if self.ask_deadline().is_none_or(|at| self.now < at) {
             return;
         }
-        let Some(electorate) = self.electorate() else { return };
-        let slots = electorate.voters.iter().filter_map(|voter| self.view.slot_of(voter.id.as_str()));
+        let known = self.tracker.as_ref().and_then(|tracker| tracker.known.as_ref());
+        let names: Vec<&NodeId> = match self.electorate() {
+            Some(electorate) => electorate.voters.iter().map(|voter| &voter.id).collect(),
+            None => known.map(|known| &known.leader).into_iter().collect(),
+        };
+        let slots = names.into_iter().filter_map(|name| self.view.slot_of(name.as_str()));
         let is_up = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status == Status::Up;
         let voters: Vec<Slot> = slots.filter(is_up).collect();
         if let Some(voter) = voters.choose(&mut self.rng).copied() {

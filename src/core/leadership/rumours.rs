@@ -145,7 +145,10 @@ impl Core {
         let (known, term) = (tracker.known.as_ref(), tracker.term);
         let is_same_line = agreed == Some(led.lineage);
         let is_old = is_same_line && led.term < tracker.term;
-        let is_renewal = is_same_line
+        // A node may know who leads before it has the view: what it waits for, others are asked about meanwhile.
+        let is_known_line =
+            is_same_line || agreed.is_none() && known.is_some_and(|known| known.lineage == Some(led.lineage));
+        let is_renewal = is_known_line
             && known.is_some_and(|known| known.term == led.term && led.leader.as_ref() == Some(&known.leader));
         let own_election = tracker.election.as_ref();
         let own_lineage = own_election.and_then(Election::lineage);
@@ -153,7 +156,7 @@ impl Core {
             election.is_voter() && election.lineage() == Some(led.lineage) && led.term <= election.term()
         });
         let is_own_release = led.leader.is_none()
-            && is_same_line
+            && is_known_line
             && known.is_some_and(|known| known.term == led.term && known.leader == self.view.record(from).id);
         if is_old || is_renewal || is_own_release || (is_elected_here && led.leader.is_some()) {
             return true;
@@ -189,17 +192,19 @@ impl Core {
     /// Returns true if news of a numbered view is believed on this member's word, or because another member said so
     /// before.
     pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
-        let Some(agreed) = self.tracker.as_ref().and_then(|tracker| tracker.agreed.as_ref()) else { return true };
-        if lineage != agreed.electorate.lineage {
+        let Some(tracker) = &self.tracker else { return false };
+        match &tracker.agreed {
+            // Anybody may renew a leader that is known: its first view is another matter.
+            None if tracker.known.as_ref().is_some_and(|known| known.lineage == Some(lineage)) => {}
             // The sender's report of that electorate is believed already.
-            return true;
-        }
-        if view.number > agreed.number.saturating_add(MAX_VIEWS_MISSED) {
-            self.counters.drop(DropReason::Implausible);
-            return false;
-        }
-        if view.number <= agreed.number {
-            return true;
+            None => return true,
+            Some(agreed) if lineage != agreed.electorate.lineage => return true,
+            Some(agreed) if view.number > agreed.number.saturating_add(MAX_VIEWS_MISSED) => {
+                self.counters.drop(DropReason::Implausible);
+                return false;
+            }
+            Some(agreed) if view.number <= agreed.number => return true,
+            Some(_) => {}
         }
         let (members, voters) = self.hear_rumour(Saying::View(view), from);
         voters > 0 || members > 0 && members >= ANY.min(self.view.live().len())

@@ -3,18 +3,24 @@
 use crate::core::doors::{Leadership, LeadershipState};
 use std::time::Duration;
 
-use super::net::{Net, id, ms};
+use super::net::{Net, Node, id, ms};
 use crate::core::doors::{Command, Input, Notice, Output, Reply};
 use crate::core::election::{Alarm, LossReason, Term};
 use crate::core::member::Tags;
 use crate::core::settings::Profile;
-use crate::core::wire::LeaderClaim;
+use crate::core::time::Time;
+use crate::core::wire::{LeaderClaim, Message, Packet};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns `n` nodes, the first `voters` of which vote.
 pub(super) fn cluster(n: usize, voters: usize) -> Net {
+    cluster_by_seed(n, voters, 0)
+}
+
+fn cluster_by_seed(n: usize, voters: usize, seed: u64) -> Net {
     let mut net = Net::new(Profile::Local);
+    net.shuffle_losses(seed);
     net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
     for i in 0..n {
         net.add(&format!("n{i}"), i, &[0]);
@@ -41,8 +47,9 @@ pub(super) fn leader(net: &Net) -> (usize, Term) {
 
 #[test]
 fn every_member_learns_who_leads_and_on_what_members_the_voters_agreed() {
-    for (n, voters) in [(1, 1), (3, 3), (5, 3), (30, 5)] {
-        let mut net = cluster(n, voters);
+    let worlds = [(1, 1, 0), (3, 3, 0), (5, 3, 0)].into_iter().chain((0..8).map(|seed| (30, 5, seed)));
+    for (n, voters, seed) in worlds {
+        let mut net = cluster_by_seed(n, voters, seed);
         let (elected, _) = leader(&net);
         assert!(elected < voters);
         net.run(SECOND * 10);
@@ -52,9 +59,35 @@ fn every_member_learns_who_leads_and_on_what_members_the_voters_agreed() {
         assert_eq!(net.nodes[0].core.agreed_view().expect("a view").members.len(), n);
         for node in &net.nodes {
             let elections = node.leadership.iter().filter(|(_, said)| matches!(said, Output::LeaderElected { .. }));
-            assert_eq!(elections.count(), 1, "{:?}", node.leadership);
+            assert_eq!(elections.count(), 1, "seed {seed}: {:?}", node.leadership);
         }
     }
+}
+
+#[test]
+fn a_member_keeps_seeing_its_leader_while_it_waits_for_the_first_view() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    net.is_lost = Some(|bytes| {
+        let messages = Packet::decode(bytes).expect("decodes").messages;
+        messages.iter().any(|message| matches!(message, Message::ViewPart(_)))
+    });
+    for i in 0..12 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 30);
+    leader(&net);
+    let waits = |node: &&Node| node.core.agreed_view().is_none();
+    assert!(net.nodes.iter().filter(waits).count() > 3, "most of those that do not vote");
+    let lost = |(_, said): &&(Time, Output)| matches!(said, Output::LeaderLost { .. });
+    for node in &net.nodes {
+        assert_eq!(node.leadership.iter().find(lost), None, "{:?}", node.core.me().id);
+    }
+    // What was asked for meanwhile comes when it can.
+    net.is_lost = None;
+    net.run_until(SECOND * 3, "everybody has the view", |net| {
+        net.nodes.iter().all(|node| node.core.agreed_view().is_some())
+    });
 }
 
 #[test]
