@@ -58,7 +58,11 @@ pub(super) fn agent(info: &Info) -> Vec<Finding> {
         Some(_) if info.status == "joining" => {}
         Some(agreement) => {
             let heard: usize = agreement.fingerprints.iter().map(|group| group.count).sum();
-            findings.push(Finding::ok("agreement", format!("one view, held by all {heard} members that were heard")));
+            let found = match heard {
+                1 => "one view; this node alone was heard".to_owned(),
+                _ => format!("one view, held by all {heard} members that were heard"),
+            };
+            findings.push(Finding::ok("agreement", found));
         }
         None => {}
     }
@@ -235,7 +239,7 @@ pub(super) fn members(members: &[Member], is_cut: bool) -> Vec<Finding> {
         let found = format!("none of {} is up", human::count(members.len(), "member"));
         findings.push(Finding::warn("members", found, Some("see what is said of `ready`")));
     } else if down.is_empty() && cut.is_empty() && suspect.is_empty() {
-        findings.push(Finding::ok("members", format!("{up} of {} up", members.len())));
+        findings.push(Finding::ok("members", format!("{up} of {} up", human::count(members.len(), "member"))));
     }
     let draining = of(&|member| member.draining && member.status == "up");
     if !draining.is_empty() {
@@ -310,7 +314,7 @@ pub(super) fn same(check: &'static str, values: &[(String, String)], advice: &st
     match groups.as_slice() {
         [] => Finding::ok(check, "there is nothing to compare"),
         [(value, all)] if all.len() == 1 => {
-            Finding::ok(check, format!("{value} at {}, and there is nobody to compare it with", names(all)))
+            Finding::ok(check, format!("{value} at {}; no other member to compare it with", names(all)))
         }
         [(value, all)] => Finding::ok(check, format!("{value}: the same at all {}", all.len())),
         [(value, most), rest @ ..] => {

@@ -160,15 +160,20 @@ fn alive(check: &'static str, well: &[&Probed]) -> Option<Finding> {
 /// Says by which ways targets answered that are well.
 fn ways(well: &[&Probed]) -> String {
     let (all, untried) = (well.len(), well.iter().filter(|one| matches!(one.probe.udp, Udp::Untried)).count());
-    let sealed = "take sealed packets alone, and no key is at hand here (--config FILE names one), so that neither \
-                  their timing nor their versions are compared";
-    match untried {
-        0 => format!("all {all} answer from here, by UDP and TCP"),
-        untried if untried == all => {
-            format!("all {all} take TCP connections from here; UDP was not tried: they {sealed}")
+    let sealed = "sealed packets alone, and no key is at hand here (--config FILE names one), so that neither their timing \
+                  nor their versions are compared";
+    match (well, untried) {
+        ([one], 0) => format!("{} answers from here, by UDP and TCP", one.target.name),
+        ([one], _) => {
+            format!("{} takes TCP connections from here; UDP was not tried: it takes {sealed}", one.target.name)
         }
-        untried => format!(
-            "{} of {all} answer from here, by UDP and TCP; {untried} take TCP connections, and UDP was not tried: they {sealed}",
+        (_, 0) => format!("all {all} answer from here, by UDP and TCP"),
+        (_, untried) if untried == all => {
+            format!("all {all} take TCP connections from here; UDP was not tried: they take {sealed}")
+        }
+        (_, untried) => format!(
+            "{} of {all} answer from here, by UDP and TCP; {untried} take TCP connections, and UDP was not tried: they take \
+             {sealed}",
             all - untried
         ),
     }
@@ -226,7 +231,13 @@ pub(super) fn records(probed: &[Probed]) -> Vec<Finding> {
     let newest = ours.iter().map(|range| range.min).max().unwrap_or(0);
     let oldest = ours.iter().map(|range| range.max).min().unwrap_or(0);
     findings.push(if newest <= oldest {
-        Finding::ok("protocol", format!("all {} speak version {oldest}", known.len()))
+        Finding::ok(
+            "protocol",
+            match known.as_slice() {
+                [_] => format!("version {oldest}"),
+                _ => format!("all {} speak version {oldest}", known.len()),
+            },
+        )
     } else {
         Finding::fail("protocol", "not all members have a version of the protocol in common", "upgrade the oldest")
     });

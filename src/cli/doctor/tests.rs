@@ -63,7 +63,7 @@ fn of_udp_that_was_not_tried_nothing_is_said_but_that() {
     };
     let well = reach_of("members", &[untried(Ok(()))], 1);
     assert_eq!((well.len(), well[0].level), (1, Level::Ok), "{well:?}");
-    assert!(well[0].found.starts_with("all 1 take TCP connections from here; UDP was not tried"), "{well:?}");
+    assert!(well[0].found.starts_with("b takes TCP connections from here; UDP was not tried"), "{well:?}");
     let mixed = reach_of("members", &[untried(Ok(())), one("c", "10.0.0.3:7117", Udp::Somebody, Ok(()))], 2);
     assert!(mixed[0].found.starts_with("1 of 2 answer from here, by UDP and TCP; 1 take TCP"), "{mixed:?}");
     let gone = reach_of("members", &[untried(refused())], 1);
@@ -196,7 +196,7 @@ fn a_node_that_joins_is_told_its_cluster_and_its_key_and_nothing_is_well_that_wa
     assert!(advice.contains("cluster shop with no key"), "{advice}");
     assert_eq!(level_of(&judge::keys(&holders, true), "keys"), Some(Level::Warn));
     let lone = judge::keys(&holders, false);
-    assert!(lone.iter().all(|finding| finding.found.contains("nobody to compare it with")), "{lone:?}");
+    assert!(lone.iter().all(|finding| finding.found.contains("no other member to compare it with")), "{lone:?}");
     assert_eq!(level_of(&judge::members(&[member("a", "joining")], false), "members"), Some(Level::Warn));
     let figures = figures::parse("headcount_packets_received_total 0\n");
     assert_eq!(level_of(&figures::judge(&figures, true), "packets"), Some(Level::Warn));
