@@ -67,7 +67,7 @@ pub(crate) use handlers::MESSAGE;
 #[cfg(feature = "agent")]
 pub use handlers::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, WebhookUrl};
 #[cfg(feature = "agent")]
-pub use keys::{Key, keys};
+pub use keys::{Key, LivePart, keys};
 #[cfg(feature = "agent")]
 pub use layers::{Loaded, Loader, check_file};
 pub use leadership::{LeadershipConfig, LeadershipMode};

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::keys::keys;
+use super::keys::{LivePart, keys};
 use super::layers::Loaded;
 
 /// A key whose value has changed.
@@ -18,15 +18,15 @@ pub struct SettingChange {
     pub old: String,
     /// The new value.
     pub new: String,
-    /// True if a running agent applies the change; otherwise it counts after a restart.
-    pub reloadable: bool,
+    /// The part of a running agent that takes the change up; without one it counts after a restart.
+    pub live_part: Option<LivePart>,
 }
 
-/// `log.level: info -> debug`, followed by `(after a restart)` if the key is not reloadable.
+/// `log.level: info -> debug`, followed by `(after a restart)` if no running agent takes it up.
 impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, old, new, reloadable } = self;
-        write!(f, "{key}: {old} -> {new}{}", if *reloadable { "" } else { " (after a restart)" })
+        let Self { key, old, new, live_part } = self;
+        write!(f, "{key}: {old} -> {new}{}", if live_part.is_some() { "" } else { " (after a restart)" })
     }
 }
 
@@ -38,7 +38,7 @@ impl Loaded {
             key: key.name(),
             old: self.shown(key),
             new: newer.shown(key),
-            reloadable: key.is_reloadable(),
+            live_part: key.live_part(),
         };
         differs.map(change).collect()
     }
@@ -76,7 +76,8 @@ mod tests {
         ];
         assert_eq!(told, expected);
         let back = new.changes(&old);
-        assert_eq!((back[1].old.as_str(), back[1].new.as_str(), back[1].reloadable), ("zone=eu-2", "zone=eu-1", true));
+        assert_eq!((back[1].old.as_str(), back[1].new.as_str()), ("zone=eu-2", "zone=eu-1"));
+        assert_eq!((back[1].live_part, back[0].live_part), (Some(LivePart::Tags), None));
     }
 
     #[test]
@@ -84,6 +85,6 @@ mod tests {
         let changes = loaded(&[]).changes(&loaded(&[("profile", "lan")]));
         let keys: Vec<_> = changes.iter().map(|change| change.key).collect();
         assert!(keys.contains(&"profile") && keys.contains(&"timing.down_timeout"), "{keys:?}");
-        assert!(changes.iter().all(|change| !change.reloadable));
+        assert!(changes.iter().all(|change| change.live_part.is_none()));
     }
 }

@@ -10,7 +10,7 @@ use super::warn;
 use crate::agent::{self, Agent};
 use crate::cli::args::AgentArgs;
 use crate::cli::logs::Logs;
-use crate::config::{HttpConfig, Loaded};
+use crate::config::{HttpConfig, LivePart, Loaded};
 use crate::handlers::Handlers;
 use crate::http::Tokens;
 use crate::seal::SealMode;
@@ -48,22 +48,25 @@ impl Running<'_> {
         warn(&newer);
         let keys = self.reload_keys(agent, &newer).await;
         let changes: Vec<_> =
-            self.loaded.changes(&newer).into_iter().filter(|change| !change.key.starts_with("seal.")).collect();
+            self.loaded.changes(&newer).into_iter().filter(|change| change.live_part != Some(LivePart::Seal)).collect();
         let has_new_tokens = self.take_up_tokens(&newer);
         if changes.is_empty() && !has_new_tokens && !keys {
             tracing::info!("reloaded: nothing has changed");
         }
         for change in changes {
-            match self.apply_key(agent, handlers, &newer, change.key).await {
-                Some(Ok(())) => tracing::info!("reloaded {change}"),
-                Some(Err(error)) => tracing::error!("{change} was not taken up: {error}"),
+            let Some(part) = change.live_part else {
                 // It is named again at the next reload: it still waits for a restart.
-                None => tracing::warn!(
+                tracing::warn!(
                     "changed, and counts only after a restart: {}: {} -> {}",
                     change.key,
                     change.old,
                     change.new
-                ),
+                );
+                continue;
+            };
+            match self.take_up(agent, handlers, &newer, part).await {
+                Ok(()) => tracing::info!("reloaded {change}"),
+                Err(error) => tracing::error!("{change} was not taken up: {error}"),
             }
         }
     }
@@ -123,37 +126,32 @@ impl Running<'_> {
         }
     }
 
-    /// Applies one key; returns `None` if that needs a restart.
-    async fn apply_key(
+    /// Gives one part of the agent the values of a newer configuration.
+    async fn take_up(
         &mut self,
         agent: &Agent,
         handlers: &mut Handlers,
         newer: &Loaded,
-        key: &str,
-    ) -> Option<Result<(), String>> {
-        match key {
-            "handlers" => {
+        part: LivePart,
+    ) -> Result<(), String> {
+        match part {
+            LivePart::Handlers => {
                 handlers.replace(&newer.agent.handlers);
                 self.loaded.agent.handlers.clone_from(&newer.agent.handlers);
-                Some(Ok(()))
             }
-            "tags" => {
+            LivePart::Tags => {
                 let tags = &newer.agent.config.tags;
-                let taken_up = agent.set_tags(tags.clone()).await;
-                if taken_up.is_ok() {
-                    self.loaded.agent.config.tags = tags.clone();
-                }
-                Some(taken_up.map_err(|error| error.to_string()))
+                agent.set_tags(tags.clone()).await.map_err(|error| error.to_string())?;
+                self.loaded.agent.config.tags = tags.clone();
             }
-            "log.level" => {
+            LivePart::LogLevel => {
                 let level = &newer.agent.log.level;
-                let taken_up = self.logs.set_level(level);
-                if taken_up.is_ok() {
-                    self.loaded.agent.log.level.clone_from(level);
-                }
-                Some(taken_up.map_err(|error| error.to_string()))
+                self.logs.set_level(level).map_err(|error| error.to_string())?;
+                self.loaded.agent.log.level.clone_from(level);
             }
-            _ => None,
+            // Read again with its files, whose names may be the same.
+            LivePart::Seal => {}
         }
+        Ok(())
     }
 }

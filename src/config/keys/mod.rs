@@ -42,9 +42,9 @@ pub struct Key {
 /// The ways in which a key differs from most others.
 #[derive(Debug)]
 struct Special {
-    /// True if a running agent takes a changed value up when it reads its configuration again; otherwise the next start
-    /// does.
-    is_live: bool,
+    /// The part of a running agent that takes a changed value up when it reads its configuration again; otherwise the
+    /// next start does.
+    live: Option<LivePart>,
     /// True if it is set before all other keys, whatever layer it is from, since it replaces their values.
     is_first: bool,
     /// True if the profile decides where nobody else does.
@@ -55,6 +55,20 @@ struct Special {
     /// The cell of a table that shows what `get` returns.
     cell: fn(&Json) -> Option<String>,
     differs: fn(&Key, &AgentConfig, &AgentConfig) -> bool,
+}
+
+/// A part of an agent that takes up changed values while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LivePart {
+    /// The handlers of events.
+    Handlers,
+    /// The tags of the node.
+    Tags,
+    /// The level of logs.
+    LogLevel,
+    /// The keys of the seal, and its mode.
+    Seal,
 }
 
 /// The part of a value that messages repeat.
@@ -70,7 +84,7 @@ enum Repeated {
 
 impl Special {
     const NONE: Self = Self {
-        is_live: false,
+        live: None,
         is_first: false,
         is_of_profile: false,
         follows: None,
@@ -78,8 +92,11 @@ impl Special {
         cell,
         differs: |key, old, new| (key.get)(old) != (key.get)(new),
     };
-    const LIVE: Self = Self { is_live: true, ..Self::NONE };
     const OF_PROFILE: Self = Self { is_of_profile: true, ..Self::NONE };
+
+    const fn live(part: LivePart) -> Self {
+        Self { live: Some(part), ..Self::NONE }
+    }
 
     /// Lets the bounds of the key follow from another key's value.
     const fn following(self, key: &'static str) -> Self {
@@ -167,9 +184,10 @@ impl Key {
         self.doc
     }
 
-    /// Returns true if a running agent takes up a changed value when it reads its configuration again (SIGHUP).
-    pub const fn is_reloadable(&self) -> bool {
-        self.special.is_live
+    /// Returns the part of a running agent that takes up a changed value when it reads its configuration again (SIGHUP);
+    /// `None` if that needs a restart.
+    pub const fn live_part(&self) -> Option<LivePart> {
+        self.special.live
     }
 
     /// Returns the variable of the environment: `HEADCOUNT_TIMING__HEARTBEAT_INTERVAL`.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Key, Slot, Special, duration, optional};
+use super::{Key, LivePart, Slot, Special, duration, optional};
 use crate::config::addresses::{check_advertise, check_api_address, check_bind};
 use crate::core::Profile;
 
@@ -106,7 +106,7 @@ pub(super) static KEYS: [Key; 21] = [
         default: "none",
         range: "at most 32 keys, 512 bytes in all",
         doc: "What the node tells about itself.",
-        special: Special::LIVE,
+        special: Special::live(LivePart::Tags),
         slot: Slot::Tags,
         get: |agent| json!(agent.config.tags.to_map()),
     },

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Key, Repeated, Slot, Special, optional};
+use super::{Key, LivePart, Repeated, Slot, Special, optional};
 use crate::seal::{InvalidSealMode, SealMode};
 
 pub(super) static KEYS: [Key; 3] = [
@@ -11,7 +11,7 @@ pub(super) static KEYS: [Key; 3] = [
         default: "off, or require with keys",
         range: "off, permit, prefer, require",
         doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
-        special: Special::LIVE,
+        special: Special::live(LivePart::Seal),
         slot: Slot::Text(|agent, text| {
             let mode = text.parse::<SealMode>().map_err(|error: InvalidSealMode| error.to_string())?;
             agent.config.seal.mode = Some(mode);
@@ -24,7 +24,7 @@ pub(super) static KEYS: [Key; 3] = [
         default: "none",
         range: "a path",
         doc: "The file with the cluster's keys, one a line; the first one seals.",
-        special: Special::LIVE,
+        special: Special::live(LivePart::Seal),
         slot: Slot::Path(|agent| &mut agent.config.seal.key_file),
         get: |agent| optional(agent.config.seal.key_file.as_ref().map(|path| path.display())),
     },
@@ -33,7 +33,7 @@ pub(super) static KEYS: [Key; 3] = [
         default: "none",
         range: "at most 8 keys of 32 random bytes in base64, as `headcount keys generate` prints them",
         doc: "The cluster's keys themselves; shown by their ids.",
-        special: Special { repeated: Repeated::Never, ..Special::LIVE },
+        special: Special { repeated: Repeated::Never, ..Special::live(LivePart::Seal) },
         slot: Slot::SealKeys,
         get: |agent| {
             let ids: Vec<Json> = agent.config.seal.keys.iter().map(|key| json!(key.id().to_string())).collect();

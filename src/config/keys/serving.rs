@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Key, Repeated, Slot, Special, cell, optional};
+use super::{Key, LivePart, Repeated, Slot, Special, cell, optional};
 use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
 use crate::config::words;
@@ -86,7 +86,7 @@ pub(super) static KEYS: [Key; 10] = [
             cell: |handlers| cell(&handlers.as_array()?.iter().map(|handler| handler["name"].clone()).collect()),
             // The handlers themselves are compared: `get` leaves out some of what they hold.
             differs: |_, old, new| old.handlers != new.handlers,
-            ..Special::LIVE
+            ..Special::live(LivePart::Handlers)
         },
         slot: Slot::Handlers,
         get: |agent| agent.handlers.iter().map(HandlerConfig::json).collect(),
@@ -96,7 +96,7 @@ pub(super) static KEYS: [Key; 10] = [
         default: "info",
         range: "off, error, warn, info, debug, trace, or target=level, with commas between",
         doc: "What is logged.",
-        special: Special::LIVE,
+        special: Special::live(LivePart::LogLevel),
         slot: Slot::Text(|agent, text| {
             agent.log.level = words::directives(text)?;
             Ok(())
