@@ -33,7 +33,7 @@ pub(super) struct Link {
     opened: Option<Time>,
     /// Attempts that failed in a row.
     failures: u32,
-    /// Times that an attempt was put off because the member's address was not proven.
+    /// Times in a row that an attempt was put off because the member's address was not proven.
     unproven: u8,
     /// The time at which a lost link was last opened again at once.
     reopened: Option<Time>,
@@ -184,7 +184,7 @@ impl Table {
     pub(super) fn opened(&mut self, now: Time, run: Run, link: LinkId) {
         self.set(run, State::Open(link));
         let kept = self.links.entry(run).or_default();
-        kept.failures = 0;
+        (kept.failures, kept.unproven) = (0, 0);
         kept.opened = Some(now);
     }
 

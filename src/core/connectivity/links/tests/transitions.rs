@@ -286,6 +286,13 @@ fn an_address_without_a_proof_is_asked_ever_later_and_dialled_by_nobody() {
         assert_eq!(actions, [Action::AskForProof, Action::Wait(Pause::Exact(expected))], "{asked}");
     }
     assert!(links.is_idle(IT));
+    // A link that was in use since begins anew.
+    let link = opened(&links.ensure(IT, address(IT))).expect("opened");
+    links.connected(IT, link);
+    links.spoke(at(1), IT, Wish::Observed);
+    links.unlinked(IT, link);
+    let actions = links.due(IT, Some(scene(Wish::Observed, true)), false);
+    assert_eq!(actions, [Action::AskForProof, Action::Wait(Pause::Exact(LINK_PROOF_RETRY * 2))]);
 }
 
 #[test]
