@@ -1,9 +1,10 @@
 //! Who votes: added, removed, replaced, lost, recovered, and founded anew.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, FIVE, VOTERS, body, figure, json_of, leader, start, voters_of};
-use crate::support::{HEADCOUNT, wait_for};
+use crate::support::{Agent, HEADCOUNT, wait_for};
 
 #[test]
 fn a_minority_has_no_leader_says_so_and_is_recovered_by_its_operator_alone() {
@@ -223,5 +224,44 @@ fn a_voter_that_was_replaced_and_comes_back_blank_leads_nothing_and_all_may_be_f
     assert!(new.term >= 1 << 40, "{new:?}");
     for agent in &cluster.agents {
         wait_for("the new voters", || (voters_of(agent) == ["a", "c"]).then_some(()));
+    }
+}
+
+#[test]
+fn voters_that_others_replaced_and_that_are_all_the_seeds_lead_nothing_when_they_come_back_blank_at_once() {
+    let data = tempfile::tempdir().expect("a directory");
+    let first = start(data.path(), "a", &[], "a,b,c", &[]);
+    let mut agents = vec![first];
+    for name in ["b", "c"] {
+        agents.push(start(data.path(), name, &[&agents[0].gossip], "a,b,c", &[]));
+    }
+    let places: Vec<String> = agents.iter().map(|agent| agent.gossip.clone()).collect();
+    let seeds: Vec<&str> = places.iter().map(String::as_str).collect();
+    agents.extend(["d", "e", "f"].map(|name| start(data.path(), name, &seeds, "a,b,c", &[])));
+    let mut cluster = Cluster { agents, data };
+    cluster.wait_for_leader(0);
+    for (old, new) in [("a", "d"), ("b", "e"), ("c", "f")] {
+        wait_for("it is replaced", || {
+            cluster.agents[4].client(&["voters", "replace", old, new]).0.success().then_some(())
+        });
+    }
+    let old = cluster.wait_for_leader(1);
+    assert!(old.at >= 3, "{old:?}");
+    for (name, mut gone) in ["a", "b", "c"].into_iter().zip(cluster.agents.drain(..3)) {
+        gone.signal(Signal::SIGTERM);
+        gone.wait();
+        std::fs::remove_dir_all(cluster.data.path().join(name)).expect("removed");
+    }
+    let again = |(name, place): (&str, &String)| start(cluster.data.path(), name, &seeds, "a,b,c", &["--bind", place]);
+    let blank: Vec<Agent> = ["a", "b", "c"].into_iter().zip(&places).map(again).collect();
+    cluster.agents.splice(0..0, blank);
+    for agent in &cluster.agents[..3] {
+        wait_for("it says what it is", || agent.log().contains("this cluster has an electorate").then_some(()));
+    }
+    let same = cluster.wait_for_leader(old.term - 1);
+    assert_eq!((same.name, same.term), (old.name, old.term));
+    for agent in &cluster.agents {
+        assert_eq!(figure(agent, "headcount_other_electorate"), 0, "{}", agent.log());
+        assert!(!agent.log().contains("belongs to another electorate"), "{}", agent.log());
     }
 }
