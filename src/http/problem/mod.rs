@@ -275,15 +275,38 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The number of characters of a path that an answer repeats: answers wait in memory while nobody reads them.
+const MAX_SHOWN_PATH: usize = 200;
+
+fn shown(uri: &Uri) -> String {
+    let path = uri.path();
+    let shown: String = path.chars().take(MAX_SHOWN_PATH).flat_map(char::escape_debug).collect();
+    if path.chars().nth(MAX_SHOWN_PATH).is_some() { shown + "…" } else { shown }
+}
+
 /// Refuses a path that is not served.
 pub(super) async fn no_route(uri: Uri) -> Refusal {
-    let detail = format!("nothing is served at {}", uri.path().escape_debug());
+    let detail = format!("nothing is served at {}", shown(&uri));
     Refusal::new(StatusCode::NOT_FOUND, "no-route", "No such path", detail).hint("GET / lists what there is")
 }
 
 /// Refuses a method that a path does not accept.
 pub(super) async fn no_method(method: Method, uri: Uri) -> Refusal {
-    let detail = format!("{} does not take {method}", uri.path().escape_debug());
+    let detail = format!("{} does not take {method}", shown(&uri));
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", "Method not allowed", detail)
         .hint("the header `Allow` names the methods it takes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_path_an_answer_repeats_a_part() {
+        let shown_of = |path: &str| shown(&path.parse().expect("a path"));
+        assert_eq!(shown_of("/v1/nowhere?key=value"), "/v1/nowhere");
+        let longest = format!("/{}", "x".repeat(MAX_SHOWN_PATH - 1));
+        assert_eq!(shown_of(&longest), longest);
+        assert_eq!(shown_of(&format!("{longest}x")), format!("{longest}…"));
+    }
 }
