@@ -194,8 +194,11 @@ impl Core {
     pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
         let Some(tracker) = &self.tracker else { return false };
         match &tracker.agreed {
-            // Anybody may renew a leader that is known: its first view is another matter.
-            None if tracker.known.as_ref().is_some_and(|known| known.lineage == Some(lineage)) => {}
+            // Anybody may renew a leader that is known. Of the first view that one tells, or several others.
+            None if tracker
+                .known
+                .as_ref()
+                .is_some_and(|known| known.lineage == Some(lineage) && known.leader != self.view.record(from).id) => {}
             // The sender's report of that electorate is believed already.
             None => return true,
             Some(agreed) if lineage != agreed.electorate.lineage => return true,

@@ -9,7 +9,8 @@ use super::net::{Net, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::election::{Body, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage, Term, Voter};
 use crate::core::limits::{MAX_TERMS_BEHIND, SETTLE};
-use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce, VoterRequest};
+use crate::core::settings::Profile;
+use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce, Packet, VoterRequest};
 
 /// The largest term that is usable in the first generation.
 const FAR: Term = Term((1 << 40) - (1 << 20) - 1);
@@ -155,6 +156,40 @@ fn invented_views_do_not_hide_the_true_ones() {
         }
         leader(&net);
     }
+}
+
+#[test]
+fn a_member_that_waits_for_the_first_view_wants_none_that_one_member_tells_of() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    net.is_lost = Some(|bytes| {
+        let messages = Packet::decode(bytes).expect("decodes").messages;
+        messages.iter().any(|message| matches!(message, Message::ViewPart(_)))
+    });
+    for i in 0..5 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 5);
+    let (first, _) = leader(&net);
+    let waits = 4;
+    assert!(net.nodes[waits].core.agreed_view().is_none());
+    let mut lie = truth(&net, first);
+    lie.view.number += 1;
+    lie.view.digest.0 ^= 1;
+    net.sent = Some(Vec::new());
+    let liar = Liar::new(3);
+    for _ in 0..40 {
+        liar.says(&mut net, waits, &[Message::LeaderClaim(Box::new(lie.clone()))]);
+        net.run(ms(50));
+    }
+    let sent = net.sent.take().expect("kept");
+    let of_it = sent.iter().filter(|(from, ..)| *from == net.nodes[waits].address);
+    let wanted = of_it.flat_map(|(.., bytes)| Packet::decode(bytes).expect("well formed").messages);
+    let wanted: Vec<_> = wanted
+        .filter_map(|message| if let Message::WantView(want) = message { Some(want.digest) } else { None })
+        .collect();
+    assert!(!wanted.is_empty(), "it asks for the true one");
+    assert!(!wanted.contains(&lie.view.digest), "{wanted:?}");
 }
 
 #[test]
