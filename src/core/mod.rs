@@ -114,6 +114,7 @@ use joining::Admissions;
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
+use joining::Reaches;
 use joining::Rivals;
 use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
@@ -197,8 +198,8 @@ pub struct Core {
     questions: Questions,
     /// Questions to addresses that others named.
     hearsay_questions: Questions,
-    /// Packets to addresses at which joiners want to be reached.
-    reached_addresses: Questions,
+    /// Packets to addresses that others advertise.
+    reaches: Reaches,
     /// Questions to names of which their teller had told too many.
     refused_names: Questions,
     /// The bytes that may go to unproven addresses of members.
@@ -310,7 +311,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
             hearsay_questions: Questions::on_hearsay(),
-            reached_addresses: Questions::to_advertised(),
+            reaches: Reaches::default(),
             refused_names: Questions::to_refused_names(),
             credit: packet::Credit::default(),
             forgets_ghosts: false,

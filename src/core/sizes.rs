@@ -52,7 +52,7 @@ impl Core {
             aliases: self.senders.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
             strangers: self.questions.size()
                 + self.hearsay_questions.size()
-                + self.reached_addresses.size()
+                + self.reaches.size()
                 + self.refused_names.size()
                 + self.credit.size()
                 + self.introductions.size()

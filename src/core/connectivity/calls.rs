@@ -13,8 +13,9 @@
 //! - A link between members is no call: if it proves nothing, the member is dialled back (see `guests`).
 //!
 //! Invariants:
-//! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, and as many
-//!   accepted ones: what others do takes no place from own calls. [`MAX_CALLS_PER_HOST`] of those are from one host, those
+//! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, as many
+//!   accepted ones, and [`MAX_CALLS_FOR_OTHERS`] to addresses that strangers named: what others do takes no place from own
+//!   calls. [`MAX_CALLS_PER_HOST`] of those are from one host, those
 //!   of a crowded host or network give way to others, and each lasts for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody.
 //! - Whoever is at the other end of a call is told the same of this node once in [`TOLD_INTERVAL`], however often others
@@ -29,7 +30,8 @@ use std::net::SocketAddr;
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
 use crate::core::limits::{
-    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL,
+    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION,
+    TOLD_INTERVAL,
 };
 use crate::core::member::Status;
 use crate::core::packet::{Host, Sender, gives_way};
@@ -54,11 +56,13 @@ struct Call {
     first: Option<Vec<u8>>,
     /// The incarnation and status of this node that were told last, and the time of that.
     told: Option<((u64, Status), Time)>,
+    /// The stranger that named the address, if this node has no reason of its own to call it.
+    asker: Option<SocketAddr>,
 }
 
 impl Call {
     fn new(link: LinkId, is_connected: bool, now: Time) -> Self {
-        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None }
+        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None, asker: None }
     }
 }
 
@@ -81,9 +85,14 @@ impl Calls {
         self.at.len()
     }
 
-    /// Returns the number of calls that this node made.
+    /// Returns the number of calls that this node made for reasons of its own.
     fn made(&self) -> usize {
-        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_))).count()
+        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_)) && call.asker.is_none()).count()
+    }
+
+    /// Returns the calls that this node made to addresses that strangers named, and those.
+    fn made_for_others(&self) -> impl Iterator<Item = (SocketAddr, &Call)> {
+        self.at.values().filter_map(|call| Some((call.asker?, call)))
     }
 
     fn accepted(&self) -> impl Iterator<Item = (SocketAddr, &Call)> {
@@ -124,21 +133,44 @@ impl Core {
     /// Calls an address that does not answer datagrams, unless it is called already.
     pub(in crate::core) fn call(&mut self, address: SocketAddr) {
         self.end_old_calls();
+        if address == self.me().address {
+            return;
+        }
+        let is_full = self.calls.made() >= MAX_CALLS;
+        match self.calls.at.get_mut(&address) {
+            // It is this node's own from now on.
+            Some(call) if !is_full => call.asker = None,
+            Some(_) => {}
+            None if is_full => self.counters.drop(DropReason::TableFull),
+            None => self.open_call(address, None),
+        }
+    }
+
+    /// Calls an address that a stranger named, unless that is called already. There are few of these calls; if there are too
+    /// many, one for the most crowded host gives way.
+    pub(in crate::core) fn call_for(&mut self, asker: SocketAddr, address: SocketAddr) {
+        self.end_old_calls();
         if address == self.me().address || self.calls.at.contains_key(&address) {
             return;
         }
-        if self.calls.made() >= MAX_CALLS {
-            return self.counters.drop(DropReason::TableFull);
+        if self.calls.made_for_others().count() >= MAX_CALLS_FOR_OTHERS {
+            let made = self.calls.made_for_others().map(|(asker, call)| (call.link, asker, call.until));
+            let Some(first) = gives_way(made, asker) else { return self.counters.drop(DropReason::TableFull) };
+            self.hang_up(first);
         }
+        self.open_call(address, Some(asker));
+    }
+
+    fn open_call(&mut self, address: SocketAddr, asker: Option<SocketAddr>) {
         let link = self.next_link();
-        self.calls.insert(address, Call::new(link, false, self.now));
+        self.calls.insert(address, Call { asker, ..Call::new(link, false, self.now) });
         self.outputs.push_back(Output::OpenLink { link, to: address });
     }
 
-    /// Calls an address and sends it this packet first. A call that is connected already carries a copy of each packet
-    /// anyway.
-    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
-        self.call(address);
+    /// Calls an address that a stranger named and sends it this packet first. A call that is connected already carries a copy
+    /// of each packet anyway.
+    pub(in crate::core) fn call_with(&mut self, asker: SocketAddr, address: SocketAddr, bytes: Vec<u8>) {
+        self.call_for(asker, address);
         if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
             call.first = Some(bytes);
         }
@@ -219,7 +251,7 @@ impl Core {
                     return;
                 }
                 match self.phase {
-                    Phase::Joining(_) if !self.is_pulling() => self.ask_again_to_join(address),
+                    Phase::Joining(_) => self.ask_again_to_join(address),
                     Phase::Up => self.ask_who(address),
                     _ => {}
                 }
@@ -255,7 +287,7 @@ impl Core {
         if of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
             return false;
         }
-        if self.calls.len() - self.calls.made() < MAX_CALLS {
+        if self.calls.accepted().count() < MAX_CALLS {
             return true;
         }
         let accepted = self.calls.accepted().map(|(address, call)| (call.link, address, call.until));

@@ -80,11 +80,11 @@ impl Core {
                 let held = self.view.record(slot).address;
                 let is_allowed = record.address != held && matches!(self.phase, Phase::Up);
                 if is_allowed
-                    && (self.hearsay_questions.allow(self.now, record.address, false)
+                    && (self.reaches.introduced.allow(self.now, record.address, false)
                         || self.may_ask_mover(slot, MoveStep::Call))
                 {
                     // It may have moved: there it can prove that.
-                    self.call(record.address);
+                    self.call_for(sender.from, record.address);
                 }
             }
             return Introduction::Ignored;
@@ -115,14 +115,14 @@ impl Core {
         let mut has_moved = has_reminded;
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.hearsay_questions.allow(self.now, record.address, false) {
+            if self.reaches.introduced.allow(self.now, record.address, false) {
                 let nonce = self.prover.nonce(record.address, self.now);
                 let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
                 self.transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
-                    self.call(record.address);
+                    self.call_for(sender.from, record.address);
                 }
             }
             return Introduction::Ignored;

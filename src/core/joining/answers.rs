@@ -87,6 +87,8 @@ impl Core {
             joining.avoid = None;
         } else if !is_handed_the_view && sponsor.run == sender.run {
             joining.begin_to_be_handed_the_view(is_told, now);
+            // That of another sponsor, which this one replaces, is not to be taken for this one's.
+            self.stop_pulling();
             self.begin_pull(sender, sponsor.address);
         }
     }

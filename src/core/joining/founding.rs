@@ -227,7 +227,7 @@ impl Core {
             return;
         }
         self.tell_waiting(MAX_CANDIDATES_TOLD);
-        if !self.is_pulling() {
+        if !self.is_handed_the_view(true) {
             for to in self.reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
                 self.ask_told_to_join(to);
             }

@@ -106,7 +106,8 @@ impl Joining {
         }
     }
 
-    pub(super) fn is_sponsor_told(&self) -> bool {
+    /// Returns true if the sponsor of the view under way, or of the last one, is one that this node was told of.
+    pub(in crate::core) fn is_sponsor_told(&self) -> bool {
         self.is_sponsor_told
     }
 
@@ -264,10 +265,13 @@ impl Core {
         }
     }
 
-    /// Asks an address, by another way perhaps, for whatever reason it was asked before.
+    /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way that
+    /// its own would not replace.
     pub(in crate::core) fn ask_again_to_join(&mut self, to: SocketAddr) {
         let is_told = matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_told(to));
-        self.ask_to_join(to, is_told);
+        if !self.is_handed_the_view(is_told) {
+            self.ask_to_join(to, is_told);
+        }
     }
 
     /// Asks the node at an address to let this one in. `is_told`: this node was told of that address (see `asked`).
@@ -308,10 +312,12 @@ impl Core {
         for message in inbox.messages() {
             match *message {
                 Message::Join { nonce, .. } => {
-                    // From whatever address: a router may send it back from one of its own. So whoever reads it on its way
-                    // may play it back, too, and make this node a seed (see the page on security).
-                    if matches!(&self.phase, Phase::Joining(joining) if joining.asked.answerer(nonce).is_some()) {
-                        self.reunion.is_me(from);
+                    // From whatever address: a router may send it back from one of its own, and the nonce names the one
+                    // that was asked. Who was only heard of got a question, too, and says nothing about others. Whoever
+                    // reads one to a seed on its way may play it back (see the page on security).
+                    let Phase::Joining(joining) = &self.phase else { continue };
+                    if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
+                        self.reunion.is_me(asked.address);
                         is_me = true;
                     }
                 }
@@ -345,7 +351,7 @@ impl Core {
     /// The first addresses start the first try; later ones that are new are asked at once.
     pub(in crate::core) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
         let new = self.reunion.set_seeds(addresses);
-        let (now, is_pulling) = (self.now, self.is_pulling());
+        let (now, is_handed_the_view) = (self.now, self.is_handed_the_view(true));
         let Phase::Joining(joining) = &mut self.phase else { return };
         let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
         if !new.is_empty() {
@@ -360,7 +366,7 @@ impl Core {
         if awaited_names && is_whole {
             self.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
         }
-        if !is_pulling {
+        if !is_handed_the_view {
             for to in new {
                 self.ask_told_to_join(to);
             }

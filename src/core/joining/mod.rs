@@ -32,6 +32,7 @@ mod transfer;
 pub(in crate::core) use admission::Admissions;
 pub(in crate::core) use join::Joining;
 pub(in crate::core) use names::NameProbes;
+pub(in crate::core) use reachable::Reaches;
 pub(in crate::core) use rivals::Rivals;
 pub(in crate::core) use sponsor::Joiners;
 pub(in crate::core) use transfer::{Transfer, ViewServer};

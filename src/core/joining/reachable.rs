@@ -46,7 +46,7 @@ use crate::core::limits::{
     MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
 };
 use crate::core::member::{Run, Status};
-use crate::core::packet::{Sender, SenderKind};
+use crate::core::packet::{Questions, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
@@ -60,9 +60,14 @@ pub(in crate::core) struct Unreached {
 }
 
 impl Unreached {
-    /// Returns the time since which this joiner is asked at its address, the present question included.
+    /// Returns the time since which this joiner is asked at its address.
+    fn since(&self, run: Run, now: Time) -> Option<Time> {
+        self.since.get(&run).filter(|(_, until)| now < *until).map(|(since, _)| *since)
+    }
+
+    /// Notes that this joiner is asked at its address now; returns the time since which it is.
     fn ask(&mut self, run: Run, now: Time, kept: Duration) -> Time {
-        let since = self.since.get(&run).filter(|(_, until)| now < *until).map_or(now, |(since, _)| *since);
+        let since = self.since(run, now).unwrap_or(now);
         if self.since.len() >= MAX_UNREACHED && !self.since.contains_key(&run) {
             let oldest = self.since.iter().min_by_key(|(_, (_, until))| *until).map(|(run, _)| *run);
             oldest.and_then(|oldest| self.since.remove(&oldest));
@@ -87,6 +92,35 @@ pub(in crate::core) struct Reach {
     sponsor: Option<(SocketAddr, Run)>,
 }
 
+/// Limits of what is sent to addresses that others advertise, each of its own: none takes a turn from another.
+#[derive(Debug)]
+pub(in crate::core) struct Reaches {
+    joiners: Questions,
+    /// The addresses from which joiners ask: one host has so many asked.
+    askers: Questions,
+    on_request: Questions,
+    /// Addresses at which those that introduce themselves want to be spoken to.
+    pub(in crate::core) introduced: Questions,
+}
+
+impl Default for Reaches {
+    fn default() -> Self {
+        let limits = Questions::to_advertised;
+        Self { joiners: limits(), askers: limits(), on_request: limits(), introduced: limits() }
+    }
+}
+
+impl Reaches {
+    fn may_ask_joiner(&mut self, now: Time, asker: SocketAddr, at: SocketAddr) -> bool {
+        self.askers.allow(now, asker, false) && self.joiners.allow(now, at, false)
+    }
+
+    /// Returns the number of entries.
+    pub(in crate::core) fn size(&self) -> usize {
+        [&self.joiners, &self.askers, &self.on_request, &self.introduced].map(Questions::size).iter().sum()
+    }
+}
+
 impl Core {
     /// Returns true if a newcomer advertises an address at which this node reaches it; if not, it is asked there and
     /// told to wait.
@@ -97,8 +131,7 @@ impl Core {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let since = self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3);
-        if self.reached_addresses.allow(self.now, address, false) {
+        let asked_since = if self.reaches.may_ask_joiner(self.now, from, address) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -106,11 +139,15 @@ impl Core {
             let bytes = packet.finish();
             if self.calls.is_from(newcomer.heard_from) {
                 // The newcomer called, so that datagrams may not pass: its port is asked by a call, too.
-                self.call_with(address, bytes.clone());
+                self.call_with(from, address, bytes.clone());
             }
             self.transmit_bytes(address, Receiver::of(run), bytes);
-        }
-        if self.now.since(since) < UNREACHED_PATIENCE {
+            Some(self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3))
+        } else {
+            // In a crowd its turn may come later: nobody is called unreachable who was not asked.
+            self.joiners.unreached.since(run, self.now)
+        };
+        if asked_since.is_none_or(|since| self.now.since(since) < UNREACHED_PATIENCE) {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
             self.deny(newcomer, &Message::Wait { nonce, wait_ms });
             return false;
@@ -245,16 +282,20 @@ impl Core {
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        let limit = if is_let_in { &mut self.introductions } else { &mut self.reached_addresses };
-        if matches!(self.phase, Phase::Up) && limit.allow(self.now, address, is_let_in) {
-            let mut packet = self.packet(usize::MAX);
-            packet.push(&Message::Reply);
-            packet.push(&Message::Reached { nonce });
-            if self.may_answer(&sender, packet.len()) {
-                // The packet may be answered itself, and one answer is not counted.
-                self.credit.take(self.now, address, packet.len());
-                self.transmit(address, Receiver::of(sender.run), packet);
-            }
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        packet.push(&Message::Reached { nonce });
+        if !self.may_answer(&sender, packet.len()) {
+            return;
+        }
+        let limit = if is_let_in { &mut self.introductions } else { &mut self.reaches.on_request };
+        if limit.allow(self.now, address, is_let_in) {
+            // The packet may be answered itself, and one answer is not counted.
+            self.credit.take(self.now, address, packet.len());
+            self.transmit(address, Receiver::of(sender.run), packet);
         }
     }
 

@@ -19,7 +19,7 @@ use rand::seq::IndexedRandom;
 
 use crate::core::counters::DropReason;
 use crate::core::limits::{
-    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
+    MAX_HOPS, MAX_HURRIES, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
 use crate::core::member::Status;
 use crate::core::packet::Sender;
@@ -38,6 +38,8 @@ pub(in crate::core) struct Referrals {
     hops: u32,
     /// The number of referrals followed since the interval began.
     followed: u32,
+    /// The number of tries soon, because of busy nodes that this one was not told of, in that interval.
+    hurried: u32,
     began: Option<Time>,
 }
 
@@ -58,11 +60,23 @@ impl Referrals {
         }
     }
 
+    fn begin(&mut self, now: Time, interval: Duration) {
+        if self.began.is_none_or(|began| now.since(began) >= interval) {
+            (self.began, self.followed, self.hurried) = (Some(now), 0, 0);
+        }
+    }
+
+    /// Returns true if one more busy node that this one was not told of may make it try again soon; counts it.
+    fn may_hurry(&mut self, now: Time, interval: Duration) -> bool {
+        self.begin(now, interval);
+        let may_hurry = self.hurried < MAX_HURRIES;
+        self.hurried += u32::from(may_hurry);
+        may_hurry
+    }
+
     /// Returns the next member to ask, if there is one and it may be asked.
     fn next(&mut self, now: Time, interval: Duration, lot: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
-        if self.began.is_none_or(|began| now.since(began) >= interval) {
-            (self.began, self.followed) = (Some(now), 0);
-        }
+        self.begin(now, interval);
         if self.named.is_empty() || self.followed >= MAX_REFERRALS_FOLLOWED {
             return None;
         }
@@ -88,13 +102,16 @@ impl Core {
 
     /// Handles a referral by a busy sponsor.
     pub(in crate::core) fn referred(&mut self, sender: Sender, nonce: Nonce, members: &[Option<SocketAddr>]) {
-        let (now, mine) = (self.now, self.me().address);
+        let (now, mine, interval) = (self.now, self.me().address, self.settings.retry_interval);
         // A random pause, so that a crowd does not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
         let Some((joining, answerer)) = self.answer_by(sender, nonce) else { return };
         if !answerer.is_told {
             // A candidate that has founded its cluster and is busy: it is asked again, and sends nobody elsewhere.
-            return self.timers.set_by(Timer::JoinTry, now + pause);
+            if joining.referrals.may_hurry(now, interval) {
+                self.timers.set_by(Timer::JoinTry, now + pause);
+            }
+            return;
         }
         if !joining.asked.is_told(sender.from) {
             return self.counters.drop(DropReason::Unasked);
@@ -117,7 +134,7 @@ impl Core {
 
     /// Asks the next member that was named; returns true if there was one.
     fn follow_referral(&mut self) -> bool {
-        if self.is_pulling() {
+        if self.is_handed_the_view(true) {
             return false;
         }
         let (now, interval) = (self.now, self.settings.retry_interval);

@@ -277,7 +277,6 @@ impl Core {
 
     /// Admits the joiners that asked before this node was Up.
     pub(super) fn welcome_waiting(&mut self) {
-        self.joiners.forget_who_gave_up(self.now, self.settings.retry_interval * 2);
         let waiting = self.joiners.waiting_in_turn();
         self.joiners.waiting.clear();
         for newcomer in waiting {

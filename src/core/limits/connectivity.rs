@@ -54,6 +54,8 @@ pub const DETOUR_HEARTBEATS: u32 = 2;
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 /// The greatest number of calls made at one time, and of those accepted.
 pub const MAX_CALLS: usize = 64;
+/// The greatest number of calls made at one time to addresses that strangers named.
+pub const MAX_CALLS_FOR_OTHERS: usize = 32;
 /// The greatest number of calls accepted from one host (an IPv4 address, or 64 bits of an IPv6 one).
 pub const MAX_CALLS_PER_HOST: usize = 16;
 /// The time after which a call ends.

@@ -60,6 +60,12 @@ mod tests {
     }
 
     #[test]
+    fn of_a_crowded_network_one_gives_way_before_one_of_a_crowded_host_elsewhere() {
+        let held: Vec<_> = (1..=10).map(|host| at(1, host, 1)).chain([at(2, 1, 1), at(2, 1, 2)]).collect();
+        assert_eq!(first(&held, at(3, 1, 1)), Some(0));
+    }
+
+    #[test]
     fn nobody_gives_way_where_all_have_one_place() {
         assert_eq!(first(&[at(1, 1, 1), at(2, 1, 1)], at(3, 1, 1)), None);
         assert_eq!(first(&[], at(3, 1, 1)), None);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, evil, mail, packet, send};
 use super::net::{Net, address, birth, ms};
+use crate::core::Phase;
 use crate::core::doors::CoreInit;
-use crate::core::limits::FOUNDING_RETRIES;
+use crate::core::limits::{FOUNDING_RETRIES, MAX_HURRIES};
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Candidacy, Message, Nonce, Refusal, Seeking};
@@ -191,4 +192,101 @@ fn who_reads_a_joiners_question_to_one_address_does_not_answer_for_others() {
     send(&mut net, joiner, EVIL, &packet(EVIL_RUN, 200, &[Message::Reply, challenge]));
     net.run(ms(5));
     assert!(mail(&net, address(EVIL)).is_empty(), "a third party is sent nothing");
+}
+
+#[test]
+fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 5, &[60, 61]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, lonely);
+    let (nonce, record) = (outsider.nonce, net.nodes[lonely].core.me().as_ref().clone());
+    for seed in [60, 61] {
+        outsider.sequence += 1;
+        let join = Message::Join { nonce, record: record.clone(), cookie: None };
+        let bytes = packet(record.run, outsider.sequence, &[join]);
+        net.input(lonely, crate::core::doors::Input::Packet { from: address(seed), bytes: &bytes });
+    }
+    // It was made to believe that it is a seed of others, and founds in the end; it looks for its seeds all the same.
+    net.run(net.settings.retry_interval * (2 * FOUNDING_RETRIES + 4));
+    assert!(net.nodes[lonely].core.is_up());
+    for seed in [60, 61] {
+        net.add(&format!("n{seed}"), seed, &[seed]);
+    }
+    net.run_until(net.settings.retry_interval * 6, "all are one cluster", Net::all_agree);
+    net.assert_all_up();
+}
+
+#[test]
+fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_than_others_can() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, joiner);
+    net.undelivered.clear();
+    let (seconds, mut joins) = (5, 0);
+    for _ in 0..seconds * 200 {
+        outsider.lies(&mut net, 3, at_home());
+        net.run(ms(5));
+        let nonce = |message: &Message| if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None };
+        joins += mail(&net, address(60)).iter().filter_map(nonce).count();
+        // It is asked again, too.
+        outsider.nonce = mail(&net, at_home()).iter().rev().find_map(nonce).unwrap_or(outsider.nonce);
+        net.undelivered.clear();
+    }
+    let most = seconds * (MAX_HURRIES as usize + 1);
+    assert!((1..=most).contains(&joins), "{joins} of {most}");
+}
+
+#[test]
+fn an_outsider_sends_a_joiner_to_no_third_party() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, joiner);
+    let mut sponsor = evil("sponsor", 5, Status::Up);
+    (sponsor.run, sponsor.address) = (EVIL_RUN, address(201));
+    let nonce = outsider.nonce;
+    outsider.says(&mut net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor, count: 2 });
+    net.run(Duration::from_secs(3));
+    assert!(mail(&net, address(201)).is_empty(), "{:?}", mail(&net, address(201)));
+}
+
+#[test]
+fn a_view_that_an_outsider_hands_over_is_not_taken_for_that_of_a_sponsor_which_is_not_where_it_says() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, &[0]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, joiner);
+    outsider.lies(&mut net, 2, at_home());
+    assert!(net.nodes[joiner].core.transfer.is_some(), "it is handed a view");
+    // The seed is heard from elsewhere, so that it is asked first where it is.
+    net.seen_at.insert(address(0), address(40));
+    net.add("n0", 0, &[0]);
+    let is_told = |net: &Net| match &net.nodes[joiner].core.phase {
+        Phase::Joining(joining) => joining.is_sponsor_told(),
+        _ => true,
+    };
+    while !is_told(&net) {
+        outsider.lies(&mut net, 2, at_home());
+        net.run(ms(1));
+    }
+    assert!(net.nodes[joiner].core.transfer.is_none(), "{:?}", net.nodes[joiner].core.transfer);
+}
+
+#[test]
+fn a_joiner_goes_where_its_busy_seed_sends_it_while_an_outsider_hands_it_a_view() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, joiner);
+    net.run(net.settings.retry_interval);
+    let nonce = |message: &Message| if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None };
+    let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce).expect("the seed is asked");
+    outsider.lies(&mut net, 2, at_home());
+    assert!(net.nodes[joiner].core.is_pulling());
+    let elsewhere = Message::Elsewhere { nonce: of_seed, members: [Some(address(61)), None, None] };
+    outsider.says(&mut net, address(60), Run(0xabc), elsewhere);
+    net.run(ms(5));
+    assert!(mail(&net, address(61)).iter().any(|message| nonce(message).is_some()), "it is asked");
 }

@@ -1,5 +1,6 @@
 //! Tables that everybody shares: one host, or one network, does not fill them for the others.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_DENIALS, MAX_JOINERS, MAX_JOINERS_PER_HOST, MAX_NAME_PROBES,
-    MIN_QUESTION_BYTES,
+    ADMISSION_INTERVAL, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_DENIALS, MAX_JOINERS,
+    MAX_JOINERS_PER_HOST, MAX_NAME_PROBES, MAX_REACHED_PER_HOST, MIN_QUESTION_BYTES,
 };
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
@@ -252,6 +253,96 @@ fn addresses_that_others_want_to_be_reached_at_use_up_no_strangers_questions() {
         packet.pad_to(MIN_QUESTION_BYTES);
     });
     assert!(matches!(sent[..], [(_, Message::WhoAreYou { .. })]), "{sent:?}");
+    // Nor the turns of joiners that are heard from elsewhere than they advertise.
+    let newcomer = joiner(90_000, v4(20, 9));
+    let sent = asks_from(&mut alone, v4(9, 1), &newcomer);
+    let is_challenge = |message: &Message| matches!(message, Message::Challenge { .. });
+    assert!(sent.iter().any(|(to, message)| *to == newcomer.address && is_challenge(message)), "{sent:?}");
+}
+
+/// Has somebody bring a cookie from an address that may be another one than it advertises; returns all that was sent.
+fn asks_from(alone: &mut Alone, from: SocketAddr, record: &Record) -> Vec<(SocketAddr, Message)> {
+    let cookie = Some(alone.core.prover.cookie(from, record.run, alone.now));
+    alone.hand_in(from, record.run, |packet| {
+        packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
+        packet.pad_to(MIN_QUESTION_BYTES);
+    })
+}
+
+#[test]
+fn of_a_crowd_behind_one_address_nobody_is_called_unreachable_that_was_not_asked() {
+    let mut alone = Alone::with_teller();
+    let crowd: Vec<Record> = (0..300).map(|nth| joiner(nth, v4(20, 1_000 + nth))).collect();
+    let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..3 {
+        for (nth, record) in crowd.iter().enumerate() {
+            for (to, message) in asks_from(&mut alone, v4(9, nth), record) {
+                match message {
+                    Message::Challenge { .. } if to == record.address => drop(asked.insert(nth)),
+                    Message::Refused { .. } => {
+                        assert!(asked.contains(&nth), "{nth} was not asked where it says that it is");
+                        refused.insert(nth);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        alone.now = alone.now + Duration::from_millis(600);
+    }
+    assert!(asked.len() < crowd.len() && !refused.is_empty(), "{} asked, {} refused", asked.len(), refused.len());
+}
+
+#[test]
+fn one_host_of_joiners_leaves_others_a_share_of_the_questions_at_advertised_addresses() {
+    let mut alone = Alone::with_teller();
+    let is_asked = |alone: &mut Alone, from: SocketAddr, record: &Record| {
+        let sent = asks_from(alone, from, record);
+        sent.iter().any(|(to, message)| *to == record.address && matches!(message, Message::Challenge { .. }))
+    };
+    let at = |nth: usize| v4(20 + (nth % 50) as u8, nth);
+    let asked = (0..1_000).filter(|nth| is_asked(&mut alone, v4(9, *nth), &joiner(*nth, at(*nth)))).count();
+    assert_eq!(asked, MAX_REACHED_PER_HOST);
+    assert!(is_asked(&mut alone, v4(10, 0), &joiner(90_000, v4(99, 0))), "another host's joiner");
+}
+
+#[test]
+fn calls_to_addresses_that_strangers_name_leave_room_for_own_ones_and_for_those_of_other_strangers() {
+    let mut alone = Alone::with_teller();
+    let is_called = |alone: &mut Alone, asker: SocketAddr, at: SocketAddr| {
+        alone.core.call_for(asker, at);
+        alone.outputs().iter().any(|output| matches!(output, Output::OpenLink { to, .. } if *to == at))
+    };
+    let named = (0..200).filter(|nth| is_called(&mut alone, v4((nth % 4) as u8, *nth), v4(50, *nth))).count();
+    assert_eq!(named, MAX_CALLS_FOR_OTHERS);
+    assert!(!is_called(&mut alone, v4(0, 300), v4(50, 300)), "one more of the crowded ones");
+    for host in 0..MAX_CALLS {
+        alone.core.call(address(host));
+        let opens = |output: &Output| matches!(output, Output::OpenLink { to, .. } if *to == address(host));
+        assert!(alone.outputs().iter().any(opens), "own call {host}");
+    }
+    assert!(is_called(&mut alone, v4(9, 0), v4(60, 0)), "another host's");
+    assert_eq!(alone.core.calls.len(), MAX_CALLS + MAX_CALLS_FOR_OTHERS);
+}
+
+#[test]
+fn a_call_that_this_node_has_a_reason_for_gives_way_to_no_strangers() {
+    let mut alone = Alone::with_teller();
+    for nth in 0..MAX_CALLS_FOR_OTHERS {
+        alone.core.call_for(v4(0, nth), v4(50, nth));
+    }
+    let own = [v4(50, 0), v4(50, MAX_CALLS_FOR_OTHERS - 1)];
+    for at in own {
+        alone.core.call(at);
+    }
+    alone.outputs();
+    for host in 1..20 {
+        alone.core.call_for(v4(host, 0), v4(60, usize::from(host)));
+    }
+    let ended = alone.outputs().iter().filter(|output| matches!(output, Output::CloseLink { .. })).count();
+    assert!(ended > 10, "others gave way: {ended}");
+    for at in own {
+        assert!((1..=99).any(|nth| alone.core.calls.leads_to(LinkId::Opened(nth), at)), "{at} did not");
+    }
 }
 
 #[test]

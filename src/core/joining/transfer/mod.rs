@@ -48,6 +48,13 @@ impl Core {
         self.pull(ask);
     }
 
+    /// Gives up the pull under way, if there is one.
+    pub(super) fn stop_pulling(&mut self) {
+        if self.transfer.take().is_some() {
+            self.timers.cancel(Timer::Transfer);
+        }
+    }
+
     /// Returns true if updates of this sender belong to the pull under way.
     pub(in crate::core) fn is_pulling_from(&self, sender: Sender) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.sponsor() == (sender.from, sender.run))
