@@ -108,6 +108,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "whether it is waited for is the question")]
     fn what_this_process_inherited_of_a_group_is_no_zombie_once_the_group_is_gone() {
         for _ in 0..50 {
             let start = |group: i32| Command::new("sleep").arg("600").process_group(group).spawn().expect("it starts");
