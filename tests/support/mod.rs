@@ -21,6 +21,8 @@ pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
 
 /// The longest time that a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The time for which an answer is read that is there at once. A command may wait for a leader.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has the command line make a key, in this file.
 pub fn generate_key(path: &Path) {
@@ -181,21 +183,21 @@ impl Agent {
 
     /// Sends one raw HTTP request over a fresh connection, and nothing after it; returns whatever comes back.
     pub fn raw_http(&self, request: &[u8]) -> String {
-        self.exchange(request, true)
+        self.exchange(request, true, ANSWER_PATIENCE)
     }
 
     /// Returns the whole answer to a `GET`.
     pub fn get(&self, path: &str) -> String {
         let (host, token) = (&self.http, self.authorization());
         let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{token}connection: close\r\n\r\n");
-        self.exchange(request.as_bytes(), false)
+        self.exchange(request.as_bytes(), false, ANSWER_PATIENCE)
     }
 
     /// Returns the whole answer to a `DELETE`.
     pub fn delete(&self, path: &str) -> String {
         let (host, token) = (&self.http, self.authorization());
         let request = format!("DELETE {path} HTTP/1.1\r\nhost: {host}\r\n{token}connection: close\r\n\r\n");
-        self.exchange(request.as_bytes(), false)
+        self.exchange(request.as_bytes(), false, PATIENCE)
     }
 
     /// Returns the whole answer to a `POST` of JSON.
@@ -204,7 +206,7 @@ impl Agent {
         let (host, token) = (&self.http, self.authorization());
         let head = format!("host: {host}\r\n{token}connection: close\r\ncontent-type: application/json");
         let request = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        self.exchange(request.as_bytes(), false)
+        self.exchange(request.as_bytes(), false, PATIENCE)
     }
 
     fn authorization(&self) -> String {
@@ -214,10 +216,10 @@ impl Agent {
 
     /// Sends a request and returns all that comes back. A server may take the end of what a client sends for its
     /// hanging up, so that a client that wants an answer keeps its side open (`then_ends` is false).
-    fn exchange(&self, request: &[u8], then_ends: bool) -> String {
+    fn exchange(&self, request: &[u8], then_ends: bool, patience: Duration) -> String {
         let address: SocketAddr = self.http.parse().expect("an address");
         let mut stream = TcpStream::connect(address).expect("connects");
-        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("set");
+        stream.set_read_timeout(Some(patience)).expect("set");
         // The server may close on us in the middle of nonsense.
         let _ = stream.write_all(request);
         if then_ends {
