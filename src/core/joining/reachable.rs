@@ -95,9 +95,11 @@ pub(in crate::core) struct Reach {
 /// Limits of what is sent to addresses that others advertise, each of its own: none takes a turn from another.
 #[derive(Debug)]
 pub(in crate::core) struct Reaches {
+    /// Challenges to the addresses that joiners advertise.
     joiners: Questions,
-    /// The addresses from which joiners ask: one host has so many asked.
+    /// The same, by the addresses that those joiners are heard from.
     askers: Questions,
+    /// Answers to requests to be reached at an address.
     on_request: Questions,
     /// Addresses at which those that introduce themselves want to be spoken to.
     pub(in crate::core) introduced: Questions,

@@ -145,7 +145,7 @@ impl Core {
         let (known, term) = (tracker.known.as_ref(), tracker.term);
         let is_same_line = agreed == Some(led.lineage);
         let is_old = is_same_line && led.term < tracker.term;
-        // A node may know who leads before it has the view: what it waits for, others are asked about meanwhile.
+        // A node that has not fetched its first view yet knows the electorate by the leader that it was told of.
         let is_known_line =
             is_same_line || agreed.is_none() && known.is_some_and(|known| known.lineage == Some(led.lineage));
         let is_renewal = is_known_line
@@ -194,7 +194,8 @@ impl Core {
     pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
         let Some(tracker) = &self.tracker else { return false };
         match &tracker.agreed {
-            // Anybody may renew a leader that is known. Of the first view that one tells, or several others.
+            // Anybody may renew a leader that is known. The first view is believed of that leader alone, or of several
+            // members.
             None if tracker
                 .known
                 .as_ref()

@@ -89,7 +89,7 @@ fn waits_for_the_first_view(nodes: usize, voters: usize) {
     for node in &net.nodes {
         assert_eq!(node.leadership.iter().find(lost), None, "{:?}", node.core.me().id);
     }
-    // What was asked for meanwhile comes when it can.
+    // As soon as parts of views pass again, each member gets the view that it waits for.
     net.is_lost = None;
     net.run_until(SECOND * 3, "everybody has the view", |net| {
         net.nodes.iter().all(|node| node.core.agreed_view().is_some())
