@@ -78,6 +78,20 @@ impl Outsider {
     }
 }
 
+/// Returns the nonce of a question to join.
+fn nonce_of_join(message: &Message) -> Option<Nonce> {
+    if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None }
+}
+
+/// Returns a joiner that waits for these seeds, and an outsider that it was made to ask.
+fn lured(seeds: &[usize]) -> (Net, usize, Outsider) {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, seeds);
+    net.run(Duration::from_secs(1));
+    let outsider = Outsider::lure(&mut net, joiner);
+    (net, joiner, outsider)
+}
+
 const LIES: usize = 7;
 
 fn at_home() -> SocketAddr {
@@ -86,10 +100,7 @@ fn at_home() -> SocketAddr {
 
 #[test]
 fn an_outsider_does_not_stop_a_node_that_waits_for_its_seeds() {
-    let mut net = Net::new(Profile::Local);
-    let lonely = net.add("lonely", 5, &[60]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, lonely);
+    let (mut net, lonely, mut outsider) = lured(&[60]);
     for round in 0..40 {
         net.run(net.settings.retry_interval / 8);
         for lie in [4, 5] {
@@ -122,10 +133,7 @@ fn an_outsider_does_not_stop_a_node_that_comes_back() {
 #[test]
 fn an_outsider_keeps_no_joiner_from_its_seeds() {
     for lie in 0..LIES {
-        let mut net = Net::new(Profile::Local);
-        let joiner = net.add("joiner", 5, &[0]);
-        net.run(Duration::from_secs(1));
-        let mut outsider = Outsider::lure(&mut net, joiner);
+        let (mut net, joiner, mut outsider) = lured(&[0]);
         for _ in 0..100 {
             outsider.lies(&mut net, lie, at_home());
             net.run(ms(100));
@@ -180,10 +188,7 @@ fn who_reads_a_joiners_question_to_one_address_does_not_answer_for_others() {
     let mut net = Net::new(Profile::Local);
     let joiner = net.add("joiner", 5, &[60, 61]);
     net.run(ms(50));
-    let nonces = [60, 61].map(|host| {
-        let nonce = |message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None };
-        mail(&net, address(host)).into_iter().find_map(nonce).expect("asked")
-    });
+    let nonces = [60, 61].map(|host| mail(&net, address(host)).iter().find_map(nonce_of_join).expect("asked"));
     assert_ne!(nonces[0], nonces[1]);
     // A forger that got a question of its own gets no further question to the address that it forges.
     let outsider = Outsider::lure(&mut net, joiner);
@@ -196,10 +201,7 @@ fn who_reads_a_joiners_question_to_one_address_does_not_answer_for_others() {
 
 #[test]
 fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
-    let mut net = Net::new(Profile::Local);
-    let lonely = net.add("lonely", 5, &[60, 61]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, lonely);
+    let (mut net, lonely, mut outsider) = lured(&[60, 61]);
     let (nonce, record) = (outsider.nonce, net.nodes[lonely].core.me().as_ref().clone());
     for seed in [60, 61] {
         outsider.sequence += 1;
@@ -219,19 +221,15 @@ fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
 
 #[test]
 fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_than_others_can() {
-    let mut net = Net::new(Profile::Local);
-    let joiner = net.add("joiner", 5, &[60]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, joiner);
+    let (mut net, _, mut outsider) = lured(&[60]);
     net.undelivered.clear();
     let (seconds, mut joins) = (5, 0);
     for _ in 0..seconds * 200 {
         outsider.lies(&mut net, 3, at_home());
         net.run(ms(5));
-        let nonce = |message: &Message| if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None };
-        joins += mail(&net, address(60)).iter().filter_map(nonce).count();
+        joins += mail(&net, address(60)).iter().filter_map(nonce_of_join).count();
         // It is asked again, too.
-        outsider.nonce = mail(&net, at_home()).iter().rev().find_map(nonce).unwrap_or(outsider.nonce);
+        outsider.nonce = mail(&net, at_home()).iter().rev().find_map(nonce_of_join).unwrap_or(outsider.nonce);
         net.undelivered.clear();
     }
     let most = seconds * (MAX_HURRIES as usize + 1);
@@ -240,10 +238,7 @@ fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_th
 
 #[test]
 fn an_outsider_sends_a_joiner_to_no_third_party() {
-    let mut net = Net::new(Profile::Local);
-    let joiner = net.add("joiner", 5, &[60]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, joiner);
+    let (mut net, _, mut outsider) = lured(&[60]);
     let mut sponsor = evil("sponsor", 5, Status::Up);
     (sponsor.run, sponsor.address) = (EVIL_RUN, address(201));
     let nonce = outsider.nonce;
@@ -254,10 +249,7 @@ fn an_outsider_sends_a_joiner_to_no_third_party() {
 
 #[test]
 fn a_view_that_an_outsider_hands_over_is_not_taken_for_that_of_a_sponsor_which_is_not_where_it_says() {
-    let mut net = Net::new(Profile::Local);
-    let joiner = net.add("joiner", 5, &[0]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, joiner);
+    let (mut net, joiner, mut outsider) = lured(&[0]);
     outsider.lies(&mut net, 2, at_home());
     assert!(net.nodes[joiner].core.transfer.is_some(), "it is handed a view");
     // The seed is heard from elsewhere, so that it is asked first where it is.
@@ -276,17 +268,13 @@ fn a_view_that_an_outsider_hands_over_is_not_taken_for_that_of_a_sponsor_which_i
 
 #[test]
 fn a_joiner_goes_where_its_busy_seed_sends_it_while_an_outsider_hands_it_a_view() {
-    let mut net = Net::new(Profile::Local);
-    let joiner = net.add("joiner", 5, &[60]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, joiner);
+    let (mut net, joiner, mut outsider) = lured(&[60]);
     net.run(net.settings.retry_interval);
-    let nonce = |message: &Message| if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None };
-    let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce).expect("the seed is asked");
+    let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce_of_join).expect("the seed is asked");
     outsider.lies(&mut net, 2, at_home());
     assert!(net.nodes[joiner].core.is_pulling());
     let elsewhere = Message::Elsewhere { nonce: of_seed, members: [Some(address(61)), None, None] };
     outsider.says(&mut net, address(60), Run(0xabc), elsewhere);
     net.run(ms(5));
-    assert!(mail(&net, address(61)).iter().any(|message| nonce(message).is_some()), "it is asked");
+    assert!(mail(&net, address(61)).iter().any(|message| nonce_of_join(message).is_some()), "it is asked");
 }

@@ -144,11 +144,7 @@ fn a_node_joins_by_calls_while_strangers_hold_as_many_as_there_may_be() {
 
 /// Has somebody bring a cookie; returns all that was sent.
 fn asks(alone: &mut Alone, record: &Record) -> Vec<(SocketAddr, Message)> {
-    let cookie = Some(alone.core.prover.cookie(record.address, record.run, alone.now));
-    alone.hand_in(record.address, record.run, |packet| {
-        packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
-        packet.pad_to(MIN_QUESTION_BYTES);
-    })
+    asks_from(alone, record.address, record)
 }
 
 #[test]
