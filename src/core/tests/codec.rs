@@ -239,6 +239,29 @@ fn every_message_survives_the_round_trip() {
 }
 
 #[test]
+fn what_a_packet_holds_is_found_without_decoding_it() {
+    type IsKind = fn(&Message) -> bool;
+    let kinds: [(u32, IsKind); 3] = [
+        (Message::PAGE_KIND, |message| matches!(message, Message::Page { .. })),
+        (Message::ELECTION_KIND, |message| matches!(message, Message::Election(_))),
+        (Message::UNLINK_KIND, |message| matches!(message, Message::Unlink)),
+    ];
+    for (kind, is_kind) in kinds {
+        let mut found = 0;
+        for message in one_of_each() {
+            assert_eq!(
+                Packet::holds(&encode(&[Message::Reply, message.clone()]), kind),
+                is_kind(&message),
+                "{message:?}"
+            );
+            found += usize::from(is_kind(&message));
+        }
+        assert!(found > 0, "no message is of kind {kind}");
+    }
+    assert!(!Packet::holds(b"no packet", Message::PAGE_KIND));
+}
+
+#[test]
 fn a_heartbeat_fits_into_forty_bytes_after_years_of_packets() {
     let header = Header { sequence: 1 << 34, ..header() };
     let mut packet = PacketBuilder::new(&header, 1400);

@@ -286,6 +286,10 @@ impl Message {
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
+    /// The kind of [`Message::Page`].
+    pub(crate) const PAGE_KIND: u32 = 16;
+    /// The kind of [`Message::Election`].
+    pub(crate) const ELECTION_KIND: u32 = 28;
     /// The kind of [`Message::Unlink`].
     pub(in crate::core) const UNLINK_KIND: u32 = 24;
 }

@@ -28,6 +28,11 @@ impl Packet {
         vec![MAGIC[0], MAGIC[1], VERSION, REFUSAL_KEY, speaks.min, speaks.max]
     }
 
+    /// Returns true if there is a message of this kind in a datagram whose header can be read; decodes none.
+    pub(crate) fn holds(bytes: &[u8], kind: u32) -> bool {
+        read(bytes).is_ok_and(|(_, messages)| messages.hold(kind))
+    }
+
     /// Decodes a whole datagram, or fails.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
         let (header, messages) = read(bytes)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::leaders::Leaders;
 use super::leases::LeaseWatch;
+use super::per_node::PerNode;
 use super::run_checker::{Finding, RunChecker};
 use super::suspicions::Suspicions;
 use super::{Invariant, Observation, Violation};
@@ -21,7 +22,7 @@ const PAGES_KEPT: Duration = Duration::from_secs(30);
 /// Watches a whole world. Violations are kept in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct Checker {
-    run_checkers: BTreeMap<usize, RunChecker>,
+    run_checkers: PerNode<RunChecker>,
     runs: BTreeSet<Run>,
     /// The highest incarnation that each node used on its present disk.
     used: BTreeMap<usize, u64>,
@@ -51,7 +52,7 @@ impl Checker {
 
     pub(crate) fn found(&mut self, now: Nanos, node: usize, finding: Option<Finding>) {
         if let Some((invariant, detail)) = finding {
-            let id = self.run_checkers.get(&node).map(|observer| observer.id().clone());
+            let id = self.run_checkers.get(node).map(|observer| observer.id().clone());
             self.report(now, id.as_ref(), invariant, detail);
         }
     }
@@ -75,7 +76,7 @@ impl Checker {
     pub fn gone(&mut self, node: usize) {
         self.leaders.gone(node);
         self.suspicions.gone(node);
-        if let Some(observer) = self.run_checkers.remove(&node) {
+        if let Some(observer) = self.run_checkers.remove(node) {
             let used = self.used.entry(node).or_default();
             *used = (*used).max(observer.incarnation());
         }
@@ -89,31 +90,31 @@ impl Checker {
 
     /// Takes note that a node's disk holds this incarnation bound now.
     pub fn stored(&mut self, node: usize, bound: u64) {
-        if let Some(observer) = self.run_checkers.get_mut(&node) {
+        if let Some(observer) = self.run_checkers.get_mut(node) {
             observer.stored(bound);
         }
     }
 
     /// Takes note that a node's user gives it new tags.
     pub fn given_tags(&mut self, node: usize, tags: &Tags) {
-        if let Some(observer) = self.run_checkers.get_mut(&node) {
+        if let Some(observer) = self.run_checkers.get_mut(node) {
             observer.given_tags(tags);
         }
     }
 
     /// Returns the messages that a process gave to its programs, if it runs.
     pub fn heard(&self, node: usize) -> Option<&BTreeSet<MessageId>> {
-        self.run_checkers.get(&node).map(RunChecker::heard)
+        self.run_checkers.get(node).map(RunChecker::heard)
     }
 
     /// Checks an output of a node.
     pub fn output(&mut self, now: Nanos, node: usize, output: &Output) {
-        let finding = self.run_checkers.get_mut(&node).and_then(|observer| observer.output(now, output));
+        let finding = self.run_checkers.get_mut(node).and_then(|observer| observer.output(now, output));
         self.found(now, node, finding);
         let finding = self.leaders.output(node, output);
         self.found(now, node, finding);
         if let (Output::Stopped(StopReason::Left | StopReason::Removed), Some(observer)) =
-            (output, self.run_checkers.get(&node))
+            (output, self.run_checkers.get(node))
         {
             self.departed.insert(observer.run(), (observer.id().clone(), now));
         }
@@ -138,7 +139,7 @@ impl Checker {
     /// Checks a report of a member as Suspect or Down although it has been running well, over an undisturbed network,
     /// for this long.
     pub fn accused(&mut self, now: Nanos, node: usize, whom: &NodeId, healthy_for: Duration) {
-        let Some(observer) = self.run_checkers.get(&node) else { return };
+        let Some(observer) = self.run_checkers.get(node) else { return };
         let settled = observer.down_timeout() + Duration::from_secs(2);
         if healthy_for >= settled {
             let detail = format!("accuses {whom}, which has been well for {healthy_for:.1?}");
@@ -158,7 +159,7 @@ impl Checker {
     pub fn handed_to_joiner(&mut self, node: usize, bytes: &[u8]) -> Option<Run> {
         let (sponsor, sequence) = page_of(bytes)?;
         // Pages that are asked for again come in any order: a transfer is as old as the oldest of them.
-        if let Some(observer) = self.run_checkers.get_mut(&node)
+        if let Some(observer) = self.run_checkers.get_mut(node)
             && let Some(page) = self.pages.get(&(sponsor, sequence))
             && observer.transfers.get(&sponsor).is_none_or(|oldest| page.0 < oldest.0)
         {
@@ -169,12 +170,12 @@ impl Checker {
 
     /// Returns true if a node was Up at the last look.
     pub fn was_up(&self, node: usize) -> bool {
-        self.run_checkers.get(&node).is_some_and(RunChecker::was_up)
+        self.run_checkers.get(node).is_some_and(RunChecker::was_up)
     }
 
     /// Checks a node after a step; `sponsor` is the sender of the page that the step handed in, if it was one.
     pub fn look(&mut self, now: Nanos, node: usize, observation: &Observation, sponsor: Option<Run>) {
-        let Some(observer) = self.run_checkers.get_mut(&node) else { return };
+        let Some(observer) = self.run_checkers.get_mut(node) else { return };
         let finding = observer.look(observation);
         let finding = observer.joined(observation, sponsor).or(finding);
         self.found(now, node, finding);
@@ -213,7 +214,7 @@ impl Checker {
 
     fn departed_are_gone(&mut self, now: Nanos, all: &[(usize, Observation)], calm_since: Nanos) {
         for (node, observation) in all {
-            let Some(observer) = self.run_checkers.get(node) else { continue };
+            let Some(observer) = self.run_checkers.get(*node) else { continue };
             let settled = nanos(observer.down_timeout() + Duration::from_secs(3));
             let listed = observation.records.iter().filter(|record| record.status.is_live()).find_map(|record| {
                 let (id, at) = self.departed.get(&record.run)?;
@@ -230,7 +231,7 @@ impl Checker {
 
 /// Returns the sender's run and the sequence number if a datagram is a page of a view.
 fn page_of(bytes: &[u8]) -> Option<(Run, u64)> {
-    let packet = Packet::decode(bytes).ok()?;
+    let packet = Packet::holds(bytes, Message::PAGE_KIND).then(|| Packet::decode(bytes).ok()).flatten()?;
     let is_page = packet.messages.iter().any(|message| matches!(message, Message::Page { .. }));
     is_page.then_some((packet.header.run, packet.header.sequence))
 }

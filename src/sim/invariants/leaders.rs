@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::Invariant;
+use super::per_node::PerNode;
 use super::run_checker::Finding;
 use crate::core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
 use crate::core::wire::{Message, Packet};
@@ -20,7 +21,7 @@ use crate::sim::node::Clock;
 /// Watches all elections of a world.
 #[derive(Debug, Default)]
 pub(super) struct Leaders {
-    processes: BTreeMap<usize, Process>,
+    processes: PerNode<Process>,
     claims: BTreeMap<usize, Claim>,
     /// The process that claimed each term.
     claimants: BTreeMap<Term, (NodeId, Run)>,
@@ -77,7 +78,7 @@ impl Leaders {
 
     /// Takes note that a process is gone, and leads nothing.
     pub(super) fn gone(&mut self, node: usize) {
-        self.processes.remove(&node);
+        self.processes.remove(node);
         self.claims.remove(&node);
     }
 
@@ -92,7 +93,7 @@ impl Leaders {
     }
 
     pub(super) fn output(&mut self, node: usize, output: &Output) -> Option<Finding> {
-        let process = self.processes.get_mut(&node)?;
+        let process = self.processes.get_mut(node)?;
         match output {
             Output::Leadership(told) => {
                 process.told = told.clone();
@@ -126,7 +127,7 @@ impl Leaders {
 
     fn view_agreed(&mut self, node: usize, view: &NumberedView) -> Option<Finding> {
         let key = (view.electorate.began, view.number);
-        let process = self.processes.get_mut(&node)?;
+        let process = self.processes.get_mut(node)?;
         let before = process.agreed.replace(key);
         if before >= Some(key) {
             return broken(Invariant::OneViewPerNumber, format!("view {key:?} is agreed after {before:?}"));
@@ -138,7 +139,8 @@ impl Leaders {
 
     /// Checks a packet's votes and acknowledgements, and notes their terms as used: they rest on what the disk keeps.
     fn transmit(&mut self, node: usize, to: std::net::SocketAddr, bytes: &[u8]) -> Option<Finding> {
-        let packet = Packet::decode(bytes).ok()?;
+        // Few packets hold any, and each packet comes here.
+        let packet = Packet::holds(bytes, Message::ELECTION_KIND).then(|| Packet::decode(bytes).ok()).flatten()?;
         for message in &packet.messages {
             let Message::Election(word) = message else { continue };
             match word.body {
@@ -157,7 +159,7 @@ impl Leaders {
     }
 
     fn uses(&mut self, node: usize, term: Term) {
-        if let Some(process) = self.processes.get(&node) {
+        if let Some(process) = self.processes.get(node) {
             let used = self.used.entry(process.id.clone()).or_default();
             *used = term.max(*used);
         }
@@ -177,7 +179,7 @@ impl Leaders {
     }
 
     fn shown(&mut self, node: usize, told: &Leadership) -> Option<Finding> {
-        let process = self.processes.get_mut(&node)?;
+        let process = self.processes.get_mut(node)?;
         let before = std::mem::replace(&mut process.told, told.clone());
         if told.term < before.term {
             return broken(Invariant::TermsNeverFall, format!("it shows term {}, after {}", told.term, before.term));
@@ -202,7 +204,7 @@ impl Leaders {
             return None;
         }
         self.uses(node, told.term);
-        let process = self.processes.get(&node)?;
+        let process = self.processes.get(node)?;
         let (term, until) = (told.term, told.valid_until?);
         let local = process.clock.local(now);
         if until <= local {
@@ -220,7 +222,7 @@ impl Leaders {
         let is_beside = |claim: &Claim| claim.until > now && claim.lineage == lineage;
         let other = self.claims.iter().find(|(other, claim)| **other != node && is_beside(claim));
         other.and_then(|(other, claim)| {
-            let other = self.processes.get(other).map(|process| &process.id);
+            let other = self.processes.get(*other).map(|process| &process.id);
             let left = std::time::Duration::from_nanos(claim.until - now);
             let detail = format!("it claims term {term} while the claim of {other:?} to {} lasts {left:?}", claim.term);
             broken(Invariant::OneClaimAtATime, detail)

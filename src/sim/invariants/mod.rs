@@ -10,6 +10,7 @@
 mod checker;
 mod leaders;
 mod leases;
+mod per_node;
 mod run_checker;
 mod suspicions;
 
@@ -218,13 +219,6 @@ impl Observation {
             fingerprint: core.fingerprint(),
             records: core.records().map(|(record, _)| Arc::clone(record)).collect(),
         }
-    }
-
-    /// Returns true if both observations are the same, record by record in memory.
-    fn is_same(&self, other: &Self) -> bool {
-        let head = |look: &Self| (Arc::as_ptr(&look.me), look.is_up, look.fingerprint, look.records.len());
-        let mut pairs = self.records.iter().zip(&other.records);
-        head(self) == head(other) && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// Returns the record of this name.

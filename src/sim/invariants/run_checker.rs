@@ -15,6 +15,22 @@ use crate::sim::network::Nanos;
 /// A broken promise without the node and the time, which the caller knows.
 pub(crate) type Finding = (Invariant, String);
 
+/// A record of the view, as it was when it was looked at.
+#[derive(Debug)]
+struct Seen {
+    record: Arc<Record>,
+    /// [`Record::hash`]: views are looked at often, and most of their records stay what they are.
+    hash: u64,
+}
+
+/// What an observation has beside the records of the view.
+#[derive(Debug)]
+struct Head {
+    me: Arc<Record>,
+    is_up: bool,
+    fingerprint: u64,
+}
+
 /// One run of one node, seen from outside.
 #[derive(Debug)]
 pub(super) struct RunChecker {
@@ -23,10 +39,10 @@ pub(super) struct RunChecker {
     tags: Vec<Tags>,
     /// The view as its changes so far tell it.
     fold: BTreeMap<NodeId, Arc<Record>>,
-    /// The view at the last look.
-    seen: BTreeMap<NodeId, Arc<Record>>,
-    /// The whole observation at the last look.
-    last_look: Option<Observation>,
+    /// The view at the last look, in the order of names.
+    seen: Vec<Seen>,
+    /// The rest of what was seen at the last look; `None` after a change.
+    last_look: Option<Head>,
     /// Incarnations that it reaped, and the time until which their tombstones hold.
     buried: BTreeMap<NodeId, (u64, Nanos)>,
     incarnation: u64,
@@ -50,7 +66,7 @@ impl RunChecker {
         Self {
             tags: vec![init.tags.clone()],
             fold: BTreeMap::new(),
-            seen: BTreeMap::new(),
+            seen: Vec::new(),
             last_look: None,
             buried: BTreeMap::new(),
             incarnation: init.incarnation,
@@ -176,7 +192,9 @@ impl RunChecker {
                 self.buried.insert(record.id.clone(), (record.incarnation, until));
             }
             self.fold.remove(&record.id);
-            self.seen.remove(&record.id);
+            if let Ok(at) = self.seen.binary_search_by(|seen| seen.record.id.cmp(&record.id)) {
+                self.seen.remove(at);
+            }
         } else {
             self.fold.insert(record.id.clone(), Arc::clone(record));
         }
@@ -202,19 +220,45 @@ impl RunChecker {
 
     /// Checks the node's view after a step.
     pub(super) fn look(&mut self, observation: &Observation) -> Option<Finding> {
-        if self.last_look.as_ref().is_some_and(|last| last.is_same(observation)) {
+        if self.has_seen(observation) {
             return None;
         }
-        let finding = self
-            .own_record(observation)
-            .or_else(|| self.well_formed(observation))
-            .or_else(|| self.precedence(observation))
-            .or_else(|| self.folded(observation))
-            .or_else(|| fingerprint(observation));
-        self.seen = observation.records.iter().map(|record| (record.id.clone(), Arc::clone(record))).collect();
-        self.last_look = Some(observation.clone());
-        self.incarnation = self.incarnation.max(observation.me.incarnation);
+        let Observation { me, is_up, fingerprint, records } = observation;
+        let mut finding = self.own_record(observation).or_else(|| is_bounded_and_in_order(records));
+        let mut before = std::mem::take(&mut self.seen).into_iter().peekable();
+        for record in records {
+            while before.next_if(|seen| !Arc::ptr_eq(&seen.record, record) && seen.record.id < record.id).is_some() {}
+            let seen = match before.next_if(|seen| Arc::ptr_eq(&seen.record, record) || seen.record.id == record.id) {
+                // What was seen before was checked then.
+                Some(seen) if Arc::ptr_eq(&seen.record, record) => seen,
+                seen => {
+                    finding = finding
+                        .or_else(|| well_formed(record))
+                        .or_else(|| seen.and_then(|before| falls(&before.record, record)));
+                    Seen { record: Arc::clone(record), hash: record.hash() }
+                }
+            };
+            self.seen.push(seen);
+        }
+        finding = finding.or_else(|| self.folded(observation)).or_else(|| {
+            let sum = self.seen.iter().fold(0_u64, |sum, seen| sum.wrapping_add(seen.hash));
+            let detail = || format!("{fingerprint:016x}, but the sum is {sum:016x}");
+            (*is_up && sum != *fingerprint).then(|| (Invariant::FingerprintIsTheSum, detail()))
+        });
+        self.last_look = Some(Head { me: Arc::clone(me), is_up: *is_up, fingerprint: *fingerprint });
+        self.incarnation = self.incarnation.max(me.incarnation);
         finding
+    }
+
+    /// Returns true if the last look saw the same, record by record in memory, and nothing changed since.
+    fn has_seen(&self, observation: &Observation) -> bool {
+        let mut pairs = self.seen.iter().zip(&observation.records);
+        self.last_look.as_ref().is_some_and(|last| {
+            Arc::ptr_eq(&last.me, &observation.me)
+                && (last.is_up, last.fingerprint) == (observation.is_up, observation.fingerprint)
+                && self.seen.len() == observation.records.len()
+                && pairs.all(|(seen, record)| Arc::ptr_eq(&seen.record, record))
+        })
     }
 
     /// Checks, on becoming Up through `sponsor`, that the node knows all members that were Up there.
@@ -254,33 +298,20 @@ impl RunChecker {
         }
     }
 
-    fn well_formed(&self, observation: &Observation) -> Option<Finding> {
-        let broken = |detail| Some((Invariant::RecordsWellFormed, detail));
-        if observation.records.len() > MAX_MEMBERS {
-            return broken(format!("{} records", observation.records.len()));
-        }
-        // Records that were seen before were checked then.
-        let is_new = |record: &&Arc<Record>| !self.seen.get(&record.id).is_some_and(|seen| Arc::ptr_eq(seen, record));
-        for record in observation.records.iter().filter(is_new) {
-            let bytes = record.encode().len();
-            if !record.is_well_formed() || bytes > Record::MAX_BYTES {
-                return broken(format!("{bytes} bytes: {record:?}"));
-            }
-        }
-        let pair = observation.records.windows(2).find(|pair| pair[0].id >= pair[1].id)?;
-        broken(format!("{} stands before {}", pair[0].id, pair[1].id))
-    }
-
-    fn precedence(&self, observation: &Observation) -> Option<Finding> {
-        observation.records.iter().find_map(|record| falls(self.seen.get(&record.id)?, record))
-    }
-
+    /// Checks that the view is what its changes say. Both are in the order of names.
     fn folded(&self, observation: &Observation) -> Option<Finding> {
         let me = &observation.me.id;
         let is_joiner = |record: &Record| record.status == Status::Joining && record.id != *me;
         let broken = |detail| Some((Invariant::EventsFoldToTheView, detail));
+        let gone = |folded: &Record| broken(format!("{} went without a word", in_short(folded)));
+        let mut fold = self.fold.values().peekable();
         for record in &observation.records {
-            match self.fold.get(&record.id) {
+            while let Some(folded) = fold.next_if(|folded| !Arc::ptr_eq(folded, record) && folded.id < record.id) {
+                if !is_joiner(folded) {
+                    return gone(folded);
+                }
+            }
+            match fold.next_if(|folded| Arc::ptr_eq(folded, record) || folded.id == record.id) {
                 Some(folded) if folded == record || is_joiner(folded) => {}
                 Some(folded) => {
                     return broken(format!("the view says {}, the changes say {}", in_short(record), in_short(folded)));
@@ -288,8 +319,7 @@ impl RunChecker {
                 None => return broken(format!("{} was never reported", in_short(record))),
             }
         }
-        let gone = self.fold.values().find(|folded| !is_joiner(folded) && observation.record(&folded.id).is_none());
-        gone.and_then(|gone| broken(format!("{} went without a word", in_short(gone))))
+        fold.find(|folded| !is_joiner(folded)).and_then(|folded| gone(folded))
     }
 
     /// Returns the node's own down timeout.
@@ -316,11 +346,20 @@ fn falls(before: &Record, now: &Record) -> Option<Finding> {
     (now.incarnation == before.incarnation && now.status < before.status).then(|| (Invariant::NoResurrection, detail()))
 }
 
-fn fingerprint(observation: &Observation) -> Option<Finding> {
-    let sum = observation.records.iter().fold(0_u64, |sum, record| sum.wrapping_add(record.hash()));
-    (observation.is_up && sum != observation.fingerprint).then(|| {
-        (Invariant::FingerprintIsTheSum, format!("{:016x}, but the sum is {sum:016x}", observation.fingerprint))
-    })
+/// Checks the number of records and their order, which is that of names.
+fn is_bounded_and_in_order(records: &[Arc<Record>]) -> Option<Finding> {
+    let broken = |detail| Some((Invariant::RecordsWellFormed, detail));
+    if records.len() > MAX_MEMBERS {
+        return broken(format!("{} records", records.len()));
+    }
+    let pair = records.windows(2).find(|pair| pair[0].id >= pair[1].id)?;
+    broken(format!("{} stands before {}", pair[0].id, pair[1].id))
+}
+
+fn well_formed(record: &Record) -> Option<Finding> {
+    let bytes = record.encode().len();
+    (!record.is_well_formed() || bytes > Record::MAX_BYTES)
+        .then(|| (Invariant::RecordsWellFormed, format!("{bytes} bytes: {record:?}")))
 }
 
 /// Returns a finding if a change has the wrong name, or does not follow from the changes before.
