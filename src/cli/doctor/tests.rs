@@ -164,6 +164,17 @@ fn the_last_voter_that_can_be_spared_is_missed() {
 }
 
 #[test]
+fn an_even_number_of_voters_is_told_to_tolerate_no_more_failures() {
+    let led = leader_of(Some("a"), "quorum", "led");
+    let all = ["a", "b", "c", "d"].map(|id| (id, "up"));
+    let found = |voters: &[(&str, &str)]| {
+        judge::voters(&led, &electorate(voters, Some(1))).map(|finding| finding.found).unwrap_or_default()
+    };
+    assert_eq!(found(&all), "4 of 4 vote: 1 more may fail; 4 voters tolerate no more failures than 3 would");
+    assert_eq!(found(&all[..3]), "3 of 3 vote: 1 more may fail");
+}
+
+#[test]
 fn nobody_leads_for_a_reason_and_the_command_that_shows_it_fits_the_mode() {
     let advice = |mode: &str| {
         let nobody = leader_of(None, mode, "unavailable");
