@@ -36,6 +36,28 @@ pub(super) struct Whole {
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
+impl Whole {
+    /// Returns the bytes, which keep the permit for as long as anybody keeps them.
+    pub(super) fn into_bytes(self) -> Bytes {
+        match self.permit {
+            Some(permit) => Bytes::from_owner(Permitted { bytes: self.bytes, _permit: permit }),
+            None => self.bytes,
+        }
+    }
+}
+
+/// Bytes with their permit.
+struct Permitted {
+    bytes: Bytes,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Permitted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Reads a body to its end, of so many bytes at most.
 pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> Result<Whole, Refusal> {
     let announced = body.size_hint().lower();
@@ -125,5 +147,19 @@ mod tests {
             }
         }
         assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bytes_of_a_large_body_keep_its_permit_until_nobody_has_them() {
+        let permits = permits();
+        let large = whole(dribbled(SMALL_BODY_BYTES + 1, true), MAX_BODY_BYTES, &permits).await.expect("read");
+        let bytes = large.into_bytes();
+        let part = bytes.slice(..10);
+        drop(bytes);
+        assert_eq!((&part[..], permits.available_permits()), (&b"xxxxxxxxxx"[..], MAX_LARGE_BODIES - 1));
+        drop(part);
+        assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
+        let small = whole(dribbled(SMALL_BODY_BYTES, true), MAX_BODY_BYTES, &permits).await.expect("read").into_bytes();
+        assert_eq!((small.len(), permits.available_permits()), (SMALL_BODY_BYTES, MAX_LARGE_BODIES));
     }
 }

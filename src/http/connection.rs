@@ -29,6 +29,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::head;
 use super::limits::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 use super::table::{ConnectionState, Kind, Phase, Seat};
 
@@ -68,6 +69,7 @@ impl Service<Request<Incoming>> for Answering {
     type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request = head::keep_what_is_read(request);
         request.extensions_mut().insert(Arc::clone(&self.line));
         self.router.call(request)
     }
@@ -182,6 +184,8 @@ impl<T: AsyncWrite + HangUp + Unpin> AsyncWrite for Watched<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::super::table::{Limits, Table};
@@ -197,7 +201,7 @@ mod tests {
 
     async fn watched(stream: DuplexStream) -> (Watched<DuplexStream>, Seat) {
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
-        let seat = table.admit().await.expect("a place");
+        let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
         (Watched::new(stream, SILENCE, Arc::clone(&seat.line)), seat)
     }
 
@@ -249,7 +253,7 @@ mod tests {
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
         let mut seats = Vec::new();
         for _ in 0..8 {
-            seats.push(table.admit().await.expect("a place"));
+            seats.push(table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place"));
         }
         let (mut peer, ours) = tokio::io::duplex(64);
         let mut watched = Watched::new(ours, SILENCE, Arc::clone(&seats[2].line));
@@ -277,7 +281,7 @@ mod tests {
         };
         let router = Router::new().route("/", axum::routing::get(endless));
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
-        let seat = table.admit().await.expect("a place");
+        let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
         let began = Instant::now();
         let serving = serve(ours, seat, router, CancellationToken::new());
         tokio::time::timeout(SILENCE_TIMEOUT * 2, serving).await.expect("it ends");

@@ -23,6 +23,7 @@ use futures_util::stream;
 use super::App;
 use super::frames::{COMMENT, frame, head};
 use super::guard::JudgedBy;
+use super::head::LAST_EVENT_ID;
 use super::limits::{COMMENT_INTERVAL, PROBE_INTERVAL};
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
@@ -35,8 +36,6 @@ use crate::event::EventKind;
 use crate::json::{self, EventId};
 use crate::lease::LeaseName;
 
-/// The header with the id of the event after which a stream starts.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A header that tells reverse proxies not to buffer events.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 

@@ -27,7 +27,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
 
-use super::body::{self, Whole};
+use super::body;
+use super::head::{FETCH_DEST, FETCH_MODE, FETCH_SITE};
 use super::host::Names;
 use super::limits::{
     MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
@@ -39,10 +40,6 @@ use super::{App, MAX_ANSWER_WAIT, Shared};
 
 /// The header by which answers say whose pages may embed them.
 const EMBEDDING: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-/// The headers by which browsers say whose page makes a request, how, and what for; no page can set them.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Requests refused by the checks.
 #[derive(Debug, Default)]
@@ -116,9 +113,14 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         let lasts = lasting(path);
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
-        let (body, permit) = if is_command {
-            let Whole { bytes, permit } = body::whole(body, most, &app.bodies).await?;
-            (Body::from(bytes), permit)
+        let (body, _permit) = if is_command {
+            let whole = body::whole(body, most, &app.bodies).await?;
+            if matches!(lasts, Some(Kind::Message | Kind::Reply)) {
+                // Its answer may take long, and it does not need the bytes meanwhile.
+                (Body::from(whole.into_bytes()), None)
+            } else {
+                (Body::from(whole.bytes), whole.permit)
+            }
         } else {
             (body, None)
         };
@@ -128,8 +130,6 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
             (Some(line), Some(kind)) => Some(app.table.enter(line, kind).ok_or_else(|| too_many(kind))?),
             _ => None,
         };
-        // Messages that wait are bounded by their number, so that they do not keep others from being read.
-        let _permit = permit.filter(|_| !matches!(lasts, Some(Kind::Message | Kind::Reply)));
         let is_health = reference::HEALTH.contains(&request.uri().path());
         if let Some(line) = &line {
             line.set_phase(Phase::Waiting);
@@ -221,8 +221,11 @@ fn check_token(app: &Shared, request: &Request) -> Result<Access, Refusal> {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, "token", "Token required", detail)
             .hint("send `Authorization: Bearer TOKEN`"))
     };
-    let Some(value) = request.headers().get(header::AUTHORIZATION) else {
-        return refuse("this agent asks for a token, and none was presented");
+    let mut values = request.headers().get_all(header::AUTHORIZATION).iter();
+    let value = match (values.next(), values.next()) {
+        (Some(value), None) => value,
+        (None, _) => return refuse("this agent asks for a token, and none was presented"),
+        (Some(_), Some(_)) => return refuse("more than one token was presented"),
     };
     let presented = value.to_str().ok().and_then(|text| text.split_once(' '));
     let Some((_, presented)) = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
@@ -248,10 +251,16 @@ fn check_origin(request: &Request) -> Result<(), Refusal> {
         Err(Refusal::new(StatusCode::FORBIDDEN, "origin", "Foreign web page", detail)
             .hint("programs send no `Origin` header; pages are served by the agent itself, at its numeric address"))
     };
+    let is_ours = |(_, authority): (&str, &str)| authority.eq_ignore_ascii_case(text(header::HOST));
+    let foreign = headers.get_all(header::ORIGIN).iter().find_map(|origin| {
+        let origin = origin.to_str().unwrap_or_default();
+        (!origin.split_once("://").is_some_and(is_ours)).then_some(origin)
+    });
+    if let Some(foreign) = foreign {
+        return refuse(foreign);
+    }
     if headers.contains_key(header::ORIGIN) {
-        let origin = text(header::ORIGIN);
-        let is_ours = |(_, authority): (&str, &str)| authority.eq_ignore_ascii_case(text(header::HOST));
-        return if origin.split_once("://").is_some_and(is_ours) { Ok(()) } else { refuse(origin) };
+        return Ok(());
     }
     // Images, scripts and frames of a foreign page are asked for without `Origin`. A link is followed: its visitor sees
     // the answer, and the page does not.
@@ -264,6 +273,8 @@ fn check_origin(request: &Request) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
@@ -281,6 +292,19 @@ mod tests {
         ] {
             assert_eq!(lasting(path), kind, "{path}");
         }
+    }
+
+    #[test]
+    fn every_origin_that_a_request_names_is_judged() {
+        let is_ours = |origins: [&str; 2]| {
+            let host = "127.0.0.1:7118";
+            let request = Request::builder().header(header::HOST, host);
+            let request = origins.iter().fold(request, |request, origin| request.header(header::ORIGIN, *origin));
+            check_origin(&request.body(Body::empty()).expect("a request")).is_ok()
+        };
+        let (ours, foreign) = ("http://127.0.0.1:7118", "http://elsewhere");
+        assert!(is_ours([ours, ours]));
+        assert!(!is_ours([ours, foreign]) && !is_ours([foreign, ours]));
     }
 
     #[test]
@@ -324,10 +348,10 @@ mod tests {
         };
         let mut seats = Vec::new();
         for _ in 0..4 {
-            seats.extend(table.admit().await);
+            seats.extend(table.admit(Ipv4Addr::LOCALHOST.into()).await);
         }
         assert!(seats.len() == 4 && !is_last().await, "all places are taken, and nobody waits");
-        let mut newcomer = Box::pin(table.admit());
+        let mut newcomer = Box::pin(table.admit(Ipv4Addr::LOCALHOST.into()));
         assert!(futures_util::FutureExt::now_or_never(newcomer.as_mut()).is_none());
         assert!(is_last().await);
         seats.pop();
@@ -343,7 +367,7 @@ mod tests {
         let app = App::new(Shared::of(agent.clone()));
         let mut seats = Vec::new();
         let mut count = async |bytes: usize| {
-            let seat = app.table.admit().await.expect("a place");
+            let seat = app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
             let line = Arc::clone(&seat.line);
             seats.push(seat);
             count_answer(&app, Some(line), vec![0_u8; bytes].into_response())
@@ -370,7 +394,10 @@ mod tests {
         let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
         let agent = crate::Agent::start(config).await.expect("started");
         let app = App::new(Shared::of(agent.clone()));
-        let (slow, next) = (app.table.admit().await.expect("a place"), app.table.admit().await.expect("a place"));
+        let (slow, next) = (
+            app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place"),
+            app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place"),
+        );
         let count = |seat: &super::super::table::Seat, bytes: usize| {
             count_answer(&app, Some(Arc::clone(&seat.line)), vec![0_u8; bytes].into_response())
         };

@@ -12,15 +12,15 @@ pub const MAX_DELIVERY_BYTES: usize = 88 * 1024;
 const _: () = assert!(MAX_DELIVERY_BYTES >= crate::core::limits::MAX_PAYLOAD_BYTES.div_ceil(3) * 4 + 1_024);
 /// The largest body that is read without a permit, in bytes: most commands are smaller.
 pub const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// The number of larger bodies read at one time, less than 6 MiB together; others wait within [`REQUEST_TIMEOUT`].
-pub const MAX_LARGE_BODIES: usize = 64;
+/// The number of larger bodies read at one time, less than 2 MiB together; others wait within [`REQUEST_TIMEOUT`].
+pub const MAX_LARGE_BODIES: usize = 16;
 /// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
 /// bytes.
 pub const MAX_BUFFER_BYTES: usize = 8 * 1024;
 /// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.
 pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 8 * 1024;
 /// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
-pub const MAX_COUNTED_ANSWER_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_COUNTED_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// The number of answers that are made at one time, health checks among themselves and all others among themselves;
 /// the next ones wait their turn, first come, first served. One that waits for others meanwhile does not count.
 pub const MAX_ANSWERS_MADE: usize = 4;

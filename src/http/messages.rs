@@ -44,7 +44,8 @@ pub(super) async fn send(
     body: Bytes,
 ) -> Result<Json<json::Sent>, Refusal> {
     let Path((node, topic)) = path?;
-    let id = app.agent.send(&named(&node)?, &topic, &body).await?;
+    let (topic, payload) = said(&topic, body)?;
+    let id = app.agent.send_payload(named(&node)?, topic, payload).await?;
     Ok(Json(json::Sent::new(id, None)))
 }
 
@@ -58,8 +59,9 @@ pub(super) async fn request(
     query.only(&["timeout_ms"])?;
     let timeout = query.word("timeout_ms")?.map_or(Ok(REQUEST_TIMEOUT), patience)?;
     let asked = named(&node)?;
-    let answer = app.agent.request(&asked, &topic, &body, timeout).await.map_err(|error| match error {
-        // The topic is a good one, or nothing would have been sent.
+    let (topic, payload) = said(&topic, body)?;
+    let answer = app.agent.request_payload(asked.clone(), topic.clone(), payload, timeout).await;
+    let answer = answer.map_err(|error| match error {
         error @ MessageError::NoAnswer { .. } => {
             Refusal::from(error).hint(format!("does a program at {asked} listen to \"{topic}\" and reply?"))
         }
@@ -76,8 +78,18 @@ pub(super) async fn reply(
 ) -> Result<Json<json::Sent>, Refusal> {
     let Path(id) = path?;
     let id: MessageId = id.parse().map_err(|_| Refusal::no_such_request(&id))?;
-    app.agent.reply(id, &body).await?;
+    let payload = Payload::new(&body).map_err(MessageError::from)?;
+    drop(body);
+    app.agent.reply_payload(id, payload).await?;
     Ok(Json(json::Sent::new(id, None)))
+}
+
+/// Takes a message out of a body, which nobody keeps while the message waits for its answer.
+fn said(topic: &str, body: Bytes) -> Result<(Topic, Payload), Refusal> {
+    let topic = Topic::of_program(topic).map_err(MessageError::from)?;
+    let payload = Payload::new(&body).map_err(MessageError::from)?;
+    drop(body);
+    Ok((topic, payload))
 }
 
 /// Another agent brings a broadcast of its own, because its view lacks this node.

@@ -7,8 +7,10 @@
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
 //!   public handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
-//!     the oldest first, then readers that do not read, then those whose answer is not begun; and while a newcomer finds
-//!     no place even so, each answer is the last one of its connection; so that health checks always get through;
+//!     the oldest first, then readers that do not read, then those whose answer is not begun, and of each of these those
+//!     of the host with the most connections before others; and while a newcomer finds no place even so, each answer is
+//!     the last one of its connection; so that health checks get through whatever other hosts do (from the address that
+//!     opens thousands of connections a second one may be closed, and gets through at a later try);
 //!   - answers made at one time: [`MAX_ANSWERS_MADE`], and as many health checks beside them: no number of requests that
 //!     are there already holds one up;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
@@ -16,7 +18,7 @@
 //!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
 //!     (keys, a leader confirmed now): [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
-//!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
+//!   - requests: of a head what is read is kept (see `head`); heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
 //!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
 //!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!     queries of [`MAX_QUERY_ITEMS`];
@@ -42,6 +44,7 @@ mod exposition;
 mod frames;
 mod guard;
 mod handler_metrics;
+mod head;
 mod health;
 mod host;
 mod input;

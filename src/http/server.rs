@@ -14,6 +14,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,12 +36,13 @@ const SHED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// A source of connections.
 pub(super) trait Accept {
-    fn accept(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
+    /// Returns the next connection, with the address of its peer.
+    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
 }
 
 impl Accept for TcpListener {
-    async fn accept(&self) -> io::Result<TcpStream> {
-        TcpListener::accept(self).await.map(|(stream, _)| stream)
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        TcpListener::accept(self).await
     }
 }
 
@@ -64,12 +66,12 @@ pub(super) async fn run(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => {
+            Ok((stream, peer)) => {
                 if trouble.is_over() {
                     tracing::info!("HTTP accepts connections again");
                 }
                 spare.take();
-                if let Some(seat) = table.admit().await {
+                if let Some(seat) = table.admit(peer.ip()).await {
                     connections.spawn(connection::serve(stream, seat, router.clone(), shutdown.clone()));
                 }
             }
@@ -149,6 +151,7 @@ fn in_words(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::net::Ipv4Addr;
     use std::sync::Mutex;
 
     use axum::routing::get;
@@ -164,7 +167,7 @@ mod tests {
     }
 
     impl Accept for Troubled {
-        async fn accept(&self) -> io::Result<TcpStream> {
+        async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
             let error = self.errors.lock().expect("not poisoned").pop_front();
             match error {
                 Some(error) => Err(error),
@@ -233,7 +236,7 @@ mod tests {
     }
 
     impl Accept for Short {
-        async fn accept(&self) -> io::Result<TcpStream> {
+        async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
             {
                 let mut left = self.left.lock().expect("not poisoned");
                 if *left > 0 {
@@ -251,7 +254,7 @@ mod tests {
     async fn time_of(errors: usize, shed: usize) -> (Arc<Table>, Duration) {
         let (table, close) = table();
         for _ in 0..shed {
-            let seat = table.admit().await.expect("a place");
+            let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
             seat.line.set_phase(super::super::table::Phase::Reading);
             tokio::spawn(async move { seat.line.shed().await });
         }

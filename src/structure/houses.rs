@@ -73,6 +73,7 @@ pub(super) const HOUSES: [House; 11] = [
         idea: "http",
         order: &[
             "limits",
+            "head",
             "turns",
             "problem",
             "input",

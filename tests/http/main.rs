@@ -292,6 +292,8 @@ async fn a_token_opens_all_doors_and_health_needs_none() {
         assert_eq!(answer.status, 401, "{wrong}");
     }
     let right = format!("authorization: bearer {TOKEN}");
+    let twice = a.ask("GET", "/v1/info", &[&right, &right], "").await;
+    assert_eq!(twice.status, 401, "more than one token");
     assert_eq!(a.ask("GET", "/v1/info", &[&right], "").await.status, 200);
     assert_eq!(a.ask("GET", "/nothing", &[&right], "").await.status, 404);
     // The list of calls and the dashboard show nothing of the cluster: the page asks for the token itself.
@@ -299,7 +301,7 @@ async fn a_token_opens_all_doors_and_health_needs_none() {
         assert_eq!(a.get(open).await.status, 200, "{open}");
     }
     assert_eq!(a.get("/dashboard/no-such-part").await.status, 404);
-    refused(&a, &[&right], [0, 9, 0]).await;
+    refused(&a, &[&right], [0, 10, 0]).await;
 }
 
 #[tokio::test]

@@ -101,8 +101,17 @@ impl Agent {
     /// An `Ok` does not say that a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
     /// may have arrived, or may still.
     pub async fn send(&self, to: &NodeId, topic: &str, payload: &[u8]) -> Result<MessageId, MessageError> {
-        let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
-        match self.say(Say::Send { to: to.clone(), topic, payload }).await? {
+        self.send_payload(to.clone(), Topic::of_program(topic)?, Payload::new(payload)?).await
+    }
+
+    /// Sends a payload that the caller need not keep meanwhile.
+    pub(crate) async fn send_payload(
+        &self,
+        to: NodeId,
+        topic: Topic,
+        payload: Payload,
+    ) -> Result<MessageId, MessageError> {
+        match self.say(Say::Send { to, topic, payload }).await? {
             Reply::Delivered { id } => Ok(id),
             _ => Err(MessageError::Stopped),
         }
@@ -141,8 +150,18 @@ impl Agent {
         payload: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>, MessageError> {
-        let (topic, payload) = (Topic::of_program(topic)?, Payload::new(payload)?);
-        match self.say(Say::Request { to: to.clone(), topic, payload, timeout }).await? {
+        self.request_payload(to.clone(), Topic::of_program(topic)?, Payload::new(payload)?, timeout).await
+    }
+
+    /// Asks by a payload that the caller need not keep meanwhile.
+    pub(crate) async fn request_payload(
+        &self,
+        to: NodeId,
+        topic: Topic,
+        payload: Payload,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, MessageError> {
+        match self.say(Say::Request { to, topic, payload, timeout }).await? {
             Reply::Answered { payload, .. } => Ok(payload.to_vec()),
             _ => Err(MessageError::Stopped),
         }
@@ -151,7 +170,11 @@ impl Agent {
     /// Answers a request, and waits until the agent that asked has the answer. The first answer counts; one that arrives when
     /// the asking program waits no more is dropped there.
     pub async fn reply(&self, request: MessageId, payload: &[u8]) -> Result<(), MessageError> {
-        let payload = Payload::new(payload)?;
+        self.reply_payload(request, Payload::new(payload)?).await
+    }
+
+    /// Answers by a payload that the caller need not keep meanwhile.
+    pub(crate) async fn reply_payload(&self, request: MessageId, payload: Payload) -> Result<(), MessageError> {
         match self.say(Say::Answer { request, payload }).await? {
             Reply::Delivered { .. } => Ok(()),
             _ => Err(MessageError::Stopped),

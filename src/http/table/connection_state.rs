@@ -11,6 +11,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::hosts::HostCount;
+
 /// A reader that took nothing for this long may be shed.
 pub(super) const STALLED_AFTER: Duration = Duration::from_millis(250);
 /// A large answer may be shed for another one when its reader has had this long.
@@ -52,6 +54,8 @@ pub(in crate::http) enum Phase {
 #[derive(Debug)]
 pub(in crate::http) struct ConnectionState {
     pub(super) id: u64,
+    /// The connections of its host.
+    pub(super) host: HostCount,
     epoch: Instant,
     phase: AtomicU8,
     pub(super) kind: AtomicU8,
@@ -69,9 +73,10 @@ pub(in crate::http) struct ConnectionState {
 }
 
 impl ConnectionState {
-    pub(super) fn new(id: u64, epoch: Instant, shed: CancellationToken) -> Self {
+    pub(super) fn new(id: u64, host: HostCount, epoch: Instant, shed: CancellationToken) -> Self {
         let line = Self {
             id,
+            host,
             epoch,
             phase: AtomicU8::new(Phase::Busy as u8),
             kind: AtomicU8::new(Kind::Short as u8),

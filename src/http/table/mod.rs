@@ -1,8 +1,9 @@
 //! The table of open connections: admission, shedding when it is full, and the number of long answers there may be.
 //!
-//! A full table does not turn newcomers away. It sheds who costs nobody anything, the longest without progress first:
-//! connections that owe us a request or the rest of one, then readers that do not read, then those whose answer is not
-//! begun, for it is not their turn: of these whoever has had the most answers. Connections that are being
+//! A full table does not turn newcomers away. It sheds who costs nobody anything: connections that owe us a request or the
+//! rest of one, then readers that do not read, then those whose answer is not begun, for it is not their turn. Of each of
+//! these one of the host with the most connections goes first, so that no flood from elsewhere holds up a health check; of
+//! that host's the longest without progress (of those in line whoever has had the most answers). Connections that are being
 //! answered are shed last; but while a newcomer finds nobody to shed ([`Table::is_crowded`]), they get no second answer.
 //!
 //! Answers that last are counted by [`Kind`], in tiers: event streams leave room for large listings, those for messages
@@ -12,17 +13,19 @@
 //! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
 //! - The lock is held to look through the table once, never across an await.
 //!
-//! `connection_state` owns the state of one connection, `limits` the figures.
+//! `connection_state` owns the state of one connection, `hosts` the number of each host's, `limits` the figures.
 //!
 //! This module must not know HTTP: a connection is what it waits for and when it last got on.
 
 mod connection_state;
+mod hosts;
 mod limits;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +34,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use connection_state::{ConnectionState, Kind, MIN_READ_TIME, Phase};
+use hosts::Hosts;
 pub(super) use limits::Limits;
 pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MIN_CONNECTIONS};
 
@@ -58,6 +62,7 @@ pub(super) struct Table {
 #[derive(Debug, Default)]
 struct Lines {
     open: BTreeMap<u64, Arc<ConnectionState>>,
+    hosts: Hosts,
     last: u64,
 }
 
@@ -73,17 +78,26 @@ pub(super) struct Figures {
 }
 
 impl Lines {
-    /// Returns the one without progress for the longest among those that may go.
-    fn longest_without_progress(&self, may_go: impl Fn(&ConnectionState) -> bool) -> Option<Arc<ConnectionState>> {
-        let candidates = self.open.values().filter(|line| may_go(line));
-        candidates.min_by_key(|line| line.progress.load(Ordering::Relaxed)).cloned()
+    fn remove(&mut self, id: u64) -> Option<Arc<ConnectionState>> {
+        let line = self.open.remove(&id)?;
+        self.hosts.leave(&line.host);
+        Some(line)
     }
 
-    /// Returns the one that waits for its turn and has had the most answers, the longest without progress among equals.
+    /// Returns the one without progress for the longest among those that may go, of the host with the most connections.
+    fn longest_without_progress(&self, may_go: impl Fn(&ConnectionState) -> bool) -> Option<Arc<ConnectionState>> {
+        let candidates = self.open.values().filter(|line| may_go(line));
+        let of = |line: &&Arc<ConnectionState>| (Reverse(line.host.get()), line.progress.load(Ordering::Relaxed));
+        candidates.min_by_key(of).cloned()
+    }
+
+    /// Returns the one that waits for its turn and has had the most answers, the longest without progress among equals; of
+    /// the host with the most connections.
     fn longest_in_line(&self) -> Option<Arc<ConnectionState>> {
         let candidates = self.open.values().filter(|line| line.is_in(Phase::Waiting));
         let of = |line: &&Arc<ConnectionState>| {
-            (Reverse(line.answers.load(Ordering::Relaxed)), line.progress.load(Ordering::Relaxed))
+            let answers = line.answers.load(Ordering::Relaxed);
+            (Reverse(line.host.get()), Reverse(answers), line.progress.load(Ordering::Relaxed))
         };
         candidates.min_by_key(of).cloned()
     }
@@ -133,19 +147,19 @@ impl Table {
         self.is_crowded.load(Ordering::Relaxed)
     }
 
-    /// Takes a place for a new connection, another one's if need be; `None` if all are being answered and none gets done.
+    /// Takes a place for a new connection of this peer, another one's if need be; `None` if all are being answered and none gets done.
     /// Newcomers come one after the other.
-    pub(super) async fn admit(self: &Arc<Self>) -> Option<Seat> {
-        let seat = self.wait_for_place().await;
+    pub(super) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
+        let seat = self.wait_for_place(peer).await;
         self.is_crowded.store(false, Ordering::Relaxed);
         seat
     }
 
-    async fn wait_for_place(self: &Arc<Self>) -> Option<Seat> {
+    async fn wait_for_place(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
         let deadline = Instant::now() + ADMIT_PATIENCE;
         loop {
             let is_urgent = Instant::now() >= deadline;
-            if let Some(seat) = self.try_admit(is_urgent) {
+            if let Some(seat) = self.try_admit(peer, is_urgent) {
                 return Some(seat);
             }
             if is_urgent {
@@ -157,7 +171,7 @@ impl Table {
         }
     }
 
-    fn try_admit(self: &Arc<Self>, is_urgent: bool) -> Option<Seat> {
+    fn try_admit(self: &Arc<Self>, peer: IpAddr, is_urgent: bool) -> Option<Seat> {
         let mut lines = self.lines();
         if lines.open.len() >= self.limits.connections {
             let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading));
@@ -168,13 +182,14 @@ impl Table {
             self.shed(&mut lines, &victim);
         }
         lines.last += 1;
-        let line = Arc::new(ConnectionState::new(lines.last, self.epoch, self.close.child_token()));
+        let host = lines.hosts.enter(peer);
+        let line = Arc::new(ConnectionState::new(lines.last, host, self.epoch, self.close.child_token()));
         lines.open.insert(line.id, Arc::clone(&line));
         Some(Seat { line, table: Arc::clone(self) })
     }
 
     fn shed(&self, lines: &mut Lines, victim: &ConnectionState) {
-        lines.open.remove(&victim.id);
+        lines.remove(victim.id);
         victim.shed.cancel();
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
@@ -254,7 +269,7 @@ impl Drop for Seat {
         if std::thread::panicking() {
             self.table.panics.fetch_add(1, Ordering::Relaxed);
         }
-        let line = self.table.lines().open.remove(&self.line.id);
+        let line = self.table.lines().remove(self.line.id);
         drop(line);
         // The connection itself was dropped before.
         self.line.gone.cancel();

@@ -2,12 +2,15 @@
 
 use super::connection_state::STALLED_AFTER;
 use super::*;
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
 fn table(connections: usize, streams: usize) -> Arc<Table> {
     Table::new(Limits::new(connections, streams), CancellationToken::new())
 }
 
 async fn admit(table: &Arc<Table>) -> Seat {
-    table.admit().await.expect("a place")
+    table.admit(HERE).await.expect("a place")
 }
 
 /// A full table of connections that are being answered.
@@ -39,6 +42,27 @@ fn every_tier_keeps_room_for_those_above_it_whatever_the_limits() {
         }
     }
     assert_eq!(Limits::new(1_024, 1_024).streams, 1_000, "the documented figure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_that_may_go_one_of_the_host_with_the_most_connections_goes_first() {
+    for phase in [Phase::Reading, Phase::Writing, Phase::Waiting] {
+        let table = table(8, 8);
+        let elsewhere = IpAddr::from([10, 0, 0, 1]);
+        let mut seats = Vec::new();
+        // The two of this host are the oldest.
+        for peer in [HERE, HERE].into_iter().chain([elsewhere; 6]) {
+            seats.push(table.admit(peer).await.expect("a place"));
+            seats.last().expect("it").line.set_phase(phase);
+            tokio::time::advance(STALLED_AFTER).await;
+        }
+        for _ in 0..4 {
+            seats.push(table.admit(elsewhere).await.expect("a place"));
+        }
+        assert_eq!(shed(&seats), [2, 3, 4, 5], "{phase:?}");
+        drop(seats);
+        assert_eq!(table.figures().connections, 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +99,7 @@ async fn then_go_readers_that_take_nothing_and_answers_last() {
     seats.push(admit(&table).await);
     assert_eq!(shed(&seats), [2, 4], "somebody must go");
     assert!(begun.elapsed() <= ADMIT_PATIENCE + ADMIT_RETRY);
-    assert!(table.admit().await.is_none(), "those that are being answered stay");
+    assert!(table.admit(HERE).await.is_none(), "those that are being answered stay");
     assert_eq!((table.figures().refused, table.figures().connections), (1, 8));
     drop(seats.pop());
     admit(&table).await;
@@ -98,7 +122,7 @@ async fn of_those_whose_answer_is_not_begun_the_one_with_the_most_answers_goes_f
     }
     seats[0].line.set_phase(Phase::Waiting);
     seats[0].line.begins();
-    assert!(table.admit().await.is_none(), "it is being answered");
+    assert!(table.admit(HERE).await.is_none(), "it is being answered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +132,7 @@ async fn a_table_is_crowded_while_a_newcomer_waits_and_no_longer() {
     assert!(!table.is_crowded(), "full, and nobody waits");
     let waiting = tokio::spawn({
         let table = Arc::clone(&table);
-        async move { table.admit().await }
+        async move { table.admit(HERE).await }
     });
     tokio::time::sleep(ADMIT_RETRY / 2).await;
     assert!(table.is_crowded());
@@ -118,7 +142,7 @@ async fn a_table_is_crowded_while_a_newcomer_waits_and_no_longer() {
     seats[3].line.set_phase(Phase::Reading);
     seats.push(admit(&table).await);
     assert!(!table.is_crowded(), "somebody could be shed at once");
-    assert!(table.admit().await.is_none() && !table.is_crowded(), "it waits no more");
+    assert!(table.admit(HERE).await.is_none() && !table.is_crowded(), "it waits no more");
 }
 
 #[tokio::test(start_paused = true)]
