@@ -169,7 +169,7 @@ fn votes_played(seed: u64) -> Result<World, String> {
     let mut world = World::new(WorldOptions { sealed: true, voters: 5, lease, ..WorldOptions::new(seed, 5, settings) });
     world.run_for(SECOND * 8);
     for _ in 0..3 {
-        let Some(leader) = world.leader() else { break };
+        let Some(leader) = world.leader() else { return Err("nobody leads".to_owned()) };
         world.crash(leader);
         // Two and two: neither side has a majority, and both have candidates for the same terms.
         let rest: Vec<usize> = (0..5).filter(|voter| *voter != leader).collect();

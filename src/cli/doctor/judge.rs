@@ -167,17 +167,21 @@ pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
     let left = voters.voters.iter().filter(|voter| may_vote(voter)).count();
     let tolerance = voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority));
     if tolerance > 0 {
-        let mut found = match voters.failure_tolerance {
+        let found = match voters.failure_tolerance {
             Some(_) => format!("{left} of {all} vote: {tolerance} more may fail"),
             None => format!(
                 "{left} of {all} are up; who of them votes, {} knows: `headcount voters list --http` there",
                 plain(leads)
             ),
         };
-        if all.is_multiple_of(2) {
-            found.push_str(&format!("; {all} voters tolerate no more failures than {} would", all - 1));
+        if !all.is_multiple_of(2) {
+            return Some(Finding::ok("voters", found));
         }
-        return Some(Finding::ok("voters", found));
+        let fewer = all - 1;
+        return Some(Finding::ok(
+            "voters",
+            format!("{found}; {all} voters tolerate no more failures than {fewer} would"),
+        ));
     }
     if left < majority && voters.failure_tolerance.is_none() {
         return Some(Finding::fail("voters", nobody_can_lead(Some(voters)), RECOVER_ADVICE));

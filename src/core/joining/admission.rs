@@ -193,6 +193,11 @@ mod tests {
         let mut admissions = Admissions::default();
         let all = (0..=u16::MAX).map(|i| IpAddr::from([10, (i >> 8) as u8, i as u8, 1]));
         let_in(&mut admissions, Time::ORIGIN, all);
-        assert!(admissions.of.len() <= MAX_ADMITTED_PREFIXES);
+        assert!((MAX_ADMITTED_PREFIXES - 2..=MAX_ADMITTED_PREFIXES).contains(&admissions.of.len()));
+        assert!(
+            admissions.allow(Time::ORIGIN, IpAddr::from([10, 0, 0, 1])),
+            "a host that has its place is let in again"
+        );
+        assert!(!admissions.allow(Time::ORIGIN, IpAddr::from([192, 168, 0, 1])));
     }
 }

@@ -160,6 +160,7 @@ fn a_lost_round_is_repeated_long_before_the_next_renewal() {
 
 #[test]
 fn no_confirmation_is_given_after_another_has_led() {
+    let (mut confirmed_by_first, mut confirmed_by_others) = (0, 0);
     for seed in 0..40 {
         let (mut cluster, first) = led(seed, 5);
         cluster.loss = 0.2;
@@ -182,8 +183,11 @@ fn no_confirmation_is_given_after_another_has_led() {
         for (ticket, highest) in asked {
             if let Some((_, Ok(confirmed))) = answer(&cluster, ticket) {
                 assert!(Some(confirmed.term) >= highest, "seed {seed}: a later leader was there when it was asked");
+                let by_first = cluster.leaders.get(&confirmed.term) == Some(&first);
+                *(if by_first { &mut confirmed_by_first } else { &mut confirmed_by_others }) += 1;
             }
         }
         cluster.assert_safe();
     }
+    assert!(confirmed_by_first > 100 && confirmed_by_others > 100, "{confirmed_by_first}, {confirmed_by_others}");
 }
