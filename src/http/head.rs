@@ -18,9 +18,10 @@ pub(super) const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mod
 pub(super) const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The headers that are read, beside those that hyper acts on itself.
-const READ: [HeaderName; 8] = [
+const READ: [HeaderName; 9] = [
     header::ACCEPT,
     header::AUTHORIZATION,
+    header::CONTENT_TYPE,
     header::HOST,
     header::ORIGIN,
     FETCH_DEST,

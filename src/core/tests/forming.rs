@@ -423,8 +423,6 @@ struct Loss {
     profile: Profile,
     survivors: usize,
     is_linked: bool,
-    /// True if no datagram passes since the cluster formed.
-    has_no_datagrams: bool,
     /// One packet in so many is lost from then on; none if zero.
     drop_one_in: u64,
     gone_for: Duration,
@@ -452,10 +450,6 @@ pub(super) fn seeds_that_vote(profile: Profile, is_linked: bool, seed: u64, node
 /// name those seeds alone.
 fn blank_seeds(loss: Loss) -> Net {
     let mut net = seeds_that_vote(loss.profile, loss.is_linked, loss.seed, 3 + loss.survivors);
-    if loss.has_no_datagrams {
-        net.block_all_datagrams(true);
-        net.run(SECOND * 20);
-    }
     leader(&net);
     net.drop_one_in = loss.drop_one_in;
     for node in 0..3 {
@@ -493,7 +487,6 @@ fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the
         profile: Profile::Local,
         survivors: 4,
         is_linked: true,
-        has_no_datagrams: false,
         drop_one_in: 0,
         gone_for: SECOND,
         apart: SECOND,
@@ -523,24 +516,6 @@ fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the
 }
 
 #[test]
-fn seeds_that_lost_their_disks_form_nothing_beside_the_electorate_that_is_where_links_alone_pass() {
-    for survivors in [1, 4] {
-        for (gone_for, apart) in returns() {
-            assert_one_root(Loss {
-                profile: Profile::Local,
-                survivors,
-                is_linked: true,
-                has_no_datagrams: true,
-                drop_one_in: 0,
-                gone_for,
-                apart,
-                seed: 0,
-            });
-        }
-    }
-}
-
-#[test]
 fn after_the_seeds_lost_their_disks_an_operator_founds_the_electorate_anew_at_any_node() {
     for gone_for in [ms(0), SECOND * 10] {
         for (node, voters) in [(7, ["n1", "n2"]), (4, ["n5", "n6"]), (4, ["n0", "n1"])] {
@@ -548,7 +523,6 @@ fn after_the_seeds_lost_their_disks_an_operator_founds_the_electorate_anew_at_an
                 profile: Profile::Local,
                 survivors: 4,
                 is_linked: true,
-                has_no_datagrams: false,
                 drop_one_in: 0,
                 gone_for,
                 apart: ms(50),
