@@ -135,6 +135,27 @@ fn one_host_is_let_in_so_often_in_a_second() {
 }
 
 #[test]
+fn joiners_that_are_let_in_and_ask_again_use_up_nothing_of_their_hosts_share() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    let several = |i: u16| Liar::new(SocketAddr::from(([10, 0, 0, 99], 10_000 + i)), 0xee_0000 + u64::from(i));
+    let mut joiners: Vec<_> = (0..25).map(several).collect();
+    let rounds = 6;
+    assert!(joiners.len() * rounds > MAX_ADMISSIONS_PER_HOST as usize);
+    for round in 0..rounds {
+        for (nth, joiner) in joiners.iter_mut().enumerate() {
+            let name = format!("j{nth}");
+            if round == 0 {
+                joiner.ask(&mut net, 0, &name);
+            }
+            let answer = joiner.ask(&mut net, 0, &name);
+            let is_welcome = answer.iter().any(|message| matches!(message, Message::Welcome { .. }));
+            assert!(is_welcome, "round {round}, {nth}: {answer:?}");
+            joiner.pull(&mut net, 0);
+        }
+    }
+}
+
+#[test]
 fn a_crowd_of_one_host_joins_within_seconds() {
     let mut net = Net::new(Profile::Lan);
     let host = |port: u16| SocketAddr::from(([10, 0, 0, 1], 7_000 + port));

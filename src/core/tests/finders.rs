@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::hostile::{packet, send};
 use super::leadership::{SECOND, cluster};
+use super::liars::mail;
 use super::net::{Net, address, id, ms};
 use crate::core::doors::Input;
 use crate::core::election::{Descent, ElectorateReport, Lineage, Term};
@@ -58,12 +60,17 @@ fn lonely(name: &str) -> Net {
 
 /// Has the finder introduce itself to a joiner after the joiner asked it to; returns true if it is asked to let it in.
 fn is_followed(net: &mut Net, introduce: impl FnOnce(Nonce) -> Vec<Message>) -> bool {
+    is_asked_to_let_in(&introduces(net, introduce))
+}
+
+/// Has the finder introduce itself to a joiner after the joiner asked it to; returns what it is told then.
+fn introduces(net: &mut Net, introduce: impl FnOnce(Nonce) -> Vec<Message>) -> Vec<Message> {
     let answer = says(net, 1, &[Message::WhoAreYou { nonce: Nonce(1), echo: None }]);
     let asked = answer.iter().find_map(|message| match message {
         Message::WhoAreYou { nonce, echo: Some(Nonce(1)) } => Some(*nonce),
         _ => None,
     });
-    is_asked_to_let_in(&says(net, 2, &introduce(asked.expect("asked back"))))
+    says(net, 2, &introduce(asked.expect("asked back")))
 }
 
 #[test]
@@ -89,6 +96,32 @@ fn a_joiner_that_forms_no_electorate_goes_on_by_its_seeds_alone() {
     let introduce = |nonce: Nonce| vec![report(), Message::IAm { nonce, record: finder() }];
     assert!(is_followed(&mut lonely("n1"), introduce));
     assert!(!is_followed(&mut lonely("n2"), introduce));
+}
+
+#[test]
+fn a_joiner_that_its_seed_keeps_waiting_follows_no_finder() {
+    let mut net = lonely("n0");
+    let nonce_of = |message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None };
+    let nonce = mail(&net, NOBODY).into_iter().find_map(nonce_of).expect("its seed is asked");
+    let wait = Message::Wait { nonce, wait_ms: 1_000 };
+    send(&mut net, 0, NOBODY, &packet(Run(0xabc), 1, &[Message::Reply, wait]));
+    assert!(!is_followed(&mut net, |nonce| vec![report(), Message::IAm { nonce, record: finder() }]));
+}
+
+#[test]
+fn a_voter_whose_incarnation_is_too_low_is_told_so_by_who_found_it_and_asks_again() {
+    let mut net = lonely("n0");
+    let answer = introduces(&mut net, |nonce| vec![report(), Message::IAm { nonce, record: finder() }]);
+    let nonce_of = |message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None };
+    let nonce = answer.into_iter().find_map(nonce_of).expect("asked to let it in");
+    let incarnation = net.nodes[0].core.me().incarnation + 10;
+    says(&mut net, 3, &[Message::Reply, Message::Behind { nonce, incarnation }]);
+    assert_eq!(net.nodes[0].core.me().incarnation, incarnation + 1);
+    net.undelivered.clear();
+    net.run(ms(100));
+    let asks_again =
+        |message: &Message| matches!(message, Message::Join { record, .. } if record.incarnation > incarnation);
+    assert!(mail(&net, FINDER).iter().any(asks_again), "{:?}", mail(&net, FINDER));
 }
 
 /// Returns how many of so many questions in a row a joiner answers.

@@ -1,5 +1,6 @@
 //! Honest nodes that come while their cluster is full of members that do not exist: they wait no longer than elsewhere.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::invention::{AT_ONCE, teller, tells};
@@ -7,8 +8,8 @@ use super::liars::update;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::limits::{
-    MANY_NAMES, MAX_GHOSTS, MAX_REFUSED_NAMES_ASKED, MAX_REFUSED_NAMES_ASKED_PER_HOST, NAMES_AT_ONCE,
-    QUESTION_INTERVAL, SYNC_PACKETS,
+    MANY_NAMES, MAX_GHOSTS, MAX_REFUSED_NAMES_ASKED, MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_VIEWS_SERVED,
+    MIN_QUESTION_BYTES, NAMES_AT_ONCE, QUESTION_INTERVAL, SYNC_PACKETS,
 };
 use crate::core::member::tests::record;
 use crate::core::member::{Record, Run, Status};
@@ -228,4 +229,32 @@ fn so_many_names_that_are_refused_are_asked_whether_they_are_there_and_who_answe
         packet.push(&Message::IAm { nonce, record: record.clone() });
     });
     assert!(alone.core.record(&record.id).is_some(), "its own word needs no budget");
+}
+
+#[test]
+fn a_busy_sponsor_refers_to_members_that_it_has_met_however_many_are_invented() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..3);
+    for host in 0..3 {
+        let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+        alone.core.view.prove(slot);
+    }
+    alone.told_of(100_000..100_000 + MANY_NAMES + 10, Status::Up);
+    let ask = |alone: &mut Alone, host: usize, is_proven: bool| {
+        let joiner = member(host, Status::Joining);
+        let cookie = is_proven.then(|| alone.core.prover.cookie(joiner.address, joiner.run, alone.now));
+        let sent = alone.hand_in(joiner.address, joiner.run, |packet| {
+            packet.push(&Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie });
+            packet.pad_to(MIN_QUESTION_BYTES);
+        });
+        sent.into_iter().map(|(_, message)| message).next_back()
+    };
+    for host in 500..500 + MAX_VIEWS_SERVED {
+        assert!(matches!(ask(&mut alone, host, true), Some(Message::Welcome { .. })), "{host}");
+    }
+    let Some(Message::Elsewhere { members, .. }) = ask(&mut alone, 600, false) else { panic!("all places are taken") };
+    let met = [0, 1, 2].map(|host| member(host, Status::Up).address);
+    let is_met = |at: SocketAddr| met.contains(&at) || at == address(19_999);
+    let members: Vec<_> = members.into_iter().flatten().collect();
+    assert!(!members.is_empty() && members.iter().all(|at| is_met(*at)), "{members:?}");
 }

@@ -1,10 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{CoreInit, Input, Notice, StopReason};
-use crate::core::limits::{MAX_HOPS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE};
+use crate::core::limits::{
+    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
+};
 use crate::core::member::tests::record;
 use crate::core::member::{ChangeKind, Run, Status, Tags};
 use crate::core::packet::News;
@@ -231,36 +234,53 @@ fn a_single_joiner_knows_everybody_in_one_exchange() {
     assert_eq!(net.nodes[joiner].core.records().count(), 151);
 }
 
+/// Has a joiner at a host ask n0; returns the answer.
+fn asks(net: &mut Net, host: usize, cookie: Option<Nonce>) -> Message {
+    let mut joiner = record(&format!("j{host}"), 5, Status::Joining);
+    (joiner.run, joiner.address) = (Run(0xbb_0000 + host as u64), address(host));
+    let header = Header { cluster: Header::cluster_hash("test"), run: joiner.run, sequence: 1, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    packet.push(&Message::Join { nonce: Nonce(5), record: joiner, cookie });
+    packet.pad_to(MIN_QUESTION_BYTES);
+    let bytes = packet.finish();
+    let seen = net.undelivered.len();
+    net.input(0, Input::Packet { from: address(host), bytes: &bytes });
+    net.run(ms(2));
+    let answer = net.undelivered[seen..].iter().find(|(to, _)| *to == address(host)).expect("answered").1.clone();
+    assert!(answer.len() <= bytes.len(), "{} bytes to an unproven address", answer.len());
+    Packet::decode(&answer).expect("decodes").messages.pop().expect("says something")
+}
+
+/// Has joiners take all places at n0; returns the members that the next one is sent to.
+fn all_places_taken(net: &mut Net) -> Vec<SocketAddr> {
+    for host in 100..100 + MAX_VIEWS_SERVED {
+        let Message::Challenge { cookie, .. } = asks(net, host, None) else { panic!("there is a place for {host}") };
+        assert!(matches!(asks(net, host, Some(cookie)), Message::Welcome { .. }));
+    }
+    let Message::Elsewhere { members, .. } = asks(net, 200, None) else { panic!("all places are taken") };
+    members.into_iter().flatten().collect()
+}
+
 #[test]
 fn a_busy_sponsor_refers_to_members_that_are_up_with_fewer_bytes_than_it_was_asked_with() {
     let mut net = Net::cluster(Profile::Local, 6);
-    let ask = |net: &mut Net, host: usize, cookie| {
-        let mut joiner = record(&format!("j{host}"), 5, Status::Joining);
-        (joiner.run, joiner.address) = (Run(0xbb_0000 + host as u64), address(host));
-        let header = Header { cluster: Header::cluster_hash("test"), run: joiner.run, sequence: 1, fingerprint: 0 };
-        let mut packet = PacketBuilder::new(&header, 1_400);
-        packet.push(&Message::Join { nonce: Nonce(5), record: joiner, cookie });
-        packet.pad_to(MIN_QUESTION_BYTES);
-        let bytes = packet.finish();
-        let seen = net.undelivered.len();
-        net.input(0, Input::Packet { from: address(host), bytes: &bytes });
-        net.run(ms(2));
-        let answer = net.undelivered[seen..].iter().find(|(to, _)| *to == address(host)).expect("answered").1.clone();
-        assert!(answer.len() <= bytes.len(), "{} bytes to an unproven address", answer.len());
-        Packet::decode(&answer).expect("decodes").messages.pop().expect("says something")
-    };
-    for host in 100..100 + MAX_VIEWS_SERVED {
-        let Message::Challenge { cookie, .. } = ask(&mut net, host, None) else {
-            panic!("there is a place for {host}")
-        };
-        assert!(matches!(ask(&mut net, host, Some(cookie)), Message::Welcome { .. }));
-    }
-    let Message::Elsewhere { members, .. } = ask(&mut net, 200, None) else { panic!("all places are taken") };
+    let members = all_places_taken(&mut net);
     let others: Vec<_> = (1..6).map(address).collect();
-    assert!(members.iter().all(|member| member.is_some_and(|member| others.contains(&member))), "{members:?}");
+    assert!(members.len() == MAX_REFERRALS && members.iter().all(|member| others.contains(member)), "{members:?}");
     // Nobody pulls: the places are free again.
     net.run(VIEW_PATIENCE);
-    assert!(matches!(ask(&mut net, 200, None), Message::Challenge { .. }));
+    assert!(matches!(asks(&mut net, 200, None), Message::Challenge { .. }));
+}
+
+#[test]
+fn a_busy_sponsor_refers_to_no_member_that_may_be_gone() {
+    let mut net = Net::cluster(Profile::Local, 6);
+    (1..4).for_each(|node| net.kill(node));
+    let are_suspected = |net: &Net| (1..4).all(|node| net.status(0, &format!("n{node}")) == Some(Status::Suspect));
+    net.run_until(net.settings.down_timeout, "they are suspected", are_suspected);
+    let members = all_places_taken(&mut net);
+    let others = [4, 5].map(address);
+    assert!(!members.is_empty() && members.iter().all(|member| others.contains(member)), "{members:?}");
 }
 
 /// Tells a joiner, in the name of its seed at host 0, to go elsewhere; returns the hosts that it asked then.

@@ -66,6 +66,7 @@ mod replays;
 mod returners;
 mod returning;
 mod reunion;
+mod searching;
 mod shares;
 mod sleeping;
 mod sponsoring;

@@ -1,13 +1,16 @@
 //! Names that somebody has: who is told so is told by somebody that may, and lost questions give no name away.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::liars::mail;
+use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
 use crate::core::doors::{CoreInit, Input, StopReason};
-use crate::core::member::Run;
+use crate::core::limits::MIN_QUESTION_BYTES;
+use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, PacketBuilder, Refusal};
+use crate::core::wire::{Header, Message, Nonce, PacketBuilder, Refusal};
 
 /// The host of a liar.
 const LIAR: usize = 60;
@@ -90,4 +93,73 @@ fn a_seed_is_believed_at_once() {
     let second = net.add("n1", 40, &[0]);
     net.run(ms(500));
     assert!(matches!(net.nodes[second].stopped, Some(StopReason::NameInUse { .. })), "{}", net.describe());
+}
+
+/// Has a newcomer bring its cookie; returns all that is sent.
+fn asks(alone: &mut Alone, newcomer: &Record) -> Vec<(SocketAddr, Message)> {
+    let cookie = Some(alone.core.prover.cookie(newcomer.address, newcomer.run, alone.now));
+    alone.hand_in(newcomer.address, newcomer.run, |packet| {
+        assert!(packet.push(&Message::Join { nonce: Nonce(1), record: newcomer.clone(), cookie }));
+        packet.pad_to(MIN_QUESTION_BYTES);
+    })
+}
+
+/// Has somebody introduce itself; returns what the newcomer is told.
+fn introduces(alone: &mut Alone, who: &Record, nonce: Nonce, newcomer: &Record) -> Vec<Message> {
+    let sent = alone.hand_in(who.address, who.run, |packet| {
+        assert!(packet.push(&Message::IAm { nonce, record: who.clone() }));
+    });
+    sent.into_iter().filter(|(to, _)| *to == newcomer.address).map(|(_, message)| message).collect()
+}
+
+/// Returns the nonces of the questions to an address.
+fn questions(sent: &[(SocketAddr, Message)], at: SocketAddr) -> Vec<Nonce> {
+    let nonce_of = |message: &Message| if let Message::WhoAreYou { nonce, .. } = message { Some(*nonce) } else { None };
+    sent.iter().filter(|(to, _)| *to == at).filter_map(|(_, message)| nonce_of(message)).collect()
+}
+
+/// Returns a sponsor, a member that it knows, and a newcomer of that name at another address.
+fn holder_and_newcomer() -> (Alone, Record, Record) {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let run = Run(0x20_0000);
+    let newcomer = Record { run, address: address(50), incarnation: 6, ..member(0, Status::Joining) };
+    (alone, member(0, Status::Up), newcomer)
+}
+
+#[test]
+fn a_name_is_given_away_by_who_is_at_its_holders_address_and_by_nobody_elsewhere() {
+    let (mut alone, holder, newcomer) = holder_and_newcomer();
+    let sent = asks(&mut alone, &newcomer);
+    let [nonce] = questions(&sent, holder.address)[..] else { panic!("{sent:?}") };
+    // It has read the question on its way.
+    let told = introduces(&mut alone, &member(7, Status::Up), nonce, &newcomer);
+    assert_eq!((told, alone.core.name_probes.size()), (Vec::new(), 1));
+    let heir = Record { run: Run(0x30_0000), address: holder.address, ..member(8, Status::Up) };
+    let told = introduces(&mut alone, &heir, nonce, &newcomer);
+    assert!(told.iter().any(|message| matches!(message, Message::Welcome { .. })), "{told:?}");
+}
+
+#[test]
+fn a_joiner_at_the_address_of_a_member_of_another_name_is_told_to_wait_and_not_that_its_name_is_taken() {
+    let (mut alone, holder, _) = holder_and_newcomer();
+    let newcomer = Record { address: holder.address, ..member(1, Status::Joining) };
+    let sent = asks(&mut alone, &newcomer);
+    let [nonce] = questions(&sent, holder.address)[..] else { panic!("{sent:?}") };
+    let told = introduces(&mut alone, &holder, nonce, &newcomer);
+    let waits = |message: &Message| matches!(message, Message::Wait { .. });
+    let is_refused = |message: &Message| matches!(message, Message::Refused { .. });
+    assert!(told.iter().any(waits) && !told.iter().any(is_refused), "{told:?}");
+}
+
+#[test]
+fn a_waiting_newcomer_that_asks_again_has_the_holder_of_its_name_asked_no_more_often() {
+    let (mut alone, holder, newcomer) = holder_and_newcomer();
+    let began = alone.now;
+    let mut asked = 0;
+    while alone.now.since(began) < alone.core.settings.probe_timeout {
+        asked += questions(&asks(&mut alone, &newcomer), holder.address).len();
+        alone.now = alone.now + ms(20);
+    }
+    assert_eq!(asked, 1);
 }

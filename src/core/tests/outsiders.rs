@@ -7,11 +7,15 @@ use std::time::Duration;
 use super::hostile::{EVIL, EVIL_RUN, evil, mail, packet, send};
 use super::net::{Net, address, birth, ms};
 use crate::core::Phase;
-use crate::core::doors::CoreInit;
-use crate::core::limits::{FOUNDING_RETRIES, MAX_HURRIES};
-use crate::core::member::{Run, Status};
+use crate::core::doors::{CoreInit, Notice, StopReason};
+use crate::core::limits::{FOUNDING_DELAY, FOUNDING_RETRIES, MAX_HURRIES};
+use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Candidacy, Message, Nonce, Refusal, Seeking};
+use crate::core::time::Time;
+use crate::core::wire::{Candidacy, Candidate, Message, Nonce, Refusal, Seeking, Update};
+
+/// The words of an outsider that says that it comes before all others.
+const FIRST: Seeking = Seeking { asks_seed: true, candidacy: Some(Candidacy::Listed), first: None };
 
 /// An outsider that a joiner was made to ask.
 struct Outsider {
@@ -24,10 +28,14 @@ struct Outsider {
 impl Outsider {
     /// Has a joiner hear of a candidate that comes before all others, so that it asks that one.
     fn lure(net: &mut Net, joiner: usize) -> Self {
-        let seeking = Seeking { asks_seed: true, candidacy: Some(Candidacy::Listed), first: None };
+        Self::asks(net, joiner, FIRST).expect("the candidate is asked")
+    }
+
+    /// Has an outsider that looks for a cluster, too, ask a joiner; returns it if it is asked in turn.
+    fn asks(net: &mut Net, joiner: usize, seeking: Seeking) -> Option<Self> {
         let mut record = evil("outsider", 5, Status::Joining);
         // Before all others.
-        record.address = SocketAddr::from(([10, 0, 0, 0], 99));
+        record.address = at_home();
         let at = record.address;
         let mut cookie = None;
         for sequence in 1..10 {
@@ -39,19 +47,23 @@ impl Outsider {
                 match message {
                     Message::Join { nonce, .. } => {
                         net.undelivered.clear();
-                        return Self { joiner, nonce, sequence: 100 };
+                        return Some(Self { joiner, nonce, sequence: 100 });
                     }
                     Message::Challenge { cookie: given, .. } => cookie = Some(given),
                     _ => {}
                 }
             }
         }
-        panic!("the candidate is not asked");
+        None
     }
 
     fn says(&mut self, net: &mut Net, from: SocketAddr, run: Run, message: Message) {
+        self.says_all(net, from, run, &[Message::Reply, message]);
+    }
+
+    fn says_all(&mut self, net: &mut Net, from: SocketAddr, run: Run, messages: &[Message]) {
         self.sequence += 1;
-        let bytes = packet(run, self.sequence, &[Message::Reply, message]);
+        let bytes = packet(run, self.sequence, messages);
         net.input(self.joiner, crate::core::doors::Input::Packet { from, bytes: &bytes });
     }
 
@@ -69,9 +81,14 @@ impl Outsider {
             3 => Message::Elsewhere { nonce, members: [1, 2, 3].map(|host| Some(address(200 + host))) },
             4 => Message::Refused { nonce, refusal: Refusal::OtherCluster },
             5 => Message::Refused { nonce, refusal: Refusal::NameInUse { holder: from } },
-            _ => {
+            6 => {
                 let refusal = Refusal::Unreachable { advertised: net.nodes[self.joiner].address, heard_from: from };
                 Message::Refused { nonce, refusal }
+            }
+            _ => {
+                let record = Record { status: Status::Joining, ..sponsor };
+                let not_up = Message::NotUp { nonce, record, joiners: 1 };
+                return self.says_all(net, from, run, &[Message::Reply, Message::Seeking(FIRST), not_up]);
             }
         };
         self.says(net, from, run, message);
@@ -79,7 +96,7 @@ impl Outsider {
 }
 
 /// Returns the nonce of a question to join.
-fn nonce_of_join(message: &Message) -> Option<Nonce> {
+pub(super) fn nonce_of_join(message: &Message) -> Option<Nonce> {
     if let Message::Join { nonce, .. } = message { Some(*nonce) } else { None }
 }
 
@@ -92,10 +109,15 @@ fn lured(seeds: &[usize]) -> (Net, usize, Outsider) {
     (net, joiner, outsider)
 }
 
-const LIES: usize = 7;
+const LIES: usize = 8;
 
 fn at_home() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 0], 99))
+}
+
+/// Returns true if a joiner takes itself for one of its own seeds.
+fn is_seed(net: &Net, joiner: usize) -> bool {
+    matches!(&net.nodes[joiner].core.phase, Phase::Joining(joining) if joining.is_seed)
 }
 
 #[test]
@@ -209,6 +231,7 @@ fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
         let bytes = packet(record.run, outsider.sequence, &[join]);
         net.input(lonely, crate::core::doors::Input::Packet { from: address(seed), bytes: &bytes });
     }
+    assert!(!is_seed(&net, lonely), "its own list does not name it");
     // It was made to believe that it is a seed of others, and founds in the end; it looks for its seeds all the same.
     net.run(net.settings.retry_interval * (2 * FOUNDING_RETRIES + 4));
     assert!(net.nodes[lonely].core.is_up());
@@ -277,4 +300,86 @@ fn a_joiner_goes_where_its_busy_seed_sends_it_while_an_outsider_hands_it_a_view(
     outsider.says(&mut net, address(60), Run(0xabc), elsewhere);
     net.run(ms(5));
     assert!(mail(&net, address(61)).iter().any(|message| nonce_of_join(message).is_some()), "it is asked");
+}
+
+#[test]
+fn a_listed_seed_founds_in_time_and_asks_no_outsider_that_says_that_it_comes_first() {
+    let mut net = Net::new(Profile::Local);
+    let seed = net.add("seed", 5, &[5]);
+    net.run(FOUNDING_DELAY - ms(100));
+    assert!(Outsider::asks(&mut net, seed, FIRST).is_none(), "its own list does not name that one");
+    net.run(FOUNDING_DELAY + ms(5) - net.now.since(Time::ORIGIN));
+    assert!(net.nodes[seed].core.is_up(), "{}", net.describe());
+}
+
+#[test]
+fn a_joiner_that_an_outsider_names_to_it_neither_asks_itself_nor_takes_itself_for_a_seed() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = net.add("joiner", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    net.sent = Some(Vec::new());
+    let first = Some(Candidate { candidacy: Candidacy::Listed, address: address(5) });
+    assert!(Outsider::asks(&mut net, joiner, Seeking { asks_seed: true, candidacy: None, first }).is_none());
+    net.run(net.settings.retry_interval * 2);
+    let sent = net.sent.take().expect("kept");
+    assert!(!sent.is_empty() && sent.iter().all(|(_, to, _)| *to != address(5)), "it asks itself");
+    assert!(!is_seed(&net, joiner));
+}
+
+#[test]
+fn an_outsider_makes_no_node_found_a_cluster_beside_the_one_that_refuses_it() {
+    let (mut net, joiner, mut outsider) = lured(&[60]);
+    net.run(net.settings.retry_interval);
+    let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce_of_join).expect("the seed is asked");
+    for round in 0..30 {
+        outsider.lies(&mut net, 7, at_home());
+        let refused = Message::Refused { nonce: of_seed, refusal: Refusal::OtherCluster };
+        outsider.says(&mut net, address(60), Run(0xabc), refused);
+        net.run(ms(100));
+        assert!(!net.nodes[joiner].core.is_up(), "round {round}");
+    }
+    let refused = StopReason::Refused { by: address(60), refusal: Refusal::OtherCluster };
+    assert_eq!(net.nodes[joiner].stopped, Some(refused));
+}
+
+#[test]
+fn a_candidate_that_was_only_heard_of_counts_where_it_was_asked_and_nowhere_else() {
+    let (mut net, _, mut outsider) = lured(&[60]);
+    let elsewhere = SocketAddr::from(([10, 0, 0, 0], 1));
+    let record = Record { address: elsewhere, ..evil("outsider", 5, Status::Joining) };
+    let not_up = Message::NotUp { nonce: outsider.nonce, record, joiners: 1 };
+    outsider.says_all(&mut net, at_home(), EVIL_RUN, &[Message::Reply, Message::Seeking(FIRST), not_up]);
+    net.run(net.settings.retry_interval * 2);
+    let first = |message: Message| if let Message::Seeking(seeking) = message { seeking.first } else { None };
+    let named: Vec<_> = mail(&net, address(60)).into_iter().filter_map(first).map(|named| named.address).collect();
+    assert!(!named.is_empty() && named.iter().all(|named| *named == at_home()), "{named:?}");
+}
+
+#[test]
+fn an_outsider_that_hands_over_members_out_of_reach_puts_no_question_to_a_seed_off() {
+    let mut net = Net::new(Profile::Default);
+    let joiner = net.add("joiner", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    let mut outsider = Outsider::lure(&mut net, joiner);
+    let (nonce, run) = (outsider.nonce, Run(0xfa));
+    let sponsor = Record { address: at_home(), ..evil("sponsor", 5, Status::Up) };
+    // Of the other family.
+    let far = Record { run, address: SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 1], 7117)), ..sponsor.clone() };
+    let page = [Message::Update(Update { note: None, record: far }), Message::Page { after: None, more: false }];
+    let mut hands_over = |net: &mut Net, time: Duration| {
+        for _ in 0..time.as_millis() / 100 {
+            let sponsor = sponsor.clone();
+            outsider.says(net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor, count: 2 });
+            outsider.says_all(net, at_home(), EVIL_RUN, &page);
+            net.run(ms(100));
+        }
+    };
+    let retry = net.settings.retry_interval;
+    hands_over(&mut net, retry);
+    net.undelivered.clear();
+    hands_over(&mut net, retry * 4);
+    let is_out_of_reach = |notice: &Notice| matches!(notice, Notice::NotReached { .. });
+    assert!(net.nodes[joiner].notices.iter().any(is_out_of_reach), "{}", net.describe());
+    let asked = mail(&net, address(60)).iter().filter_map(nonce_of_join).count();
+    assert!(asked >= 3, "{asked} questions in four retry intervals");
 }

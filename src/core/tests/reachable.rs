@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
+use super::liars::Liar;
+use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
-use crate::core::doors::{Command, CoreInit, Input, Notice};
-use crate::core::limits::INCARNATION_STEP;
-use crate::core::member::{ChangeKind, Run, Status};
+use crate::core::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
+use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Message, Nonce, Refusal};
+use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
 
 /// Adds a node that advertises one address and speaks from another one.
 pub(super) fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
@@ -330,4 +332,90 @@ fn an_answer_to_a_question_that_was_not_asked_makes_nobody_up() {
         net.input(node, Input::Packet { from: address(EVIL), bytes: &bytes });
         assert!(!net.nodes[node].core.is_up());
     }
+}
+
+#[test]
+fn one_member_alone_makes_no_member_unreachable_that_hears_the_others() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let nonce = net.nodes[0].core.prover.nonce(address(1), net.now);
+    let refusal = Refusal::Unreachable { advertised: address(0), heard_from: address(50) };
+    Liar::new(1).says(&mut net, 0, &[Message::Refused { nonce, refusal: refusal.clone() }]);
+    assert!(net.nodes[0].notices.contains(&Notice::Refused { by: address(1), refusal }), "{}", net.describe());
+    assert!(net.nodes[0].core.is_reachable());
+}
+
+#[test]
+fn a_sponsor_is_proven_at_the_address_that_was_asked_alone() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    // It advertises its IPv4 address.
+    net.further.push((0, v6(1)));
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    let run = net.nodes[0].core.me().run;
+    let has_the_view = |net: &Net| {
+        let core = &net.nodes[node].core;
+        core.transfer.is_none() && core.view.slot_of_run(run).is_some()
+    };
+    net.run_until(ms(1_000), "it has the view", has_the_view);
+    let core = &net.nodes[node].core;
+    let slot = core.view.slot_of_run(run).expect("a member");
+    assert!(!core.is_up() && !core.view.entry(slot).peer.is_proven());
+}
+
+/// Returns a node that suspects a member, and that member.
+fn suspecting() -> (Alone, Record) {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let silent = member(0, Status::Suspect);
+    let note = Some(Note { age_ms: 1, method: DetectionMethod::HeartbeatTimeout });
+    alone.told_by(TELLER, &[(note, silent.clone())]);
+    assert_eq!(alone.core.record(&silent.id).map(|held| held.status), Some(Status::Suspect));
+    (alone, silent)
+}
+
+fn is_unreachable(message: &Message) -> bool {
+    matches!(message, Message::Refused { refusal: Refusal::Unreachable { .. }, .. })
+}
+
+fn is_introduction(message: &Message) -> bool {
+    matches!(message, Message::IAm { .. })
+}
+
+#[test]
+fn a_silent_member_that_says_where_it_is_by_now_is_not_told_that_its_address_does_not_answer() {
+    for has_moved in [false, true] {
+        let (mut alone, silent) = suspecting();
+        let from = address(50);
+        let nonce = alone.core.prover.nonce(from, alone.now);
+        let sent = alone.hand_in(from, silent.run, |packet| {
+            if has_moved {
+                let record = Record { address: from, status: Status::Up, ..silent.clone() };
+                packet.push(&Message::IAm { nonce, record });
+            }
+            packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: Some(nonce) });
+            packet.pad_to(MIN_QUESTION_BYTES);
+        });
+        let told: Vec<_> = sent.into_iter().filter(|(to, _)| *to == from).map(|(_, message)| message).collect();
+        assert!(told.iter().any(is_introduction), "{told:?}");
+        assert_eq!(told.iter().any(is_unreachable), !has_moved, "{told:?}");
+    }
+}
+
+#[test]
+fn a_silent_member_that_calls_is_not_told_that_its_address_does_not_answer() {
+    let (mut alone, silent) = suspecting();
+    // A passing port.
+    let (link, from) = (LinkId::Accepted(1), SocketAddr::new(silent.address.ip(), 40_000));
+    let nonce = alone.core.prover.nonce(from, alone.now);
+    let bytes = packet(silent.run, 900, &[Message::WhoAreYou { nonce: Nonce(1), echo: Some(nonce) }]);
+    alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+    let told: Vec<_> = alone
+        .outputs()
+        .into_iter()
+        .filter_map(|output| match output {
+            Output::SendFrame { link: by, bytes } if by == link => Some(bytes),
+            _ => None,
+        })
+        .flat_map(|bytes| Packet::decode(&bytes).expect("decodes").messages)
+        .collect();
+    assert!(told.iter().any(is_introduction) && !told.iter().any(is_unreachable), "{told:?}");
 }

@@ -10,7 +10,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
 use crate::core::limits::{
     ADMISSION_INTERVAL, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_DENIALS, MAX_JOINERS,
-    MAX_JOINERS_PER_HOST, MAX_NAME_PROBES, MAX_REACHED_PER_HOST, MIN_QUESTION_BYTES,
+    MAX_JOINERS_PER_HOST, MAX_NAME_PROBES, MAX_REACHED_PER_HOST, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
 };
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
@@ -338,6 +338,41 @@ fn a_call_that_this_node_has_a_reason_for_gives_way_to_no_strangers() {
     assert!(ended > 10, "others gave way: {ended}");
     for at in own {
         assert!((1..=99).any(|nth| alone.core.calls.leads_to(LinkId::Opened(nth), at)), "{at} did not");
+    }
+}
+
+#[test]
+fn calls_for_strangers_do_not_become_own_ones_beyond_as_many_as_there_may_be() {
+    let mut alone = Alone::with_teller();
+    for host in 0..MAX_CALLS {
+        alone.core.call(address(host));
+    }
+    for turn in 0..3 {
+        for nth in 0..MAX_CALLS_FOR_OTHERS {
+            let at = v4(50 + turn, nth);
+            alone.core.call_for(v4(turn, nth), at);
+            alone.core.call(at);
+        }
+    }
+    assert_eq!(alone.core.calls.len(), MAX_CALLS + MAX_CALLS_FOR_OTHERS);
+}
+
+#[test]
+fn members_that_pull_take_no_places_of_joiners() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..3_000);
+    for host in 0..2 * MAX_VIEWS_SERVED {
+        let puller = member(host, Status::Up);
+        let slot = alone.core.view.slot_of_run(puller.run).expect("a member");
+        alone.core.view.prove(slot);
+        alone.hand_in(puller.address, puller.run, |packet| {
+            assert!(packet.push(&Message::Reply) && packet.push(&Message::Pull { after: None, pages: 1 }));
+        });
+    }
+    for nth in 0..MAX_VIEWS_SERVED {
+        let newcomer = joiner(90_000 + nth, v4(nth as u8, 9));
+        let sent = asks(&mut alone, &newcomer);
+        assert!(sent.iter().any(|(_, message)| matches!(message, Message::Welcome { .. })), "{nth}: {sent:?}");
     }
 }
 
