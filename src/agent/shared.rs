@@ -48,7 +48,7 @@ pub(super) struct Figures {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) unreachable: usize,
-    /// Members say that nothing answers at the address that this node advertises.
+    /// Members say that this node does not answer at the address that it advertises.
     pub(super) is_misplaced: bool,
     /// The last sign of life of the observed member that has been silent for longest.
     pub(super) oldest_sign: Option<Time>,

@@ -23,6 +23,13 @@ use crate::seal::{Key, KeyFile, KeyId, KeyRing};
 /// The size in bytes above which standard input or a file holds no key.
 const MAX_INPUT_BYTES: u64 = 64 * 1024;
 
+/// A thing to try where not everybody seals with a key.
+const USE_HINT: &str = "where a member lacks the key, copy another one's key file there and send SIGHUP (or start it then); once \
+    all hold it, run the same command again; `headcount keys list` shows who holds what";
+/// A thing to try where a key is not removed everywhere: a member that seals with it cannot be asked any more.
+const REMOVE_HINT: &str = "copy the key file of a member that removed it there, and send SIGHUP (or start it then); `headcount \
+    keys list` shows who holds what";
+
 pub(super) fn run(command: &KeysCommand, out: &mut impl Write) -> Result<Exit, Failure> {
     match command {
         KeysCommand::Generate(args) => generate(args, out),
@@ -122,12 +129,11 @@ fn read_key(path: &Path) -> Result<Key, Failure> {
 
 fn change(args: &ChangeKeyArgs, is_use: bool, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = connect(&args.target.agent)?;
-    let (keys, what) = if is_use {
-        (client.use_key(args.id, args.force)?, "seals")
+    let (keys, what, hint) = if is_use {
+        (client.use_key(args.id, args.force)?, "seals", USE_HINT)
     } else {
-        (client.remove_key(args.id, args.force)?, "is removed")
+        (client.remove_key(args.id, args.force)?, "is removed", REMOVE_HINT)
     };
-    let hint = "run the same command again once they are back; `headcount keys list` shows who holds what";
     done(&format!("key {} {what}", args.id), hint, &keys, args.target.format, out)
 }
 

@@ -15,11 +15,12 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::core::NodeId;
 use crate::json::{Leader, Member, Recover, Voter, Voters};
+use crate::lease::LeaseName;
 
-/// Time for which a successor is awaited after a leader resigned: longer than the leases of most clusters.
+/// Time for which a leader is awaited after another one resigned, or after a recovery: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
 /// Interval at which it is looked for.
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(50);
@@ -91,12 +92,8 @@ fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let (client, lease) = (connect(&args.target.agent)?, args.lease.as_ref());
     let before = client.leader(lease)?;
     let to = args.to.as_ref().map(NodeId::as_str);
-    let mut leader = client.resign(to, lease)?;
-    let deadline = Instant::now() + SUCCESSION_PATIENCE;
-    while (leader.leader.is_none() || leader.term <= before.term) && Instant::now() < deadline {
-        std::thread::sleep(SUCCESSION_PAUSE);
-        leader = client.leader(lease)?;
-    }
+    let leader = client.resign(to, lease)?;
+    let leader = await_leader(&client, lease, leader, before.term)?;
     show_leader(&client, &leader, args.target.format, out)?;
     let hint = if leader.mode == "lease" { "see `headcount leader --nodes`" } else { "see `headcount voters list`" };
     match (leader.leader.as_deref(), to) {
@@ -108,6 +105,21 @@ fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
         }
         _ => Ok(Exit::DONE),
     }
+}
+
+/// Waits for a while until somebody leads in a later term than this one. Returns what was seen last; `leader` was seen first.
+fn await_leader(
+    client: &Client,
+    lease: Option<&LeaseName>,
+    mut leader: Leader,
+    term: u64,
+) -> Result<Leader, ClientError> {
+    let deadline = Instant::now() + SUCCESSION_PATIENCE;
+    while (leader.leader.is_none() || leader.term <= term) && Instant::now() < deadline {
+        std::thread::sleep(SUCCESSION_PAUSE);
+        leader = client.leader(lease)?;
+    }
+    Ok(leader)
 }
 
 fn leader_of(seen: &Leader) -> String {
@@ -264,9 +276,21 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
         confirm(&client.info()?.node, &client.voters()?, args)?;
     }
     let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect(), anew: args.anew };
-    let voters = client.recover(&request)?;
+    let (voters, before) = (client.recover(&request)?, leader.term);
     show(&voters, args.target.format, out)?;
-    Ok(Exit::DONE)
+    out.flush()?;
+    // Whatever comes next, such as further voters, needs a leader.
+    let leader = await_leader(&client, None, client.leader(None)?, before)?;
+    match leader.leader.as_deref().filter(|_| leader.term > before) {
+        Some(name) => {
+            if args.target.format == Format::Table {
+                writeln!(out, "{} leads in term {}", plain(name), leader.term)?;
+            }
+            Ok(Exit::DONE)
+        }
+        None => Err(Failure::failed("the new electorate has begun, and nobody leads it yet")
+            .hint("see that its voters are up (`headcount voters list`); do not recover again while they are")),
+    }
 }
 
 /// Explains the consequences, and asks for confirmation.

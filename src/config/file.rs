@@ -55,13 +55,21 @@ fn parse_text(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<Proble
     match DeTable::parse(text) {
         Ok(table) => reader.top(table.get_ref()),
         Err(error) => {
-            let source = reader.source(&error.span().unwrap_or_default());
-            reader.problems.push(Problem::new(source, format!("not valid TOML: {}", printable(error.message()))));
+            let span = error.span().unwrap_or_default();
+            let name = duplicate(text, error.message(), &span);
+            let reason = format!("not valid TOML: {}{name}", printable(error.message()));
+            reader.problems.push(Problem::new(reader.source(&span), reason));
         }
     }
     reader.given.sort_by_key(|(_, item)| line_of(item));
     reader.problems.sort_by_key(Problem::line);
     (reader.given, reader.problems)
+}
+
+/// Returns the name of a key that stands there twice; nothing of any other error, whose text may be a secret.
+fn duplicate(text: &str, message: &str, span: &Range<usize>) -> String {
+    let name = text.get(span.clone()).filter(|name| message == "duplicate key" && !name.trim().is_empty());
+    name.map_or_else(String::new, |name| format!(" {}", printable(name)))
 }
 
 fn line_of(item: &Item) -> usize {
@@ -238,6 +246,10 @@ mod tests {
         );
         let utf16 = told(b"\xff\xfen\0a\0");
         assert!(utf16.starts_with("c.toml:1: the file is UTF-16"), "{utf16}");
+        let twice = told(b"name = \"a\"\nmtu = 1200\n[timing]\nreap_after = \"1h\"\nreap_after = \"2h\"\n");
+        assert_eq!(twice, "c.toml:5: not valid TOML: duplicate key reap_after");
+        let section = told(b"name = \"a\"\n[timing]\nreap_after = \"1h\"\n[log]\n[timing]\n");
+        assert_eq!(section, "c.toml:5: not valid TOML: duplicate key timing");
         assert!(told(b"name = \"a").starts_with("c.toml:1: not valid TOML"), "a file that was cut off");
     }
 }

@@ -63,9 +63,9 @@ use addresses::{check_advertise, check_api_address, check_bind, check_bind_reach
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
 pub use error::{ConfigError, SeedFault};
 #[cfg(feature = "agent")]
-pub(crate) use handlers::MESSAGE;
-#[cfg(feature = "agent")]
 pub use handlers::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, WebhookUrl};
+#[cfg(feature = "agent")]
+pub(crate) use handlers::{MESSAGE, nearest as nearest_kind};
 #[cfg(feature = "agent")]
 pub use keys::{Key, LivePart, keys};
 #[cfg(feature = "agent")]

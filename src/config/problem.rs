@@ -162,7 +162,7 @@ impl LoadError {
 
 fn what_to_try(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "check the path given with --config",
+        io::ErrorKind::NotFound => "check its path",
         io::ErrorKind::PermissionDenied => "let the user that runs this read it",
         _ => "name a TOML file",
     }

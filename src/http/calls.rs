@@ -135,6 +135,11 @@ pub(super) async fn join(
     if results.iter().any(|result| result.node.is_some()) {
         return Ok(Json(json::JoinResults { results }));
     }
+    if let Some(refused) = results.iter().find(|result| result.outcome == "refused") {
+        // What is to be mended is said there.
+        let detail = format!("{}: {}", refused.address, refused.error.as_deref().unwrap_or("refused"));
+        return Err(Refusal::new(StatusCode::BAD_GATEWAY, "nobody-joined", "Refused", detail).results(results));
+    }
     let is_not_up = |result: &json::JoinResult| result.outcome == "not_up";
     let detail = match results.as_slice() {
         [only] => format!("{}: {}", only.address, only.error.as_deref().unwrap_or("nobody answered")),

@@ -102,7 +102,9 @@ impl From<KeysError> for Refusal {
         let detail = error.to_string();
         let (status, kind, title) = match error {
             KeysError::Ring(RingError::Unknown(_)) => (StatusCode::NOT_FOUND, "no-such-key", "No such key"),
-            KeysError::LockedOut { .. } => (StatusCode::CONFLICT, "locked-out", "Members would be locked out"),
+            KeysError::LockedOut { .. } | KeysError::StillUsed { .. } => {
+                (StatusCode::CONFLICT, "locked-out", "Members would be locked out")
+            }
             KeysError::Stopped => return Self::stopping(detail),
             KeysError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "key-file", "The key file cannot be used"),
             _ => (StatusCode::CONFLICT, "keys", "The keys stay as they are"),

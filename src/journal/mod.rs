@@ -41,9 +41,10 @@ pub(crate) struct Journal {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// Returns the span that every line of an agent's log is in: it bears the agent's name.
+/// Returns the span that every line of an agent's log is in: it bears the agent's name, and is in no other one, so that what
+/// is started in it, as by a reload, does not name the agent twice.
 pub(crate) fn span(agent: &NodeId) -> Span {
-    error_span!(target: "headcount", "headcount", %agent)
+    error_span!(target: "headcount", parent: None, "headcount", %agent)
 }
 
 #[derive(Debug)]
@@ -173,6 +174,8 @@ pub(crate) mod tests {
     pub(crate) struct Kept {
         lines: Arc<Mutex<Vec<String>>>,
         panics: Arc<AtomicBool>,
+        /// A span was made in another one.
+        is_nested: Arc<AtomicBool>,
     }
 
     impl Kept {
@@ -202,6 +205,7 @@ pub(crate) mod tests {
         }
         fn new_span(&self, span: &Attributes<'_>) -> Id {
             self.keep(|text| span.record(text));
+            self.is_nested.fetch_or(!span.is_root(), Ordering::SeqCst);
             Id::from_u64(1)
         }
         fn event(&self, event: &TracingEvent<'_>) {
@@ -226,6 +230,15 @@ pub(crate) mod tests {
         journal.say(Level::INFO, "hello");
         journal.flush(LONG).await;
         assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
+    }
+
+    #[test]
+    fn what_is_started_in_an_agent_s_span_does_not_name_the_agent_twice() {
+        let kept = Kept::default();
+        let me = NodeId::new("me").expect("a name");
+        dispatcher::with_default(&Dispatch::new(kept.clone()), || span(&me).in_scope(|| drop(span(&me))));
+        assert_eq!(kept.all(), ["agent=me;", "agent=me;"]);
+        assert!(!kept.is_nested.load(Ordering::SeqCst));
     }
 
     #[tokio::test]

@@ -74,8 +74,8 @@ fn log_leadership(kind: &EventKind) -> bool {
         }
         EventKind::QuorumLost { term } => warn!(
             term,
-            "too few voters answer: nobody can be elected until a majority of them is back \
-             (`headcount voters list` shows them)"
+            "too few voters answer, or too few still have their data: nobody can be elected until a majority of them is back \
+             with it (`headcount voters list` shows them, `headcount doctor` says what to do)"
         ),
         EventKind::QuorumRegained { term } => info!(term, "enough voters answer again"),
         EventKind::ViewAgreed { term, number } => debug!(term, number, "view {number} is agreed"),

@@ -220,7 +220,7 @@ impl Report {
             } else {
                 format!("{} disturbed nodes", self.disturbed)
             };
-            outcomes.push(("believed by the disturbed", format!("{} by {by}", told(self.alarms_of_disturbed))));
+            outcomes.push(("told by the disturbed", format!("{} by {by}", told(self.alarms_of_disturbed))));
         }
         outcomes
     }

@@ -26,6 +26,8 @@ enum Why {
     TowardSeed,
     /// The address is this machine's source address toward the Internet.
     DefaultRoute,
+    /// The address is that of an interface: this machine has no route toward the Internet.
+    Interface,
     /// The address is loopback, and so are all seeds.
     SeedsAreHere,
     /// The address is loopback, since this machine has no other.
@@ -48,36 +50,39 @@ impl Advertised {
         Self { address, why: Why::Configured }
     }
 
+    /// Returns the reason for which this address was chosen, in words.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.why {
+            Why::Configured => "as the configuration says",
+            Why::TowardSeed => "this machine's address toward the seeds",
+            Why::DefaultRoute => "this machine's first address",
+            Why::Interface => "the first address of this machine's interfaces, since it has no default route",
+            Why::SeedsAreHere => "since all seeds are on this machine",
+            Why::NothingElse => "since this machine has no other address",
+        }
+    }
+
     /// Returns a remark for the operator, with its urgency, if there is one to make.
     pub(crate) fn remark(&self) -> Option<(Level, String)> {
-        let address = self.address;
-        match self.why {
-            Why::Configured => None,
-            Why::TowardSeed => {
-                Some((Level::INFO, format!("advertising {address}, this machine's address toward the seeds")))
-            }
-            Why::DefaultRoute => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
-            Why::SeedsAreHere => Some((
+        let (level, consequence) = match self.why {
+            Why::Configured => return None,
+            Why::TowardSeed | Why::DefaultRoute => (Level::INFO, ""),
+            Why::Interface => (Level::INFO, "; set `advertise` if others reach it at another one"),
+            Why::SeedsAreHere => (
                 Level::WARN,
-                format!(
-                    "advertising {address}, since all seeds are on this machine: nodes on other machines cannot reach this \
-                     one; set `advertise` if they are to, or bind a loopback address if they are not"
-                ),
-            )),
-            Why::NothingElse => Some((
-                Level::WARN,
-                format!(
-                    "advertising {address}, since this machine has no other address: nobody else can reach this node; set \
-                     `advertise` if others are to"
-                ),
-            )),
-        }
+                ": nodes on other machines cannot reach this one; set `advertise` if they are to, or bind a loopback address if \
+                 they are not",
+            ),
+            Why::NothingElse => (Level::WARN, ": nobody else can reach this node; set `advertise` if others are to"),
+        };
+        Some((level, format!("advertising {}, {}{consequence}", self.address, self.reason())))
     }
 }
 
 /// Returns the address to advertise: the configured one (which was checked); otherwise the bound one if it is specific;
 /// otherwise the source address toward the first seed that leads out of this machine; otherwise the first address that
-/// is not loopback. It is loopback only if all seeds are on this machine, or there is no other. Names are waited for
+/// is not loopback, by the default route or, without one, of an interface. It is loopback only if all seeds are on this
+/// machine, or there is no other. Names are waited for
 /// only if no numeric seed is given.
 pub(crate) async fn advertised(
     configured: Option<SocketAddr>,
@@ -108,14 +113,15 @@ pub(crate) async fn advertised(
 }
 
 /// Chooses the address by the known addresses of each seed, none if they are unknown.
-fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
+pub(crate) fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
     let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
     let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
     // A seed without known addresses, or without a route to it at the moment, is elsewhere.
     let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
     let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
     let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
-    let chosen = toward_seed.or_else(here).or_else(first);
+    let of_interface = || first_of_interfaces(bound).map(|ip| (ip, Why::Interface));
+    let chosen = toward_seed.or_else(here).or_else(first).or_else(of_interface);
     chosen.map_or_else(
         || Advertised::stopgap(bound),
         |(ip, why)| Advertised { address: SocketAddr::new(ip, bound.port()), why },
@@ -129,6 +135,41 @@ fn first_that_is_not_loopback(bound: SocketAddr) -> Option<IpAddr> {
         [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()];
     let mut ways = nowhere.into_iter().filter_map(|ip| source_toward(SocketAddr::new(ip, 9), bound));
     ways.find(|ip| !ip.is_loopback())
+}
+
+/// Returns the first address of this machine's interfaces that others may reach: of IPv4 if there is one, of IPv6 only where
+/// that is listened to.
+#[cfg(unix)]
+pub(crate) fn first_of_interfaces(bound: SocketAddr) -> Option<IpAddr> {
+    use nix::net::if_::InterfaceFlags;
+
+    let is_in_use = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let interfaces = nix::ifaddrs::getifaddrs().ok()?.filter(|interface| interface.flags.contains(is_in_use));
+    let addresses = interfaces.filter_map(|interface| {
+        let address = interface.address?;
+        let four = address.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
+        four.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
+    });
+    first_to_reach(bound, addresses)
+}
+
+/// Returns nothing: the interfaces of other systems are not looked at.
+#[cfg(not(unix))]
+pub(crate) fn first_of_interfaces(_: SocketAddr) -> Option<IpAddr> {
+    None
+}
+
+/// Returns the first of these addresses that others may reach, of IPv4 before IPv6. Those of one link alone are none: they
+/// mean nothing without the name of an interface, or are the sign that nobody gave the machine an address.
+#[cfg(any(unix, test))]
+fn first_to_reach(bound: SocketAddr, addresses: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
+    let may_be_reached = |ip: &IpAddr| match ip {
+        IpAddr::V4(four) => !(four.is_loopback() || four.is_link_local() || four.is_unspecified()),
+        IpAddr::V6(six) => {
+            bound.is_ipv6() && !(six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified())
+        }
+    };
+    addresses.filter(may_be_reached).min_by_key(IpAddr::is_ipv6)
 }
 
 /// Returns the source address that the system would use toward `target`. Connecting a UDP socket sends nothing; it only
@@ -193,6 +234,30 @@ mod tests {
             Some(source) => assert_eq!((found.address.ip(), found.why), (source, Why::TowardSeed)),
             None => assert_ne!(found.why, Why::SeedsAreHere),
         }
+    }
+
+    #[test]
+    fn an_interface_gives_an_address_that_others_may_reach_and_of_ipv4_before_ipv6() {
+        let first = |bound: &str, all: &[&str]| {
+            let all = all.iter().map(|text| text.parse::<IpAddr>().expect("an address"));
+            first_to_reach(address(bound), all).map(|ip| ip.to_string())
+        };
+        let (four, six) = ("0.0.0.0:1", "[::]:1");
+        let all = ["127.0.0.1", "::1", "fe80::1", "169.254.1.1", "fd00::1", "10.0.0.1", "10.0.0.2"];
+        assert_eq!([first(four, &all), first(six, &all)], [Some("10.0.0.1".to_owned()), Some("10.0.0.1".to_owned())]);
+        assert_eq!((first(six, &all[..5]), first(four, &all[..5])), (Some("fd00::1".to_owned()), None));
+        assert_eq!(first(six, &all[..4]), None);
+    }
+
+    #[test]
+    fn what_is_said_of_an_address_is_so() {
+        let of = |why| Advertised { address: address("10.0.0.1:1"), why }.remark();
+        let (level, text) = of(Why::Interface).expect("a remark");
+        assert!(level == Level::INFO && text.contains("no default route"), "{text}");
+        let (level, text) = of(Why::NothingElse).expect("a remark");
+        assert!(level == Level::WARN && text.contains("no other address: nobody else can reach"), "{text}");
+        let (_, text) = of(Why::TowardSeed).expect("a remark");
+        assert_eq!(text, "advertising 10.0.0.1:1, this machine's address toward the seeds");
     }
 
     #[test]

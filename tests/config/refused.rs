@@ -308,7 +308,11 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_SEAL__KEYS", "", "seal.keys = … names no key, so that nothing would be sealed"),
         ("HEADCOUNT_SEAL__KEYS", " , ", "seal.keys = … names no key"),
         ("HEADCOUNT_SEAL__MODE", "require", "seal.mode = \"require\" needs keys, and there are none"),
-        ("HEADCOUNT_SEAL__MODE", "on", "seal.mode = \"on\" is none of off, permit, prefer, require"),
+        (
+            "HEADCOUNT_SEAL__MODE",
+            "on",
+            "seal.mode = \"on\" is not a mode of sealing; allowed is off, permit, prefer, require",
+        ),
         ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "leadership.lease.url = \"x\" is a database that nobody asks"),
         ("HEADCOUNT_LEADERSHIP__MODE", "lease", "leadership.mode = \"lease\" needs a database, and none is named"),
         ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is not a valid mode of leadership"),

@@ -55,7 +55,7 @@ impl Agent {
         for Member { id, run, status, .. } in self.members() {
             let unknown = match status {
                 Status::Left(_) => continue,
-                Status::Down => Some("is down, and may come back without it"),
+                Status::Down => Some("is down, and the keys that it will come back with are not known"),
                 Status::Joining => Some("is joining, and cannot be asked yet"),
                 _ => None,
             };

@@ -78,14 +78,19 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, until: Instant) -> (K
     let Some(request) = KeyRequest::decode(&delivery.payload) else {
         return refused("this version does not understand the request");
     };
-    let (is_change, said) = (request.is_change(), format!("{request:?}"));
+    let (is_change, said) = (request.is_change(), request.words());
     let (keeper, by) = (Arc::clone(keeper), delivery.from.clone());
-    let changed = tokio::task::spawn_blocking(move || keeper.answer(&request, &by, Some(until))).await;
-    match changed {
-        Ok(Ok(held)) => {
+    let changed = tokio::task::spawn_blocking(move || {
+        let before = keeper.held();
+        keeper.answer(&request, &by, Some(until)).map(|held| (before, held))
+    });
+    match changed.await {
+        Ok(Ok((before, held))) => {
             let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
             let text = format!("keys were changed by {} ({said}): now {}", delivery.from, keys.join(", "));
-            (KeyAnswer::held(&held), is_change.then_some((Level::INFO, text)))
+            // What was there already, as after a command that was given twice, is no news.
+            let is_told = is_change && before != held;
+            (KeyAnswer::held(&held), is_told.then_some((Level::INFO, text)))
         }
         Ok(Err(KeysError::Busy { by })) => (KeyAnswer::Busy(by.to_string()), None),
         Ok(Err(error)) => {

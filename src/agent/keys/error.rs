@@ -62,9 +62,27 @@ pub enum KeysError {
     /// A member asked for the change, and has stopped waiting for the answer.
     #[error("the request is too old: its sender has stopped waiting for an answer")]
     TooLate,
-    /// Members would be locked out.
-    #[error("{}", locked_out(*id, members))]
+    /// Members would be locked out by the others sealing with a key that they lack.
+    #[error(
+        "key {id}: members that lack it, or may lack it, would be locked out: {}; add the key again once they are back \
+         (`headcount keys add {id}`), remove members that are gone for good (`headcount remove`), or use --force",
+        some_of(members)
+    )]
     LockedOut {
+        /// The key.
+        id: KeyId,
+        /// The members, each with the reason.
+        members: Vec<(NodeId, String)>,
+    },
+    /// Members would be locked out by the others accepting a key no more that they seal with.
+    #[error(
+        "key {id}: members that seal with it, or may seal with it, would not be heard any more: {}; `headcount keys use` has \
+         those seal with the others' key that hold it; copy a member's key file to those that do not, or that are down, and \
+         send SIGHUP there, or start them; then remove the key; or remove members that are gone for good (`headcount remove`), \
+         or use --force",
+        some_of(members)
+    )]
+    StillUsed {
         /// The key.
         id: KeyId,
         /// The members, each with the reason.
@@ -75,14 +93,32 @@ pub enum KeysError {
     Stopped,
 }
 
-fn locked_out(id: KeyId, members: &[(NodeId, String)]) -> String {
+/// Returns members with their reasons as one phrase: the first ones, and how many more there are.
+fn some_of(members: &[(NodeId, String)]) -> String {
     const MOST: usize = 8;
     let named: Vec<String> = members.iter().take(MOST).map(|(node, why)| format!("{node} {why}")).collect();
     let more = members.len().saturating_sub(MOST);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!(
-        "key {id}: members would be locked out: {}{more}; add the key again once they are back (`headcount keys add {id}`), \
-         remove members that are gone for good (`headcount remove`), or use --force",
-        named.join(", ")
-    )
+    format!("{}{more}", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_that_is_refused_says_what_helps_with_that_step() {
+        let id = KeyId([1, 2, 3, 4]);
+        let members = |why: &str| vec![(NodeId::new("e").expect("a name"), why.to_owned())];
+        let of_use = KeysError::LockedOut { id, members: members("lacks it") }.to_string();
+        assert!(of_use.contains("e lacks it") && of_use.contains("`headcount keys add 01020304`"), "{of_use}");
+        let of_removal = KeysError::StillUsed { id, members: members("seals with it") }.to_string();
+        assert!(
+            of_removal.contains("e seals with it; ") && of_removal.contains("copy a member's key file"),
+            "{of_removal}"
+        );
+        assert!(!of_removal.contains("keys add"), "{of_removal}");
+        let many = (0..9).map(|at| (NodeId::new(&format!("n{at}")).expect("a name"), "lacks it".to_owned())).collect();
+        assert!(KeysError::LockedOut { id, members: many }.to_string().contains("n7 lacks it, and 1 more; "));
+    }
 }

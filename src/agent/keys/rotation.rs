@@ -42,15 +42,18 @@ pub(super) enum Step {
 }
 
 impl Step {
-    fn id(self) -> KeyId {
-        let (Step::Use(id) | Step::Remove(id)) = self;
-        id
-    }
-
     fn request(self) -> KeyRequest {
         match self {
             Step::Use(id) => KeyRequest::Use(id.0),
             Step::Remove(id) => KeyRequest::Remove(id.0),
+        }
+    }
+
+    /// Returns the refusal of the step, since it would lock these members out.
+    fn refused(self, members: Vec<(NodeId, String)>) -> KeysError {
+        match self {
+            Step::Use(id) => KeysError::LockedOut { id, members },
+            Step::Remove(id) => KeysError::StillUsed { id, members },
         }
     }
 
@@ -121,7 +124,7 @@ impl Agent {
         // An error of this node's own is that of its next change, too; and the step was most likely not made here.
         let _ = self.change(&back).await;
         let holders = self.ask_all(&back).await;
-        if let KeysError::LockedOut { members, .. } = &mut error {
+        if let KeysError::LockedOut { members, .. } | KeysError::StillUsed { members, .. } = &mut error {
             for KeyHolder { node, held, .. } in holders {
                 if let Err(why) = held
                     && members.iter().all(|(named, _)| *named != node)
@@ -168,19 +171,19 @@ impl Agent {
                 Err(Unheld::Why(why)) => members.push((node, why)),
             }
         }
-        if members.is_empty() { Ok(known) } else { Err(KeysError::LockedOut { id: step.id(), members }) }
+        if members.is_empty() { Ok(known) } else { Err(step.refused(members)) }
     }
 }
 
 /// Returns an error with other reasons: of those that come while this node takes its step it is merely unknown what they hold,
 /// since they may not hear this node any more.
 fn came_too_late(step: Step, error: KeysError) -> KeysError {
-    let KeysError::LockedOut { id, members } = error else { return error };
+    let (KeysError::LockedOut { members, .. } | KeysError::StillUsed { members, .. }) = error else { return error };
     let why = match step {
         Step::Use(_) => "came meanwhile, and perhaps lacks it",
         Step::Remove(_) => "came meanwhile, and perhaps seals with it",
     };
-    KeysError::LockedOut { id, members: members.into_iter().map(|(node, _)| (node, why.to_owned())).collect() }
+    step.refused(members.into_iter().map(|(node, _)| (node, why.to_owned())).collect())
 }
 
 /// Returns a member that left a short while ago, and the reason why that speaks against a change of keys.

@@ -109,6 +109,10 @@ fn locked_out(number: u8, name: &str, why: &str) -> KeysError {
     KeysError::LockedOut { id: key(number).id(), members: vec![(NodeId::new(name).expect("a name"), why.to_owned())] }
 }
 
+fn still_used(number: u8, name: &str, why: &str) -> KeysError {
+    KeysError::StillUsed { id: key(number).id(), members: vec![(NodeId::new(name).expect("a name"), why.to_owned())] }
+}
+
 fn ids<const N: usize>(numbers: [u8; N]) -> Vec<KeyId> {
     numbers.map(|number| key(number).id()).to_vec()
 }
@@ -129,7 +133,7 @@ async fn who_comes_while_a_key_is_being_removed_and_seals_with_it_is_not_locked_
     until("a hears c", || has(&a, "c", Status::Up)).await;
     drop(slow);
 
-    assert_eq!(removal.await.expect("ended"), Err(locked_out(2, "c", "seals with it")));
+    assert_eq!(removal.await.expect("ended"), Err(still_used(2, "c", "seals with it")));
     for agent in [&a, &b] {
         assert_eq!(agent.keys().keys, ids([1, 2]), "it goes on hearing c");
     }
@@ -166,15 +170,15 @@ async fn who_comes_before_the_very_last_step_is_not_locked_out_either() {
         let changed = begun(step, &a, &b).await;
         until("b has made it", || b.keys().keys != ids([1, 2])).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let (keys, why): (&[u8], _) = match step {
-            Step::Use(_) => (&[1], "came meanwhile, and perhaps lacks it"),
-            Step::Remove(_) => (&[2, 1], "came meanwhile, and perhaps seals with it"),
+        let (keys, refused): (&[u8], _) = match step {
+            Step::Use(_) => (&[1], locked_out(2, "c", "came meanwhile, and perhaps lacks it")),
+            Step::Remove(_) => (&[2, 1], still_used(2, "c", "came meanwhile, and perhaps seals with it")),
         };
         let c = with_keys(directory.path(), "c", keys, Some(&a)).await;
         until("a hears c", || has(&a, "c", Status::Up)).await;
         drop(slow);
 
-        assert_eq!(changed.await.expect("ended"), Err(locked_out(2, "c", why)), "{step:?}");
+        assert_eq!(changed.await.expect("ended"), Err(refused), "{step:?}");
         for agent in [&a, &b] {
             assert_eq!(agent.keys().keys, ids([1, 2]), "as before: {step:?}");
         }
@@ -275,7 +279,12 @@ async fn two_operators_at_one_moment_leave_all_members_with_one_sending_key() {
         for done in [&done.0, &done.1, &done.2] {
             let is_clear = match done {
                 Ok(holders) => holders.iter().all(|holder| holder.held.is_ok()),
-                Err(KeysError::Busy { .. } | KeysError::LockedOut { .. } | KeysError::Ring(_)) => true,
+                Err(
+                    KeysError::Busy { .. }
+                    | KeysError::LockedOut { .. }
+                    | KeysError::StillUsed { .. }
+                    | KeysError::Ring(_),
+                ) => true,
                 Err(_) => false,
             };
             assert!(is_clear, "{done:?}");

@@ -35,6 +35,21 @@ impl KeyRequest {
         !matches!(self, KeyRequest::List | KeyRequest::Turn(_))
     }
 
+    /// Returns what is asked for, in words for the log; a key by its id alone.
+    pub(super) fn words(&self) -> String {
+        match self {
+            KeyRequest::List => "list the keys".to_owned(),
+            KeyRequest::Add(secret) => match Key::from_bytes(secret) {
+                Ok(key) => format!("add key {}", key.id()),
+                Err(_) => "add a key".to_owned(),
+            },
+            KeyRequest::Use(id) => format!("seal with key {}", KeyId(*id)),
+            KeyRequest::Remove(id) => format!("remove key {}", KeyId(*id)),
+            KeyRequest::Turn(true) => "take no other changes".to_owned(),
+            KeyRequest::Turn(false) => "take other changes again".to_owned(),
+        }
+    }
+
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(postcard::to_allocvec(self).expect("encoding into memory does not fail"))
     }
@@ -124,6 +139,7 @@ mod tests {
     #[test]
     fn a_secret_is_not_shown() {
         assert_eq!(format!("{:?}", KeyRequest::add(&key(1))), "Add(…)");
+        assert_eq!(KeyRequest::add(&key(1)).words(), format!("add key {}", key(1).id()));
     }
 
     #[test]

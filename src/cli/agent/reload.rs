@@ -109,6 +109,12 @@ impl Running<'_> {
                         format!("{} [{}]", held.mode, ids.join(", "))
                     };
                     tracing::info!("reloaded keys: {} -> {}", shown(&before), shown(&after));
+                    if before.mode != SealMode::Off && after.mode == SealMode::Off {
+                        tracing::warn!(
+                            "nothing is sealed any more (seal.mode = off): whoever can send to the address of gossip can change \
+                             the membership; set permit again unless seals are to end"
+                        );
+                    }
                     if before.mode == SealMode::Require && after.mode != SealMode::Require {
                         tracing::warn!(
                             "clear packets are taken again (seal.mode = {}), here alone unless all members take this step: \

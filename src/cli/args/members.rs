@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::target::{AgentAddress, LineFormat, TargetArgs};
+use crate::config::nearest_kind;
 use crate::core::{NodeId, Status};
 use crate::event::EventKind;
 use crate::json::EventId;
@@ -117,7 +118,11 @@ fn kind(text: &str) -> Result<String, String> {
     match text {
         "message" => Err("messages are followed by `headcount listen TOPIC…`".to_owned()),
         kind if EventKind::NAMES.contains(&kind) => Ok(kind.to_owned()),
-        _ => Err(format!("there are {}", EventKind::NAMES.join(", "))),
+        _ => {
+            let meant = nearest_kind(text, EventKind::NAMES.into_iter());
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            Err(format!("{meant}there are {}", EventKind::NAMES.join(", ")))
+        }
     }
 }
 

@@ -151,7 +151,8 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     /// Begin a new electorate, when the majority of the old one is lost for good
     ///
     /// Ask a voter that is left. The new electorate is that voter and those named; what only lost voters had agreed to is
-    /// gone, and those that come back later count no more. It is refused while a majority of the old one answers.
+    /// gone, and those that come back later count no more. It is refused while a majority of the old one answers. The command
+    /// waits until somebody leads.
     ///
     /// If the data of all voters is lost, ask any member, with --anew.
     #[command(after_help = CLIENT_EXITS)]

@@ -175,7 +175,9 @@ fn tags_keep_what_follows_the_first_equals_sign() {
 fn what_is_refused_says_what_is_taken_instead() {
     for (line, told) in [
         ("headcount watch --kind message", "headcount listen TOPIC"),
-        ("headcount watch --kind node_jined", "node_joined"),
+        ("headcount watch --kind node_jined", "did you mean node_joined? there are node_joining"),
+        ("headcount watch --kind node_dwon", "did you mean node_detected_down?"),
+        ("headcount watch --kind xyz", ": there are node_joining"),
         ("headcount request b ask --timeout 30s", "1ms to 25s"),
         ("headcount request b ask --timeout 0s", "1ms to 25s"),
     ] {

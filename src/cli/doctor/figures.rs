@@ -23,6 +23,12 @@ const OF_NORMAL_LIFE: [&str; 9] = [
     "sealed_replayed",
     "sealed_misdirected",
 ];
+/// The number of dropped packets, by reason.
+const DROPPED: &str = "headcount_dropped";
+/// The reason of packets that are sealed with a key that the node lacks.
+const UNKNOWN_KEY: &str = "sealed_unknown_key";
+/// The reason of sealed packets at a node that takes clear ones alone.
+const NO_KEYS: &str = "unknown_key";
 /// The health score from which a node doubts itself.
 const DOUBTFUL_SCORE: f64 = 3.0;
 
@@ -104,8 +110,7 @@ pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
 fn packets(figures: &Figures, is_joining: bool) -> Finding {
     let received = sum(figures, "headcount_packets_received");
     if is_joining && received < 1.0 {
-        let found = "none was taken from anybody: no seed answered, or none whose packets this node can open";
-        return Finding::warn("packets", found, Some("see what is said of `ready`"));
+        return none_taken(figures);
     }
     let overflows = sum(figures, "headcount_receive_buffer_overflows");
     if overflows > 0.0 {
@@ -113,16 +118,10 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
             format!("the kernel dropped {overflows} of {received} packets: they came faster than they were read");
         return Finding::warn("packets", found, Some("raise net.core.rmem_max, give the agent more processor time"));
     }
-    let empty = Vec::new();
-    let dropped = figures.get("headcount_dropped").unwrap_or(&empty);
-    let reason_of = |labels: &str| labels.split('"').nth(1).unwrap_or("unknown").to_owned();
-    let telling = || dropped.iter().filter(|(labels, _)| !OF_NORMAL_LIFE.contains(&reason_of(labels).as_str()));
-    let count = |of: &mut dyn Iterator<Item = &(String, f64)>| of.map(|(_, value)| value).sum::<f64>();
     // A packet may hold many messages, each of which is counted if it is not used.
-    let (all, total) = (count(&mut dropped.iter()), count(&mut telling()));
+    let (all, total) = (sum(figures, DROPPED), telling(figures).map(|(_, count)| count).sum::<f64>());
     if total >= DROPPED_COUNT && total > received * DROPPED_SHARE {
-        let reason =
-            telling().max_by(|a, b| a.1.total_cmp(&b.1)).map_or_else(String::new, |(labels, _)| reason_of(labels));
+        let reason = most_frequent(figures).unwrap_or_default();
         let found = format!(
             "{total} packets, or messages in them, were not used ({received} packets came), most of them for the reason {reason}"
         );
@@ -131,15 +130,46 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
     Finding::ok("packets", format!("{received} received; {all} of them, or of the messages in them, not used"))
 }
 
+/// Returns the reasons for which packets were dropped, beside those of normal life, each with its number.
+fn telling(figures: &Figures) -> impl Iterator<Item = (String, f64)> {
+    let dropped = figures.get(DROPPED).into_iter().flatten();
+    dropped
+        .map(|(labels, count)| (labels.split('"').nth(1).unwrap_or("unknown").to_owned(), *count))
+        .filter(|(reason, count)| *count > 0.0 && !OF_NORMAL_LIFE.contains(&reason.as_str()))
+}
+
+/// Returns the reason for which most packets were dropped, if any were.
+fn most_frequent(figures: &Figures) -> Option<String> {
+    telling(figures).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(reason, _)| reason)
+}
+
+/// Returns the finding that a node that joins has taken no packet, with the reason if packets came.
+fn none_taken(figures: &Figures) -> Finding {
+    let Some(reason) = most_frequent(figures) else {
+        let found = "none was taken from anybody: no seed answered, or none whose packets this node can open";
+        return Finding::warn("packets", found, Some("see what is said of `ready`"));
+    };
+    let total: f64 = telling(figures).map(|(_, count)| count).sum();
+    let found =
+        format!("none was taken from anybody: {total} came and were dropped, most of them for the reason {reason}");
+    Finding::warn("packets", found, Some(advice_on(&reason)))
+}
+
+/// Returns the number of packets that were sealed with a key that this node lacks.
+pub(super) fn of_unknown_key(figures: &Figures) -> f64 {
+    telling(figures).filter(|(reason, _)| reason == UNKNOWN_KEY || reason == NO_KEYS).map(|(_, count)| count).sum()
+}
+
 /// Returns what to do about packets that were dropped for this reason.
 fn advice_on(reason: &str) -> &'static str {
     match reason {
         "other_cluster" => "two clusters share a seed or an address: check the cluster names",
         "unknown_version" | "sealed_unknown_version" => "upgrade one side",
-        "unknown_key" => {
-            "somebody seals packets, and this node takes clear ones alone: give all the same seal.mode and keys"
+        NO_KEYS => "somebody seals packets, and this node takes clear ones alone: give all the same seal.mode and keys",
+        UNKNOWN_KEY => {
+            "somebody has another key: the log names it and the address; compare with `headcount keys list` at a member, copy \
+             that member's key file to the node that has another one, and send SIGHUP there"
         }
-        "sealed_unknown_key" => "somebody has another key: the log names both; compare with `headcount keys list`",
         "sealed_forged" => "somebody has the key and another cluster name, or forges: the log names the address",
         "unsealed" => "somebody has no key: the log names the address; give it the key, or close this port to it",
         "rate_limited" => "somebody asks very often: the log names strangers",

@@ -3,6 +3,7 @@
 //! Invariant: a finding of many members is one line, and names those that differ.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Clock;
@@ -12,6 +13,7 @@ use crate::cli::human::{self, plain};
 use crate::cli::leadership::{draining_voters, lost_majority};
 use crate::client::Health;
 use crate::json::{Info, KeyHolder, Leader, Member, Voter, Voters};
+use crate::seal::SealMode;
 
 /// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
 const RECOVER_ADVICE: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost \
@@ -76,7 +78,7 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
         (true, _) => Finding::ok("ready", "the node is a member, and reached at the address that it advertises"),
         (false, "unreachable") => Finding::fail(
             "advertised",
-            "others say that nothing answers at the address that this node advertises",
+            "others say that this node does not answer at the address that it advertises",
             "set --advertise to an address that all others reach, for UDP and TCP",
         ),
         (false, "joining") => {
@@ -278,6 +280,71 @@ pub(super) fn members(members: &[Member], is_cut: bool) -> Vec<Finding> {
     findings
 }
 
+/// Judges members that are down while packets come that are sealed with a key which the agent's node lacks: they may be
+/// alive. `unopened`: the number of such packets since the agent's start.
+pub(super) fn unheard(members: &[Member], unopened: f64) -> Option<Finding> {
+    let down: Vec<String> =
+        members.iter().filter(|member| member.status == "down").map(|member| plain(&member.id)).collect();
+    if down.is_empty() || unopened < 1.0 {
+        return None;
+    }
+    Some(Finding::warn(
+        "keys",
+        format!(
+            "{unopened} packets came, since the agent's start, that are sealed with a key which this node lacks: one of those \
+             that are down may live, and have other keys ({})",
+            names(&down)
+        ),
+        Some(
+            "the agent's log names the key and the address; where a member runs there, copy the key file of one that is up to \
+             it, and send SIGHUP there",
+        ),
+    ))
+}
+
+/// Judges clear packets that are taken at an address which others reach. `mode`: that of the agent's own node.
+pub(super) fn clear(mode: Option<&str>, reached_at: Option<SocketAddr>) -> Option<Finding> {
+    let mode = mode.filter(|mode| *mode != SealMode::Require.name())?;
+    let address = reached_at?;
+    let advice = if mode == SealMode::Off.name() {
+        "right in a network that nobody else can send to; else make a key (`headcount keys generate`) and give it to all nodes \
+         (--key-file)"
+    } else {
+        "finish the change: set seal.mode to the next step, require at last, at all members"
+    };
+    Some(Finding::warn(
+        "sealing",
+        format!(
+            "clear packets are taken at {address}, which others can reach (seal.mode = {}): whoever can send to it can change \
+             the membership",
+            plain(mode)
+        ),
+        Some(advice),
+    ))
+}
+
+/// Judges a loopback address that others are told; `listens_at`: another address of this machine at which the node's port
+/// is taken, too.
+pub(super) fn own_address(info: &Info, members: &[Member], listens_at: Option<SocketAddr>) -> Option<Finding> {
+    let is_loopback = |address: &str| address.parse().ok().map(|address: SocketAddr| address.ip().is_loopback());
+    if is_loopback(&info.address) != Some(true) {
+        return None;
+    }
+    let elsewhere = members.iter().find(|member| is_loopback(&member.address) == Some(false));
+    let why = match (elsewhere, listens_at) {
+        (Some(member), _) => format!("{} is at {}", plain(&member.id), plain(&member.address)),
+        (None, Some(address)) => format!("it listens at {address}, too"),
+        (None, None) => return None,
+    };
+    Some(Finding::warn(
+        "advertised",
+        format!("others are told {}, which is each machine's own, while {why}", plain(&info.address)),
+        Some(
+            "set advertise to an address that all others reach; if all nodes are to stay on this machine, bind a loopback address",
+        ),
+    ))
+}
+
 /// Judges the modes of sealing, and the keys that members seal with.
 pub(super) fn keys(holders: &[KeyHolder], is_joining: bool) -> Vec<Finding> {
     let known = |value: &dyn Fn(&KeyHolder) -> Option<String>| -> Vec<(String, String)> {
@@ -302,7 +369,8 @@ pub(super) fn keys(holders: &[KeyHolder], is_joining: bool) -> Vec<Finding> {
     let silent: Vec<String> =
         holders.iter().filter(|holder| holder.mode.is_none()).map(|holder| plain(&holder.node)).collect();
     if !silent.is_empty() {
-        let found = format!("{} did not say which keys they hold", names(&silent));
+        let they = if silent.len() == 1 { "it holds" } else { "they hold" };
+        let found = format!("{} did not say which keys {they}", names(&silent));
         findings.push(Finding::warn("keys", found, Some("`headcount keys list` says why")));
     }
     findings

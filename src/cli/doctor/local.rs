@@ -4,14 +4,15 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::report::{Finding, Report};
 use crate::Config;
 use crate::cli::human;
-use crate::config::LeadershipMode;
+use crate::config::{DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::transport::advertised;
 
 /// The number of times that the disk is timed.
 const WRITES: usize = 5;
@@ -25,7 +26,7 @@ const ENOUGH_DESCRIPTORS: usize = 1_536;
 
 /// Looks at the machine as this configuration uses it. `is_named`: the file names the node.
 pub(super) fn look_at(config: &Config, is_named: bool, report: &mut Report) {
-    report.add(advertised(config));
+    report.add(told_address(config));
     match &config.data_dir {
         Some(directory) => {
             let is_voter = config.leadership.mode == LeadershipMode::Quorum;
@@ -37,7 +38,7 @@ pub(super) fn look_at(config: &Config, is_named: bool, report: &mut Report) {
 }
 
 /// Judges the address that others are told.
-pub(super) fn advertised(config: &Config) -> Finding {
+pub(super) fn told_address(config: &Config) -> Finding {
     let are_remote = config
         .seeds
         .iter()
@@ -50,28 +51,23 @@ pub(super) fn advertised(config: &Config) -> Finding {
             "set bind to 0.0.0.0:7117 or to this machine's address, or advertise to the one that others reach",
         ),
         Some(address) => Finding::ok("advertised", format!("others are told {address}")),
-        None => match route(&config.seeds) {
-            Some(address) => {
-                Finding::ok("advertised", format!("others are told {}, the way to the first seed", address.ip()))
-            }
-            None => Finding::warn(
-                "advertised",
-                "it is not known which address others are told",
-                Some("set advertise, or a seed that can be reached"),
-            ),
-        },
+        None => chosen(config),
     }
 }
 
-/// Returns the address of this machine on the way to the first seed that has one. Nothing is sent.
-fn route(seeds: &[String]) -> Option<SocketAddr> {
-    use std::net::ToSocketAddrs as _;
-
-    let seed = seeds.iter().find_map(|seed| seed.to_socket_addrs().ok()?.next())?;
-    let any: SocketAddr = if seed.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any).ok()?;
-    socket.connect(seed).ok()?;
-    socket.local_addr().ok()
+/// Judges the address that an agent would choose here, since none is given. Nothing is sent but questions to name servers.
+fn chosen(config: &Config) -> Finding {
+    let bound = config.bind.unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT)));
+    let addresses = |seed: &String| seed.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    let seeds: Vec<Vec<SocketAddr>> = config.seeds.iter().map(addresses).collect();
+    let choice = advertised::choose(bound, &seeds);
+    let found = format!("others are told {}, {}", choice.address, choice.reason());
+    if choice.address.ip().is_loopback() {
+        let advice =
+            "nodes on other machines cannot reach this one: set advertise if they are to, or bind a loopback address";
+        return Finding::warn("advertised", found, Some(advice));
+    }
+    Finding::ok("advertised", found)
 }
 
 /// Judges a data directory: its permissions, its disk's room and pace.

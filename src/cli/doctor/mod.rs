@@ -269,13 +269,28 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     }
     let Some(members) = members else { return };
     report.extend(judge::members(&members, figures::is_cut(&figures)));
+    report.extend(judge::unheard(&members, figures::of_unknown_key(&figures)));
     report.extend(judge::keys(&keys, is_joining));
+    open_to_others(&info, &members, &keys, report);
     let targets = targets(&members, &keys, key);
     let all = targets.len();
     let probed = probe_all(targets, &info.cluster, key);
     report.extend(reach::reach("members", &info.cluster, &probed, all));
     report.extend(reach::records(&probed));
     compare(info, clock, (modes, lineages), others, report);
+}
+
+/// Looks at the address of gossip: whether others reach it, are told it, and may send clear packets there.
+fn open_to_others(info: &Info, members: &[Member], keys: &[KeyHolder], report: &mut Report) {
+    let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
+    let told: Option<SocketAddr> = info.address.parse().ok();
+    // Whoever answers at a loopback address runs on this machine.
+    let is_here = info.http.as_ref().and_then(|http| http.parse().ok()).as_ref().is_some_and(is_loopback);
+    let own = told.filter(|address| is_here && is_loopback(address));
+    let listens_at = own.and_then(|address| ports::also_listens_at(address.port()));
+    report.extend(judge::own_address(info, members, listens_at));
+    let mode = keys.iter().find(|holder| holder.node == info.node).and_then(|holder| holder.mode.as_deref());
+    report.extend(judge::clear(mode, told.filter(|address| !is_loopback(address)).or(listens_at)));
 }
 
 /// Returns an answer; of a call that failed, the report is told.

@@ -15,6 +15,7 @@ use crate::cli::human::plain;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT};
 use crate::core::NodeId;
 use crate::seal::Key;
+use crate::transport::advertised::first_of_interfaces;
 
 /// The holder of a node's gossip port on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,14 @@ pub(super) fn is_taken(address: SocketAddr, kind: Type) -> bool {
         socket.bind(&address.into())
     };
     matches!(bind(), Err(error) if error.kind() == ErrorKind::AddrInUse)
+}
+
+/// Returns the address of this machine, other than loopback, at which a port is taken, as by an agent that is bound to all
+/// addresses.
+pub(super) fn also_listens_at(port: u16) -> Option<SocketAddr> {
+    let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let address = SocketAddr::new(first_of_interfaces(every)?, port);
+    is_taken(address, Type::DGRAM).then_some(address)
 }
 
 /// Judges the holder of the gossip port, and the HTTP port if it is taken.

@@ -474,9 +474,11 @@ fn a_node_that_is_not_ready_fails_for_its_reason() {
     let info = info_with(&[]);
     let judged = |is_ok, reason: &str| judge::ready(&Health { is_ok, reason: reason.to_owned() }, &info, &[]);
     assert_eq!(judged(true, "ok").level, Level::Ok);
-    for (reason, check, word) in
-        [("unreachable", "advertised", "nothing answers"), ("unavailable", "ready", "minority"), ("x", "ready", "x")]
-    {
+    for (reason, check, word) in [
+        ("unreachable", "advertised", "does not answer at the address"),
+        ("unavailable", "ready", "minority"),
+        ("x", "ready", "x"),
+    ] {
         let finding = judged(false, reason);
         assert_eq!((finding.level, finding.check), (Level::Fail, check), "{finding:?}");
         assert!(finding.found.contains(word) && finding.advice.is_some(), "{finding:?}");
@@ -538,11 +540,73 @@ fn a_member_elsewhere_that_tells_others_a_loopback_address_fails() {
 }
 
 #[test]
+fn packets_that_this_node_cannot_open_are_named_where_it_joins_and_where_a_member_is_down() {
+    let sealed = figures::parse(
+        "headcount_packets_received_total 0\nheadcount_dropped_total{reason=\"sealed_unknown_key\"} 12\n\
+         headcount_dropped_total{reason=\"own\"} 99\n",
+    );
+    let joining = figures::judge(&sealed, true);
+    let told = joining.iter().find(|finding| finding.check == "packets").expect("a finding");
+    assert!(told.level == Level::Warn && told.found.contains("12 came and were dropped"), "{told:?}");
+    assert!(told.found.contains("sealed_unknown_key"), "{told:?}");
+    assert!(told.advice.as_ref().is_some_and(|advice| advice.contains("key file")), "{told:?}");
+
+    let unopened = figures::of_unknown_key(&sealed);
+    let all_up = [member("a", "up"), member("b", "up")];
+    let one_down = [member("a", "up"), member("b", "down")];
+    assert_eq!(judge::unheard(&all_up, unopened), None);
+    assert_eq!(judge::unheard(&one_down, 0.0), None);
+    let told = judge::unheard(&one_down, unopened).expect("a finding");
+    assert!(told.found.starts_with("12 packets came") && told.found.contains("(b)"), "{told:?}");
+}
+
+#[test]
+fn clear_gossip_that_others_reach_is_warned_of() {
+    let others = "10.0.0.1:7117".parse().ok();
+    let level = |mode, address| judge::clear(mode, address).map(|finding| (finding.check, finding.level));
+    assert_eq!(level(Some("off"), others), Some(("sealing", Level::Warn)));
+    assert_eq!(level(Some("permit"), others), Some(("sealing", Level::Warn)));
+    assert_eq!([level(Some("require"), others), level(Some("off"), None), level(None, others)], [None; 3]);
+    let advice = judge::clear(Some("prefer"), others).and_then(|finding| finding.advice).unwrap_or_default();
+    assert!(advice.contains("require at last") && !advice.contains("keys generate"), "{advice}");
+}
+
+#[test]
+fn a_running_node_that_tells_others_a_loopback_address_is_warned_of_where_others_may_be_elsewhere() {
+    let own = info_with(&[]);
+    let elsewhere = "10.0.0.1:7117".parse().ok();
+    let mut far = member("b", "up");
+    far.address = "10.0.0.2:7117".to_owned();
+    let told = |info: &Info, members: &[Member], listens_at| {
+        judge::own_address(info, members, listens_at).map(|finding| finding.found)
+    };
+    assert_eq!(told(&own, &[], None), None, "all of it is on this machine");
+    assert!(told(&own, &[far], None).is_some_and(|found| found.contains("while b is at 10.0.0.2:7117")));
+    assert!(told(&own, &[], elsewhere).is_some_and(|found| found.contains("it listens at 10.0.0.1:7117, too")));
+    let reached = info_with(&[("address", "10.0.0.3:7117".into())]);
+    assert_eq!(told(&reached, &[], elsewhere), None);
+}
+
+#[test]
+fn the_address_that_an_agent_would_choose_is_told_and_a_loopback_one_warned_of() {
+    let told = |seeds: &[&str]| {
+        let mut config = crate::Config::new("a").expect("a name");
+        config.seeds = seeds.iter().map(|seed| (*seed).to_owned()).collect();
+        local::told_address(&config)
+    };
+    let here = told(&["127.0.0.1:7118"]);
+    assert!(here.level == Level::Warn && here.found.contains("127.0.0.1:7117, since all seeds"), "{here:?}");
+    let alone = told(&[]);
+    let is_loopback = alone.found.contains("127.0.0.1");
+    assert_eq!(alone.level, if is_loopback { Level::Warn } else { Level::Ok }, "{alone:?}");
+}
+
+#[test]
 fn a_loopback_address_that_others_are_told_fails_where_seeds_are_elsewhere() {
     let level = |bind: &str, seeds: &[&str]| {
         let mut config = crate::Config::new("a").expect("a name").with_bind(bind.parse().expect("an address"));
         config.seeds = seeds.iter().map(|seed| (*seed).to_owned()).collect();
-        local::advertised(&config).level
+        local::told_address(&config).level
     };
     assert_eq!(level("127.0.0.1:7117", &["10.0.0.2:7117"]), Level::Fail);
     assert_eq!(level("127.0.0.1:7117", &["127.0.0.1:7118", "10.0.0.2:7117"]), Level::Fail);

@@ -21,6 +21,7 @@ use serde_json::{Value as Json, json};
 
 use crate::core::NodeId;
 
+pub(crate) use reading::nearest;
 pub(super) use reading::read;
 pub use webhook::WebhookUrl;
 

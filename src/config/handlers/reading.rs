@@ -61,7 +61,7 @@ pub(in crate::config) fn read(
 
 /// Returns the one of these names that a mistyped one most likely means. The last word says most: of `node_…` there are
 /// many.
-fn nearest<'a>(unknown: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(unknown: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |known: &&str| {
         let of_last = strsim::jaro_winkler(last_word(known), last_word(unknown)) - LAST_WORD_ALONE;
         strsim::jaro_winkler(known, unknown).max(of_last)

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{Key, LivePart, Repeated, Slot, Special, optional};
-use crate::seal::{InvalidSealMode, SealMode};
+use crate::seal::SealMode;
 
 pub(super) static KEYS: [Key; 3] = [
     Key {
@@ -13,7 +13,8 @@ pub(super) static KEYS: [Key; 3] = [
         doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
         special: Special::live(LivePart::Seal),
         slot: Slot::Text(|agent, text| {
-            let mode = text.parse::<SealMode>().map_err(|error: InvalidSealMode| error.to_string())?;
+            // What is allowed is told beside it.
+            let mode = text.parse::<SealMode>().map_err(|_| "is not a mode of sealing".to_owned())?;
             agent.config.seal.mode = Some(mode);
             Ok(())
         }),

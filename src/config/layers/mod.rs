@@ -161,12 +161,17 @@ impl Loader {
     }
 
     /// Checks the file as it stands alone, and each variable by itself, for `headcount config check FILE`: an agent refuses
-    /// a misspelt variable, and a value that its key may not have, whatever the file says. Otherwise the variables play no
-    /// part, since the file may be for another machine.
+    /// a misspelt variable, and a value that its key may not have, whatever the file says; and an empty list of keys, unless
+    /// the file or a variable says what is to happen then. Otherwise the variables play no part, since the file may be for
+    /// another machine.
     pub(crate) fn check(&self) -> Result<Loaded, LoadError> {
         let (mut merge, mut given) = (Merge::new(), Vec::new());
+        merge.apply(&self.seals_of_file());
+        // They are told with the file.
+        merge.problems.clear();
         self.read_environment(&mut merge, &mut given);
         merge.apply(&given);
+        merge.judge_keys();
         let alone = Self { file: self.file.clone(), host_name: Some("any".to_owned()), ..Self::default() };
         let mut problems = match alone.load() {
             Ok(mut loaded) if merge.problems.is_empty() => {
@@ -179,6 +184,15 @@ impl Loader {
         };
         problems.append(&mut merge.problems);
         Err(LoadError::Refused { problems })
+    }
+
+    /// Returns what the file says of sealing beside the keys themselves; nothing of a file that cannot be read.
+    fn seals_of_file(&self) -> Vec<Given> {
+        let Some((path, bytes)) = self.file.as_ref().and_then(|path| Some((path, file::read(path).ok()?))) else {
+            return Vec::new();
+        };
+        let (given, _) = file::parse(path, &bytes);
+        given.into_iter().filter(|(key, _)| ["seal.mode", "seal.key_file"].contains(&key.name())).collect()
     }
 
     /// Reads the variables.
@@ -289,6 +303,12 @@ mod tests {
         // What is good alone may not be good together, on this machine; the file is for any.
         let loaded = checked(&good, &[("HEADCOUNT_MTU", "1300"), ("HEADCOUNT_LEADERSHIP__MODE", "quorum")]);
         assert_eq!(loaded.expect("good").agent.config.settings.mtu, 1200);
+        let empty = ("HEADCOUNT_SEAL__KEYS", "");
+        assert!(told(&good, &[empty]).contains("HEADCOUNT_SEAL__KEYS: seal.keys = … names no key"), "as an agent says");
+        assert!(checked(&good, &[empty, ("HEADCOUNT_SEAL__MODE", "off")]).is_ok(), "it is meant");
+        let clear = directory.path().join("clear.toml");
+        std::fs::write(&clear, "[seal]\nmode = \"off\"\n").expect("written");
+        assert!(checked(&clear, &[empty]).is_ok(), "it is meant");
         let link = checked(&good, &[("HEADCOUNT_SERVICE_HOST", "10.0.0.1")]).expect("it is ignored");
         assert_eq!(link.warnings.len(), 1);
         assert!(matches!(checked(&directory.path().join("none"), &[]), Err(LoadError::Unreadable { .. })));

@@ -185,7 +185,10 @@ impl fmt::Display for Notice {
         match self {
             Notice::NoSeedAnswered { tried } => {
                 let many = if *tried == 1 { "address" } else { "addresses" };
-                write!(f, "no seed answered ({tried} {many} tried): check address, firewall, key; still trying")
+                write!(
+                    f,
+                    "no seed answered ({tried} {many} tried): check address, firewall, key, cluster name; still trying"
+                )
             }
             Notice::WaitingForSeeds { answered } => {
                 write!(f, "{answered} seed(s) answered, none is up yet; still trying")
@@ -246,7 +249,7 @@ impl fmt::Display for Notice {
             Notice::Election(alarm) => alarm.fmt(f),
             Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
                 f,
-                "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and nothing answers at \
+                "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and does not answer at \
                  {advertised}: check its --advertise, NAT, firewall{}",
                 Families(*advertised, *heard_from)
             ),

@@ -99,12 +99,15 @@ impl fmt::Display for Alarm {
             ),
             Alarm::IdentityMismatch => f.write_str(
                 "this node's name belongs to a voter with another data directory: it does not vote; remove the voter and \
-                 add it again (`headcount voters remove`, `headcount voters add`)",
+                 add it again (`headcount voters remove`, `headcount voters add`), or, where nobody leads since a majority of \
+                 the voters has lost its data, recover (`headcount recover`, with --anew if no voter has its own: \
+                 `headcount doctor` names the command)",
             ),
             Alarm::StrangeVoter { id } => write!(
                 f,
                 "{id:?} is a voter by name, but not the one that was agreed on (its data directory is another one): it does \
-                 not count; remove the voter and add it again"
+                 not count; remove the voter and add it again, or, where nobody leads since a majority has lost its data, see \
+                 `headcount doctor`"
             ),
             Alarm::DuplicateIdentity { id } => write!(
                 f,

@@ -107,12 +107,8 @@ impl Election {
         if !self.is_voter() && anew.is_none() {
             return self.refuse(Some(ticket), ChangeError::NoVoter);
         }
-        if self.has_claim() {
-            return self.refuse(Some(ticket), ChangeError::MajorityAnswers);
-        }
-        if let Some(rest) = self.promised_lease(context) {
-            let seconds = rest.as_nanos().div_ceil(1_000_000_000) as u64;
-            return self.refuse(Some(ticket), ChangeError::LeasePromised { seconds });
+        if let Some(error) = self.standing_lease(context) {
+            return self.refuse(Some(ticket), error);
         }
         self.recovery = Some(Recovery {
             ticket,
@@ -132,6 +128,19 @@ impl Election {
     /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
     fn hears_majority(&self, context: &Context<'_>) -> bool {
         self.has_claim() || self.promised_lease(context).is_some()
+    }
+
+    /// Returns the refusal of a recovery while a lease stands: this node's own, although its majority may be gone, or one
+    /// that it has promised.
+    fn standing_lease(&self, context: &Context<'_>) -> Option<ChangeError> {
+        let whole_seconds = |rest: Duration| rest.as_nanos().div_ceil(1_000_000_000) as u64;
+        if let Role::Leading(leading) = &self.role
+            && leading.has_claim()
+        {
+            let rest = leading.claimed_until().map_or(Duration::ZERO, |until| until.since(context.now));
+            return Some(ChangeError::StillLeads { seconds: whole_seconds(rest) });
+        }
+        self.promised_lease(context).map(|rest| ChangeError::LeasePromised { seconds: whole_seconds(rest) })
     }
 
     /// Returns the rest of the lease that this voter has promised to its leader, which may be gone.

@@ -220,11 +220,27 @@ pub enum ChangeError {
     /// A recovery was asked for while a leader may still have its lease, by this voter's own promise.
     #[error(
         "this voter has promised a leader its lease for {seconds} s more, and does not know whether it is gone: try again \
-         then; if it leads on, nothing is lost (use voters add and voters remove)"
+         then; if the rest does not grow less, the leader is still heard and leads on, and nothing is lost (use voters add \
+         and voters remove)"
     )]
     LeasePromised {
         /// The rest of the promise, rounded up to whole seconds.
         seconds: u64,
+    },
+    /// A recovery was asked for at the leader, whose lease stands, although its majority may have just been lost.
+    #[error(
+        "this node still leads, for {seconds} s at most if a majority of the voters is gone: try again then; if it leads on, a \
+         majority answers, and nothing is lost (use voters add and voters remove)"
+    )]
+    StillLeads {
+        /// The rest of its lease, rounded up to whole seconds.
+        seconds: u64,
+    },
+    /// The voter to remove, or to put another one in the place of, does not vote.
+    #[error("the electorate stays as it is: {id:?} is not a voter (see the list of voters)")]
+    NoSuchVoter {
+        /// The name of the node.
+        id: NodeId,
     },
 }
 
@@ -247,6 +263,9 @@ pub enum Unchanged {
     /// No generation is left to begin.
     #[error("there are no generations left")]
     NoGenerations,
+    /// The voter to remove is the only one.
+    #[error("it is the only voter, and without one nobody is elected; add another one first")]
+    LastVoter,
 }
 
 /// The reason why leadership was not confirmed.

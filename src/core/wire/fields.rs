@@ -105,7 +105,7 @@ impl fmt::Display for Refusal {
             Refusal::OtherCluster => f.write_str("it belongs to another cluster: check the cluster name and the seeds"),
             Refusal::Unreachable { advertised, heard_from } => write!(
                 f,
-                "this node advertises {advertised}, but is heard from {heard_from}, and nothing answers at {advertised}: \
+                "this node advertises {advertised}, but is heard from {heard_from}, and does not answer at {advertised}: \
                  check --advertise, NAT, firewall{}",
                 Families(*advertised, *heard_from)
             ),

@@ -73,7 +73,8 @@ fn anchor(call: &Call) -> String {
 }
 
 fn section(call: &Call) -> String {
-    let mut text = format!("\n### `{} {}`\n\n{}.", call.method, call.path, capital(call.brief));
+    let stop = if call.brief.ends_with('?') { "" } else { "." };
+    let mut text = format!("\n### `{} {}`\n\n{}{stop}", call.method, call.path, capital(call.brief));
     if call.access() == Access::Write {
         text.push_str(" Asks for the token that may do all.");
     }

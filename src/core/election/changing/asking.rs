@@ -80,14 +80,18 @@ impl Election {
                 self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
             }
             None if has_new => self.refuse(Some(ticket), ChangeError::Busy),
-            None => self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::VotesNot }),
+            None => self.refuse_by_view(context, ticket, ChangeError::NoSuchVoter { id: old.clone() }),
         }
     }
 
     /// Removes a voter, as an operator wants.
     pub fn remove_voter(&mut self, context: &Context<'_>, ticket: u64, id: &NodeId) {
         self.expire(context);
+        let is_only_one = self.electorate().is_some_and(|electorate| electorate.voters.len() == 1);
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
+            Some(_) if is_only_one => {
+                self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::LastVoter });
+            }
             Some(voter) => match self.can_do_without(context, &voter) {
                 Ok(()) => self.begin_change(
                     context,
@@ -95,7 +99,7 @@ impl Election {
                 ),
                 Err(error) => self.refuse_by_view(context, ticket, error),
             },
-            None => self.refuse_by_view(context, ticket, ChangeError::NoChange { reason: Unchanged::VotesNot }),
+            None => self.refuse_by_view(context, ticket, ChangeError::NoSuchVoter { id: id.clone() }),
         }
     }
 

@@ -95,6 +95,11 @@ impl Leading {
         self.claim.is_some() && self.resigning.is_none()
     }
 
+    /// Returns the time at which the claim ends unless a majority acknowledges a later renewal.
+    pub(in crate::core::election) fn claimed_until(&self) -> Option<Time> {
+        self.claim.map(|claim| claim.until)
+    }
+
     pub(in crate::core::election) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
     }

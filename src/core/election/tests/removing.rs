@@ -397,6 +397,17 @@ fn a_leader_that_dies_while_a_removal_is_in_flight_is_succeeded_by_two_of_three_
 }
 
 #[test]
+fn the_only_voter_is_not_removed_and_the_refusal_says_that_it_is_the_only_one() {
+    let (mut cluster, leader) = led(3, 1);
+    cluster.run_for(SECOND);
+    remove(&mut cluster, leader, 1, leader);
+    cluster.run_for(SECOND);
+    let refused = Err(ChangeError::NoChange { reason: Unchanged::LastVoter });
+    assert_eq!(cluster.answers, [(1, refused)]);
+    cluster.assert_safe();
+}
+
+#[test]
 fn what_a_view_in_flight_would_fulfil_is_not_said_to_be_done_or_gone() {
     let unchanged = |reason| Err(ChangeError::NoChange { reason });
     for seed in 0..10 {
@@ -425,7 +436,7 @@ fn what_a_view_in_flight_would_fulfil_is_not_said_to_be_done_or_gone() {
         assert_eq!(cluster.answers, busy, "seed {seed}: it may be taken back");
         cluster.run_for(SECOND);
         remove(&mut cluster, leader, 7, old);
-        assert_eq!(cluster.answers.pop(), Some((7, unchanged(Unchanged::VotesNot))));
+        assert_eq!(cluster.answers.pop(), Some((7, Err(ChangeError::NoSuchVoter { id: id(old) }))));
         // Whoever does not lead knows of a view what its leader put to it, and no more.
         let other = (leader + 2) % 4;
         cluster.with(other, |election, context| election.add_voter(context, 8, id(new)));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{ChangeError, Election, Unchanged};
+use crate::core::election::{ChangeError, Election};
 
 fn with_newcomers(seed: u64, voters: usize, newcomers: usize) -> (Cluster, usize) {
     let (mut cluster, leader) = led(seed, voters);
@@ -92,7 +92,7 @@ fn a_replacement_that_never_learns_leaves_everything_as_it_was() {
     assert_eq!(cluster.answers, [(1, Err(ChangeError::LearnerSilent { id: id(3) }))]);
     assert_eq!(voters(&cluster, leader), before);
     replace(&mut cluster, leader, 2, 9, 3);
-    let no_voter = Err(ChangeError::NoChange { reason: Unchanged::VotesNot });
+    let no_voter = Err(ChangeError::NoSuchVoter { id: id(9) });
     assert_eq!(cluster.answers[1..], [(2, no_voter)]);
     cluster.assert_safe();
 }

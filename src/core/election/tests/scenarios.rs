@@ -321,6 +321,32 @@ fn recovery_waits_for_the_lease_that_its_voter_has_promised_and_says_for_how_lon
 }
 
 #[test]
+fn recovery_at_a_leader_that_lost_its_majority_says_for_how_long_it_still_leads() {
+    let (mut cluster, leader) = led(14, 4);
+    cluster.run_for(SECOND);
+    let follower = (leader + 1) % 4;
+    for node in (0..4).filter(|node| ![leader, follower].contains(node)) {
+        cluster.crash(node);
+    }
+    let refused_for = |cluster: &mut Cluster| {
+        cluster.with(leader, |election, context| election.recover(context, 1, vec![id(follower)], 99));
+        match cluster.answers.pop() {
+            Some((1, Err(ChangeError::StillLeads { seconds }))) => seconds,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    let first = refused_for(&mut cluster);
+    assert!((1..=LEASE.as_secs()).contains(&first), "{first} of {LEASE:?}");
+    cluster.run_for(SECOND);
+    assert!(refused_for(&mut cluster) < first);
+    cluster.run_for(LEASE * 2);
+    cluster.with(leader, |election, context| election.recover(context, 2, vec![id(follower)], 99));
+    cluster.run_for(SECOND * 5);
+    assert!(matches!(cluster.answers.pop(), Some((2, Ok(_)))), "its lease and its promise are over");
+    cluster.assert_safe();
+}
+
+#[test]
 fn recovery_is_refused_while_a_majority_answers_and_begins_a_new_generation_when_it_is_lost() {
     let (mut cluster, leader) = led(11, 5);
     cluster.run_for(SECOND);

@@ -18,9 +18,10 @@ fn voters_are_added_and_removed_at_any_node() {
     net.command(LEARNER, add("n3"));
     net.command(follower, remove("n5"));
     net.run(SECOND);
-    let refused = |reason| Some(Err(CommandError::Electorate(ChangeError::NoChange { reason })));
-    assert_eq!(replies(&net, LEARNER).pop(), refused(Unchanged::VotesAlready));
-    assert_eq!(replies(&net, follower).pop(), refused(Unchanged::VotesNot));
+    let refused = |error| Some(Err(CommandError::Electorate(error)));
+    let votes_already = ChangeError::NoChange { reason: Unchanged::VotesAlready };
+    assert_eq!(replies(&net, LEARNER).pop(), refused(votes_already));
+    assert_eq!(replies(&net, follower).pop(), refused(ChangeError::NoSuchVoter { id: id("n5") }));
 }
 
 #[test]
