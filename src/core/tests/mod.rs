@@ -77,6 +77,7 @@ mod succession;
 mod traffic;
 mod twins;
 mod unbound;
+mod unproven;
 mod usurpers;
 mod views;
 mod waiting;
