@@ -13,8 +13,9 @@ use crate::core::limits::{
     MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS,
     MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_PARTITION_LOST, MAX_PARTITION_PAUSE,
     MAX_PAYLOAD_BYTES, MAX_QUESTIONS, MAX_QUESTIONS_PER_HOST, MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS,
-    MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSETTLED_NAMES, MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS,
-    MAX_WORDS_PER_HOST, NAMES_AT_ONCE, NAMES_PER_SECOND, PARTITION_PAUSE_PER_NAME,
+    MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNPROVEN_JOINS, MAX_UNPROVEN_JOINS_PER_HOST,
+    MAX_UNSETTLED_BYTES, MAX_UNSETTLED_NAMES, MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS, MAX_WORDS_PER_HOST,
+    NAMES_AT_ONCE, NAMES_PER_SECOND, PARTITION_PAUSE_PER_NAME,
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
@@ -62,7 +63,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("tags of a node", format!("{} keys, {} bytes", Tags::MAX_KEYS, Tags::MAX_BYTES)),
         ("members in a view", count(MAX_MEMBERS)),
         ("new members that one", format!("{}; {NAMES_PER_SECOND}", count(NAMES_AT_ONCE))),
-        ("members known by", count(MAX_UNSETTLED_NAMES)),
+        ("members known by", format!("{}; {}", count(MAX_UNSETTLED_NAMES), mib(MAX_UNSETTLED_BYTES))),
         ("of those, gone", count(MAX_GHOSTS)),
         ("dead members", count(MAX_TOMBSTONES)),
         ("seeds", format!("{MAX_SEEDS}; {MAX_ADDRESSES_PER_SEED}")),
@@ -75,6 +76,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("voters", count(MAX_VOTERS)),
         ("leases", count(MAX_LEASES)),
         ("questions to strangers", format!("{}; {}", count(MAX_QUESTIONS), count(MAX_QUESTIONS_PER_HOST))),
+        ("first answers to joiners", format!("{}; {}", count(MAX_UNPROVEN_JOINS), count(MAX_UNPROVEN_JOINS_PER_HOST))),
         ("other answers to strangers", format!("{MAX_WORDS}; {MAX_WORDS_PER_HOST}")),
         ("questions to addresses", format!("{MAX_HEARSAY_QUESTIONS}; {MAX_HEARSAY_QUESTIONS_PER_HOST}")),
         ("senders whose sealed", count(seal::MAX_SENDERS)),

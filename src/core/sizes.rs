@@ -57,7 +57,8 @@ impl Core {
                 + self.credit.size()
                 + self.introductions.size()
                 + self.burials.size()
-                + self.joiners.answered.size(),
+                + self.joiners.answered.size()
+                + self.joiners.unproven.size(),
             removed_runs: self.removed_runs.len(),
             messages: self.messaging.size(),
         }

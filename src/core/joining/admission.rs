@@ -78,8 +78,8 @@ impl Denials {
 /// once, and one more in each [`JOIN_ANSWER_INTERVAL`].
 ///
 /// That ends what a joiner and its sponsor might otherwise do to each other for ever. It is no protection from strangers,
-/// and needs none: an answer to one that has proven nothing is not larger than its question. As the run counts, nobody
-/// who forges a joiner's address makes that joiner wait.
+/// who make up a run for each question: those have to wait for their turn (see `unproven`). As the run counts, nobody who
+/// forges a joiner's address makes that joiner wait.
 ///
 /// Invariant: at most [`MAX_JOIN_ASKERS`] are remembered, and as many before. If there are more, the first ones are
 /// forgotten; nobody waits because of others.

@@ -6,6 +6,7 @@
 //! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
+//! | joiners that have proven nothing: whose turn it is | `unproven` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
 //! | moving a whole view, page by page | `transfer/` |
@@ -28,6 +29,7 @@ mod referral;
 mod rivals;
 mod sponsor;
 mod transfer;
+mod unproven;
 
 pub(in crate::core) use admission::Admissions;
 pub(in crate::core) use join::Joining;

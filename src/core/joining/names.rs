@@ -2,30 +2,46 @@
 //! holder.
 //!
 //! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
-//! too. An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a restart
+//! too. All newcomers that wait for one address share its questions: however many want a name, and however often, its
+//! holder is asked once in `probe_timeout`. An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a restart
 //! on the same port) gives it the name. A few questions are easily lost, so silence frees the name only if the detector
 //! has given the holder up; until then the newcomer waits, and the questions go on.
 
-use crate::core::packet::Newcomer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
+use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{News, Sender, gives_way};
+use crate::core::packet::{Host, Newcomer, News, Sender, gives_way};
+use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
 
 /// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
-/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`], of which those for newcomers of a crowded
-/// host or network give way to others.
+/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`], and [`MAX_NAME_PROBES_PER_HOST`] for newcomers
+/// of one host. Those of a crowded host or network give way to others.
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
+    /// The times of the last questions, by the address that was asked; at most [`MAX_NAME_PROBES`].
+    asked: BTreeMap<SocketAddr, Time>,
+}
+
+/// A question that a probe counts as its own.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// It is to be sent now.
+    Due,
+    /// It was sent a moment ago, for another newcomer.
+    Shared {
+        /// The time of the question.
+        at: Time,
+    },
 }
 
 #[derive(Debug)]
@@ -35,6 +51,7 @@ struct NameProbe {
     is_joiner: bool,
     holder: Run,
     address: SocketAddr,
+    /// The number of questions that were sent meanwhile, or are shared.
     sent: u8,
 }
 
@@ -42,6 +59,29 @@ impl NameProbes {
     /// Returns the number of probes under way.
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len()
+    }
+
+    /// Returns the number of newcomers at addresses of the same host as this one.
+    fn of_host(&self, newcomer: SocketAddr) -> usize {
+        let host = Host::of(newcomer);
+        self.open.values().filter(|probe| Host::of(probe.newcomer.from) == host).count()
+    }
+
+    /// Returns the question to an address that counts now, and counts it; `None` if too many others were asked in the
+    /// last `pause`.
+    fn question(&mut self, address: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
+        let is_recent = |at: Time| now.since(at) < pause;
+        if let Some(at) = self.asked.get(&address).copied().filter(|at| is_recent(*at)) {
+            return Some(Question::Shared { at });
+        }
+        if self.asked.len() >= MAX_NAME_PROBES {
+            self.asked.retain(|_, at| is_recent(*at));
+        }
+        let has_room = self.asked.len() < MAX_NAME_PROBES;
+        has_room.then(|| {
+            self.asked.insert(address, now);
+            Question::Due
+        })
     }
 
     /// Returns the newcomer of the most crowded host whose holder was asked least often: it gives way to one at this
@@ -60,7 +100,9 @@ impl Core {
             let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
             self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         }
-        if self.name_probes.open.contains_key(&run) {
+        if self.name_probes.open.contains_key(&run)
+            || self.name_probes.of_host(newcomer.from) >= MAX_NAME_PROBES_PER_HOST
+        {
             return;
         }
         if self.name_probes.open.len() >= MAX_NAME_PROBES {
@@ -83,14 +125,23 @@ impl Core {
     }
 
     fn ask_holder(&mut self, newcomer: Run) {
+        let Some(address) = self.name_probes.open.get(&newcomer).map(|probe| probe.address) else { return };
+        let pause = self.settings.probe_timeout;
+        let question = self.name_probes.question(address, self.now, pause);
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
-        probe.sent += 1;
-        let (address, is_first) = (probe.address, probe.sent == 1);
-        if !is_first {
-            self.call(address);
+        probe.sent += u8::from(question.is_some());
+        let is_first = probe.sent == 1;
+        let at = match question {
+            Some(Question::Shared { at }) => at,
+            Some(Question::Due) | None => self.now,
+        };
+        self.timers.set(Timer::NameProbe(newcomer), at + pause);
+        if let Some(Question::Due) = question {
+            if !is_first {
+                self.call(address);
+            }
+            self.ask_who(address);
         }
-        self.ask_who(address);
-        self.timers.set(Timer::NameProbe(newcomer), self.now + self.settings.probe_timeout);
     }
 
     /// Sends `WhoAreYou` to an address.
@@ -109,14 +160,20 @@ impl Core {
         if sender.run.is_nobody() {
             return;
         }
-        let answered: Vec<(Run, bool)> = self
-            .name_probes
-            .open
-            .iter()
-            .filter(|(_, probe)| self.prover.is_nonce(nonce, probe.address, self.now))
-            .filter(|(_, probe)| probe.holder == sender.run || probe.address == sender.from)
-            .map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run))
-            .collect();
+        let about_it = |probe: &&NameProbe| probe.holder == sender.run || probe.address == sender.from;
+        let asked: BTreeSet<SocketAddr> =
+            self.name_probes.open.values().filter(about_it).map(|probe| probe.address).collect();
+        // The nonce is looked at once for each address, however many wait for its answer.
+        let Some(address) = asked.into_iter().find(|address| self.prover.is_nonce(nonce, *address, self.now)) else {
+            return;
+        };
+        let waiting = self.name_probes.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));
+        let answered: Vec<(Run, bool)> =
+            waiting.map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run)).collect();
+        if answered.iter().any(|(_, is_holder)| !is_holder) {
+            // The holder is gone: nobody is spared by a pause before the next question.
+            self.name_probes.asked.remove(&address);
+        }
         for (newcomer, is_holder) in answered {
             if is_holder {
                 self.name_is_taken(newcomer);

@@ -1,7 +1,8 @@
 //! Admitting joiners: the sponsor's side of joining.
 //!
 //! Invariants:
-//! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
+//! - Before the cookie came back no state is kept of a joiner, no answer is larger than its question, and so many are
+//!   answered in a second (see `unproven`).
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
 //!   [`MAX_JOINERS`], of which those of a crowded host or network give way to others; one that is silent for its down
 //!   timeout is dropped, and one whose port also refuses connections at once.
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use super::admission::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
+use super::unproven::UnprovenJoins;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
 use crate::core::limits::{
@@ -41,6 +43,8 @@ pub(in crate::core) struct Joiners {
     denied: Denials,
     /// The questions that were answered lately.
     pub(in crate::core) answered: AnsweredJoins,
+    /// The turns of those that have proven nothing.
+    pub(in crate::core) unproven: UnprovenJoins,
 }
 
 #[derive(Debug)]
@@ -193,14 +197,18 @@ impl Core {
         if !self.joiners.answered.take(self.now, sender.run, sender.from) {
             return self.counters.drop(DropReason::RateLimited);
         }
+        let is_of = |address| cookie.is_some_and(|cookie| self.is_cookie_of(cookie, address, sender.run));
+        // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
+        let is_of_advertised = is_of(record.address);
+        let is_proven = is_of_advertised || is_of(sender.from);
+        // Others than members took their turn before they were read.
+        if !is_proven && matches!(sender.kind, SenderKind::Member(_)) && !self.may_answer_unproven(sender.from) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
         if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
         }
-        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
-        // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
-        let is_from_advertised = sender.from == record.address || is_of(record.address);
-        let is_proven = is_of(sender.from) || is_of(record.address);
         if !is_proven {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
@@ -208,7 +216,7 @@ impl Core {
         if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
             return self.counters.drop(DropReason::Malformed);
         }
-        let from = if is_from_advertised { record.address } else { sender.from };
+        let from = if is_of_advertised { record.address } else { sender.from };
         let is_known_elsewhere = matches!(sender.kind, SenderKind::ClaimsMember(_));
         if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
             // One process is in one place: the member, or the joiner, of this run is at another address.

@@ -3,8 +3,9 @@
 //! Whoever is a member can name thousands of members that do not exist. So a name that is not in the view is taken
 //! from a member only up to a budget: as many at once as an island brings along, and then a trickle. News of a true
 //! member comes from several members, of whom each has a budget of its own; and what is left out is offered again
-//! whenever views are compared. Names that others told of and that have not settled since are bounded in all; of
-//! those that are gone by then and never answered, a few are remembered, and the others are forgotten before their
+//! whenever views are compared. Names that others told of and that have not settled since are bounded in all, in number
+//! and in the size of their texts (full tags take ten times the memory of none); a record that is told with longer
+//! texts than there is room for is refused like a name, unless its member has answered this node. Of those that are gone by then and never answered, a few are remembered, and the others are forgotten before their
 //! time.
 //!
 //! True and invented names look alike, and the true ones must not wait their turn among the others. So while there are
@@ -15,7 +16,7 @@
 //!
 //! Invariants:
 //! - A node that joins takes the whole view of its sponsor: it has nothing better.
-//! - A member's own word about itself needs no budget: `joining` bounds those.
+//! - A member's own word about itself, when it introduces itself, needs no budget: `joining` bounds those.
 //! - The budget belongs to a name, not to its run: who restarts has no new one.
 //!
 //! Must not know: how it is found out that nobody is there (see `detection`).
@@ -23,8 +24,8 @@
 use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
-    FORGET_GHOSTS_AFTER, MANY_NAMES, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE,
-    NAMES_PER_SECOND,
+    FORGET_GHOSTS_AFTER, MANY_NAMES, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_BYTES, MAX_UNSETTLED_NAMES,
+    NAMES_AT_ONCE, NAMES_PER_SECOND,
 };
 use crate::core::member::{Record, Status};
 use crate::core::time::Time;
@@ -45,10 +46,31 @@ impl Core {
         let price = std::time::Duration::from_secs(1) / NAMES_PER_SECOND;
         let names_paid_until = self.view.entry(teller).peer.rare().names_paid_until;
         let paid_until = names_paid_until.unwrap_or(self.now).max(self.now) + price;
-        if paid_until.since(self.now) <= price * NAMES_AT_ONCE && self.view.unsettled_names() < MAX_UNSETTLED_NAMES {
+        let has_room = self.view.unsettled_names() < MAX_UNSETTLED_NAMES
+            && self.view.unsettled_bytes() + record.text_bytes() <= MAX_UNSETTLED_BYTES;
+        if has_room && paid_until.since(self.now) <= price * NAMES_AT_ONCE {
             self.view.peer_mut(teller).rare_mut().names_paid_until = Some(paid_until);
             return false;
         }
+        self.refuse_name(record, teller);
+        true
+    }
+
+    /// Returns true if a member that is known by the word of others alone is told of with longer texts than there is room
+    /// for.
+    pub(super) fn is_too_wordy(&mut self, slot: Slot, record: &Record, from: Option<Slot>) -> bool {
+        // Who introduces itself is there, and was let in.
+        let (Some(teller), entry) = (from, self.view.entry(slot)) else { return false };
+        let more = record.text_bytes().saturating_sub(entry.record.text_bytes());
+        if more == 0 || !entry.is_hearsay() || self.view.unsettled_bytes() + more <= MAX_UNSETTLED_BYTES {
+            return false;
+        }
+        self.refuse_name(record, teller);
+        true
+    }
+
+    /// Counts a name, or news of one, that is not taken from a member, and looks for its owner.
+    fn refuse_name(&mut self, record: &Record, teller: Slot) {
         self.counters.drop(DropReason::Invented);
         let id = self.view.record(teller).id.clone();
         self.notice("too many names", Notice::TooManyNames { id });
@@ -57,7 +79,6 @@ impl Core {
         {
             self.ask_who(record.address);
         }
-        true
     }
 
     /// Returns true if so many names are known by the word of others that most of them may be invented.

@@ -76,7 +76,7 @@ impl Core {
                 if record.status == Status::Suspect && self.may_be_delayed() {
                     self.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
-                    if self.doubts(slot, &record, note, from) {
+                    if self.doubts(slot, &record, note, from) || self.is_too_wordy(slot, &record, from) {
                         return self.view.get(slot).map(|entry| entry.hash);
                     }
                     self.supersede(slot, record, hash, note, from);

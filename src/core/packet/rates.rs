@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::turns::Turns;
 use crate::core::limits::{
     CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
     MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_REFUSED_NAMES_ASKED,
@@ -74,38 +75,17 @@ impl Host {
     }
 }
 
-/// A share of turns: a whole interval's at once, and then one by one, so that no host takes them all in its first
-/// moment (the generic cell rate algorithm: ITU-T I.371).
-#[derive(Debug, Clone, Copy, Default)]
-struct CellRate {
-    spent_until: Option<Time>,
-}
-
-impl CellRate {
-    fn after_one(self, now: Time, most: usize) -> Option<CellRate> {
-        let next = self.spent_until.unwrap_or(now).max(now) + QUESTION_INTERVAL / most as u32;
-        (next.since(now) <= QUESTION_INTERVAL).then_some(CellRate { spent_until: Some(next) })
-    }
-
-    fn is_whole(self, now: Time) -> bool {
-        self.spent_until.is_none_or(|until| until <= now)
-    }
-}
-
 /// Limits packets to one per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
 #[derive(Debug)]
 pub(in crate::core) struct Questions {
-    per_host: usize,
-    in_all: usize,
     places: PerKeyRate<SocketAddr>,
-    hosts: BTreeMap<Host, CellRate>,
-    all: CellRate,
+    turns: Turns,
 }
 
 impl Questions {
     /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
-        self.places.taken.len() + self.places.before.len() + self.hosts.len()
+        self.places.taken.len() + self.places.before.len() + self.turns.size()
     }
 
     /// Returns the limits of questions to strangers.
@@ -137,7 +117,7 @@ impl Questions {
         // Addresses that this node contacted come on top; and a whole share may be used just before an interval's
         // turns.
         let places = PerKeyRate::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
-        Self { per_host, in_all, places, hosts: BTreeMap::new(), all: CellRate::default() }
+        Self { places, turns: Turns::new(per_host, in_all) }
     }
 
     /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
@@ -146,21 +126,12 @@ impl Questions {
         if is_expected {
             return self.places.take(now, address);
         }
-        let host = Host::of(address);
-        let share = self.hosts.get(&host).copied().unwrap_or_default();
-        let (Some(share), Some(all)) = (share.after_one(now, self.per_host), self.all.after_one(now, self.in_all))
-        else {
-            return false;
-        };
-        if !self.places.take(now, address) {
-            return false;
+        let Some(turn) = self.turns.next(now, address) else { return false };
+        let is_free = self.places.take(now, address);
+        if is_free {
+            self.turns.take(now, turn);
         }
-        if self.hosts.len() >= self.in_all {
-            self.hosts.retain(|_, share| !share.is_whole(now));
-        }
-        self.hosts.insert(host, share);
-        self.all = all;
-        true
+        is_free
     }
 }
 
@@ -248,7 +219,7 @@ mod tests {
         assert_eq!(allowed, MAX_WORDS);
         let later = (1..=10_000).filter(|i| questions.allow(at(u64::from(*i)), host(20_000 + *i), false)).count();
         assert!(later <= 10 * MAX_WORDS, "{later}");
-        assert!(questions.hosts.len() <= 2 * MAX_WORDS, "{} hosts remembered", questions.hosts.len());
+        assert!(questions.turns.size() <= 2 * MAX_WORDS, "{} hosts remembered", questions.turns.size());
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //!   address: it is no sign of life, moves no window, and brings neither news nor votes.
 //! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
 //!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
-//!   messages are looked at.
+//!   messages are looked at. Of those who ask to join and have proven nothing, one too many is not read (see
+//!   `joining::unproven`).
 //! - One packet is answered by at most one packet to its sender; of several steps of a handshake in one packet the
 //!   first counts. Answers carry the reply flag and are never answered with updates.
 //! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
@@ -85,6 +86,10 @@ impl Core {
             self.counters.drop(DropReason::Own);
             self.read_few(messages, inbox)?;
             self.met_myself(sender.from, inbox);
+            return Ok(false);
+        }
+        if self.is_one_join_too_many(sender, &messages) {
+            self.counters.drop(DropReason::RateLimited);
             return Ok(false);
         }
         if let SenderKind::ClaimsMember(slot) = sender.kind

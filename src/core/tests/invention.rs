@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use super::liars::{Liar, old_cluster, update};
-use super::limits::{Alone, member};
+use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
-    FORGET_GHOSTS_AFTER, MAX_GHOSTS, MAX_TOMBSTONES, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE, NAMES_PER_SECOND, SETTLE,
+    FORGET_GHOSTS_AFTER, MAX_GHOSTS, MAX_TOMBSTONES, MAX_UNSETTLED_BYTES, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE,
+    NAMES_PER_SECOND, SETTLE,
 };
 use crate::core::member::tests::record;
-use crate::core::member::{DetectionMethod, Record, Run, Status};
+use crate::core::member::{DetectionMethod, Record, Run, Status, Tags};
 use crate::core::packet::News;
 use crate::core::settings::Profile;
 use crate::core::wire::Note;
@@ -93,6 +94,101 @@ fn the_names_that_all_members_together_invent_are_bounded_and_newcomers_that_are
     let known = alone.core.records().count();
     alone.introduces(50..60);
     assert_eq!(alone.core.records().count(), known + 10);
+}
+
+/// Returns a member with texts as long as they may be.
+fn wordy(number: usize, incarnation: u64) -> Record {
+    let pad = |key: &str, length| (key.to_owned(), "x".repeat(length));
+    let tags: Vec<_> = (0..31).map(|nth| pad(&format!("k{nth:02}"), 13)).chain([pad("rest", 12)]).collect();
+    Record {
+        incarnation,
+        tags: Tags::new(tags.into_iter().collect()).expect("within bounds"),
+        api_address: Some("h".repeat(Record::MAX_API_ADDRESS_BYTES).into()),
+        version: format!("{number:032}").into(),
+        ..member(number, Status::Up)
+    }
+}
+
+fn tells_of_wordy(alone: &mut Alone, teller: Run, members: std::ops::Range<usize>, incarnation: u64) {
+    for number in members {
+        alone.told_by(teller, &[(None, wordy(number, incarnation))]);
+    }
+}
+
+/// Returns the bytes of texts of all members that others named and that have not settled.
+fn unsettled_texts(alone: &Alone) -> usize {
+    let unsettled = alone.core.view.iter().filter(|(_, entry)| entry.is_unsettled_name());
+    unsettled.map(|(_, entry)| entry.record.text_bytes()).sum()
+}
+
+#[test]
+fn the_texts_of_invented_names_are_bounded_and_newcomers_that_are_there_come_in() {
+    let mut alone = Alone::with_teller();
+    let used = allocation_counter::measure(|| {
+        for number in 0..3 {
+            let teller = teller(&mut alone, number);
+            let first = 100_000 + number * AT_ONCE;
+            tells_of_wordy(&mut alone, teller, first..first + AT_ONCE, 5);
+        }
+    });
+    let one = wordy(1, 5).text_bytes();
+    assert!((MAX_UNSETTLED_BYTES - one..=MAX_UNSETTLED_BYTES).contains(&unsettled_texts(&alone)));
+    assert!(used.bytes_current <= MAX_BYTES, "{} MiB", used.bytes_current >> 20);
+    let known = alone.core.records().count();
+    assert_eq!(invented(&alone), (3 * AT_ONCE - MAX_UNSETTLED_BYTES / one) as u64);
+    introduce(&mut alone, wordy(50, 5));
+    assert_eq!(alone.core.records().count(), known + 1, "a member's own word");
+}
+
+#[test]
+fn names_that_were_short_when_they_were_told_do_not_outgrow_the_room_either() {
+    let mut alone = Alone::with_teller();
+    let teller = teller(&mut alone, 1);
+    let (first, count) = (100_000, AT_ONCE);
+    tells(&mut alone, teller, first..first + count);
+    let other = self::teller(&mut alone, 2);
+    tells(&mut alone, other, first + count..first + 2 * count);
+    let all = first..first + 2 * count;
+    tells_of_wordy(&mut alone, teller, all.clone(), 6);
+    assert!(unsettled_texts(&alone) <= MAX_UNSETTLED_BYTES);
+    assert_eq!(alone.core.view.unsettled_names(), 2 * count, "all of them are still there");
+    let held = |alone: &Alone, number: usize| alone.core.record(&member(number, Status::Up).id).map(|r| r.incarnation);
+    let last = all.end - 1;
+    assert_eq!((held(&alone, first), held(&alone, last)), (Some(6), Some(5)));
+    // Whoever is there says it for itself; and what needs no more room is news like any other.
+    introduce(&mut alone, wordy(last, 7));
+    assert_eq!(held(&alone, last), Some(7));
+    alone.told_by(teller, &[(None, Record { incarnation: 8, ..member(last - 1, Status::Up) })]);
+    assert_eq!(held(&alone, last - 1), Some(8));
+    alone.told_by(teller, &[(None, wordy(first, 9))]);
+    assert_eq!(held(&alone, first), Some(9));
+}
+
+#[test]
+fn what_is_told_of_a_member_that_came_by_itself_may_be_as_long_as_it_is() {
+    let mut alone = Alone::with_teller();
+    introduce(&mut alone, member(60, Status::Up));
+    alone.told_by(TELLER, &[(None, wordy(60, 6))]);
+    assert_eq!(alone.core.record(&member(60, Status::Up).id).map(|record| record.incarnation), Some(6));
+    assert_eq!(alone.core.view.unsettled_bytes(), 0, "it is not one that others named");
+}
+
+#[test]
+fn a_view_of_ten_thousand_with_usual_tags_that_is_told_by_several_fits() {
+    let mut alone = Alone::with_teller();
+    let tags = [("zone", "eu-central-1b"), ("rack", "r17-u22"), ("role", "frontend"), ("release", "2026-11-26.3")];
+    let tags: std::collections::BTreeMap<_, _> = tags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let tags = Tags::new(tags).expect("within bounds");
+    for number in 0..2 {
+        let teller = teller(&mut alone, number);
+        for host in 0..5_000 {
+            let record = member(100_000 + number * 5_000 + host, Status::Up);
+            let api_address = Some("http://10.0.0.1:8080/".into());
+            alone.told_by(teller, &[(None, Record { tags: tags.clone(), api_address, ..record })]);
+        }
+    }
+    assert_eq!((alone.core.view.unsettled_names(), invented(&alone)), (10_000, 0));
+    assert!(unsettled_texts(&alone) < MAX_UNSETTLED_BYTES / 4, "{}", unsettled_texts(&alone));
 }
 
 #[test]

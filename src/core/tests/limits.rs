@@ -208,8 +208,9 @@ fn so_many_names_are_asked_for_at_one_time() {
     for host in 0..=MAX_NAME_PROBES {
         let mut newcomer = Record { incarnation: 6, ..member(host, Status::Joining) };
         let holder = newcomer.address;
-        // All of one host, so that nobody gives way to another one (see `shares`).
-        let at = SocketAddr::new(address(0).ip(), 10_000 + host as u16);
+        // Each of another network, so that nobody gives way to another one (see `shares`).
+        let [.., high, low] = host.to_be_bytes();
+        let at = SocketAddr::from(([20, high, low, 1], 7_117));
         (newcomer.run, newcomer.address) = (Run(0x20_0000 + host as u64), at);
         let challenge = alone.asks(&newcomer, None);
         let [(_, Message::Challenge { cookie, .. })] = challenge[..] else { panic!("{challenge:?}") };

@@ -78,6 +78,7 @@ mod succession;
 mod traffic;
 mod twins;
 mod unbound;
+mod unproven;
 mod usurpers;
 mod views;
 mod waiting;

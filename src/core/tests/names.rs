@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::liars::mail;
 use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
-use crate::core::doors::{CoreInit, Input, StopReason};
-use crate::core::limits::MIN_QUESTION_BYTES;
+use crate::core::doors::{CoreInit, Input, Output, StopReason};
+use crate::core::limits::{MAX_NAME_PROBES_PER_HOST, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, PacketBuilder, Refusal};
+use crate::core::time::Time;
+use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 
 /// The host of a liar.
 const LIAR: usize = 60;
@@ -162,4 +163,142 @@ fn a_waiting_newcomer_that_asks_again_has_the_holder_of_its_name_asked_no_more_o
         alone.now = alone.now + ms(20);
     }
     assert_eq!(asked, 1);
+}
+
+/// A sponsor by itself, a member that has a name, and newcomers that want it.
+struct Claimed {
+    alone: Alone,
+    holder: Record,
+    /// The times at which the holder was asked who it is.
+    asked: Vec<Time>,
+    /// The newcomers that were told that the name is in use.
+    refused: usize,
+}
+
+impl Claimed {
+    fn new() -> Self {
+        let mut alone = Alone::with_teller();
+        alone.told_of(50..51, Status::Up);
+        Self { alone, holder: member(50, Status::Up), asked: Vec::new(), refused: 0 }
+    }
+
+    /// Has a newcomer bring a cookie from an address, with the name; the holder answers if `does_answer`.
+    fn comes(&mut self, nth: usize, at: SocketAddr, does_answer: bool) {
+        let run = Run(0x20_0000 + nth as u64);
+        let newcomer = Record { run, address: at, incarnation: 6, status: Status::Joining, ..self.holder.clone() };
+        let cookie = Some(self.alone.core.prover.cookie(at, run, self.alone.now));
+        let sent = self.alone.hand_in(at, run, |packet| {
+            packet.push(&Message::Join { nonce: Nonce(1), record: newcomer, cookie });
+            packet.pad_to(MIN_QUESTION_BYTES);
+        });
+        self.take(sent, does_answer);
+    }
+
+    /// Lets time pass up to the next millisecond.
+    fn pass(&mut self, does_answer: bool) {
+        let alone = &mut self.alone;
+        let until = alone.now + ms(1);
+        let mut sent = Vec::new();
+        while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
+            alone.now = alone.now.max(deadline);
+            alone.core.handle(alone.now, Input::Tick);
+            for output in alone.outputs() {
+                if let Output::Transmit { to, bytes, .. } = output {
+                    let messages = Packet::decode(&bytes).expect("ours").messages;
+                    sent.extend(messages.into_iter().map(|message| (to, message)));
+                }
+            }
+        }
+        alone.now = until;
+        self.take(sent, does_answer);
+    }
+
+    fn take(&mut self, sent: Vec<(SocketAddr, Message)>, does_answer: bool) {
+        for (to, message) in sent {
+            match message {
+                Message::WhoAreYou { nonce, .. } if to == self.holder.address => {
+                    self.asked.push(self.alone.now);
+                    if does_answer {
+                        let record = self.holder.clone();
+                        let answers = self.alone.hand_in(to, record.run, |packet| {
+                            packet.push(&Message::IAm { nonce, record });
+                        });
+                        self.take(answers, does_answer);
+                    }
+                }
+                Message::Refused { refusal: Refusal::NameInUse { .. }, .. } => self.refused += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn outsider(host: usize, port: usize) -> SocketAddr {
+    SocketAddr::from(([12, 0, host as u8, 1], 1_000 + port as u16))
+}
+
+#[test]
+fn the_holder_of_a_name_is_asked_once_for_all_that_want_it() {
+    for (hosts, does_answer) in [(1, true), (8, true), (8, false)] {
+        let mut claimed = Claimed::new();
+        let pause = claimed.alone.core.settings.probe_timeout;
+        for nth in 0..3_000 {
+            claimed.comes(nth, outsider(nth % hosts, nth), does_answer);
+            claimed.pass(does_answer);
+        }
+        let asked = claimed.asked.len();
+        assert!(
+            (3_000 / pause.as_millis() as usize..=3_000 / pause.as_millis() as usize + 1).contains(&asked),
+            "{asked}"
+        );
+        assert!(claimed.asked.windows(2).all(|pair| pair[1].since(pair[0]) >= pause), "{:?}", claimed.asked);
+        assert_eq!(claimed.refused > 0, does_answer);
+    }
+}
+
+#[test]
+fn one_answer_refuses_all_that_wait_for_it() {
+    let mut claimed = Claimed::new();
+    for nth in 0..10 {
+        claimed.comes(nth, outsider(nth, 0), false);
+        claimed.pass(false);
+    }
+    assert_eq!((claimed.asked.len(), claimed.alone.core.name_probes.size()), (1, 10));
+    let (to, nonce) =
+        (claimed.holder.address, claimed.alone.core.prover.nonce(claimed.holder.address, claimed.alone.now));
+    let record = claimed.holder.clone();
+    // An answer to no question changes nothing.
+    for nonce in [Nonce(nonce.0 + 1), nonce] {
+        let record = record.clone();
+        let sent = claimed.alone.hand_in(to, record.run, |packet| {
+            packet.push(&Message::IAm { nonce, record });
+        });
+        assert_eq!(claimed.refused, 0);
+        claimed.take(sent, false);
+    }
+    assert_eq!((claimed.refused, claimed.alone.core.name_probes.size()), (10, 0));
+}
+
+#[test]
+fn who_wants_a_name_a_moment_after_its_holder_answered_is_refused_after_a_pause() {
+    let mut claimed = Claimed::new();
+    claimed.comes(0, outsider(0, 0), true);
+    claimed.comes(1, outsider(1, 0), true);
+    assert_eq!((claimed.asked.len(), claimed.refused), (1, 1));
+    let pause = claimed.alone.core.settings.probe_timeout;
+    for _ in 0..=pause.as_millis() {
+        claimed.pass(true);
+    }
+    assert_eq!((claimed.asked.len(), claimed.refused), (2, 2));
+}
+
+#[test]
+fn so_many_newcomers_of_one_host_wait_for_the_holders_of_names() {
+    let mut claimed = Claimed::new();
+    for nth in 0..MAX_NAME_PROBES_PER_HOST + 10 {
+        claimed.comes(nth, outsider(0, nth), false);
+        assert_eq!(claimed.alone.core.name_probes.size(), (nth + 1).min(MAX_NAME_PROBES_PER_HOST));
+    }
+    claimed.comes(5_000, outsider(1, 0), false);
+    assert_eq!(claimed.alone.core.name_probes.size(), MAX_NAME_PROBES_PER_HOST + 1, "another host's newcomer");
 }

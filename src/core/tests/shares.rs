@@ -10,7 +10,8 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
 use crate::core::limits::{
     ADMISSION_INTERVAL, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_DENIALS, MAX_JOINERS,
-    MAX_JOINERS_PER_HOST, MAX_NAME_PROBES, MAX_REACHED_PER_HOST, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
+    MAX_JOINERS_PER_HOST, MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MAX_REACHED_PER_HOST, MAX_VIEWS_SERVED,
+    MIN_QUESTION_BYTES,
 };
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
@@ -163,11 +164,16 @@ fn questions_for_one_name_leave_room_for_those_for_others() {
         let sent = asks(alone, &newcomer);
         sent.iter().any(|(to, message)| *to == holder.address && matches!(message, Message::WhoAreYou { .. }))
     };
-    let asked = (0..2 * MAX_NAME_PROBES as u64).filter(|nth| comes(&mut alone, 0, *nth, v4(1, *nth as usize))).count();
-    assert!(asked >= MAX_NAME_PROBES, "{asked}");
-    assert!(comes(&mut alone, 1, 5_000, v4(2, 0)), "another host's newcomer");
-    assert!(!comes(&mut alone, 0, 6_000, v4(1, 9_999)), "one more of that host");
-    assert_eq!(alone.core.name_probes.size(), MAX_NAME_PROBES);
+    let open = |alone: &Alone| alone.core.name_probes.size();
+    let asked = (0..2 * MAX_NAME_PROBES).filter(|nth| comes(&mut alone, 0, *nth as u64, v4(1, *nth))).count();
+    assert_eq!((asked, open(&alone)), (1, MAX_NAME_PROBES_PER_HOST), "one question for all of them");
+    for nth in 1_000..1_000 + 2 * MAX_NAME_PROBES {
+        comes(&mut alone, 0, nth as u64, v4(1 + (nth % 8) as u8, nth));
+    }
+    assert_eq!(open(&alone), MAX_NAME_PROBES, "several hosts fill the table");
+    assert!(comes(&mut alone, 1, 5_000, v4(20, 0)), "another host's newcomer");
+    assert!(!comes(&mut alone, 0, 6_000, v4(1, 9_999)), "one more of the first host");
+    assert_eq!(open(&alone), MAX_NAME_PROBES);
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub(in crate::core) struct View {
     settled: usize,
     /// The number of members that others named and that have not settled since.
     unsettled_names: usize,
+    /// The size of those members' texts together, in bytes.
+    unsettled_bytes: usize,
     /// The members whose addresses were proven last, the latest at the back; at most [`MAX_ACQUAINTANCES`]. Some may be
     /// gone, or elsewhere, by now.
     acquaintances: VecDeque<Slot>,
@@ -128,10 +130,18 @@ impl View {
         self.unsettled_names
     }
 
+    /// Returns the size of those members' texts together, in bytes.
+    pub(in crate::core) fn unsettled_bytes(&self) -> usize {
+        self.unsettled_bytes
+    }
+
     /// Notes that a new member is known by the word of another one.
     pub(in crate::core) fn note_named_by_another(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        self.unsettled_names += usize::from(!std::mem::replace(&mut entry.is_unsettled_name, true));
+        if !std::mem::replace(&mut entry.is_unsettled_name, true) {
+            self.unsettled_names += 1;
+            self.unsettled_bytes += entry.record.text_bytes();
+        }
     }
 
     /// Notes that a member's address echoed a nonce of this node.
@@ -162,7 +172,10 @@ impl View {
     pub(in crate::core) fn settle(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.live_at != LiveAt::NOWHERE);
-        self.unsettled_names -= usize::from(std::mem::take(&mut entry.is_unsettled_name));
+        if std::mem::take(&mut entry.is_unsettled_name) {
+            self.unsettled_names -= 1;
+            self.unsettled_bytes -= entry.record.text_bytes();
+        }
         self.settled += usize::from(entry.peer.settle());
     }
 
@@ -312,6 +325,9 @@ impl View {
         debug_assert!(is_new_run || record.incarnation >= entry.record.incarnation, "a run's incarnation never falls");
         let is_proven = new_peer.as_ref().is_some_and(Peer::is_proven);
         let old_hash = std::mem::replace(&mut entry.hash, hash);
+        if entry.is_unsettled_name {
+            self.unsettled_bytes = self.unsettled_bytes + record.text_bytes() - entry.record.text_bytes();
+        }
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
         if let Some(peer) = new_peer {
@@ -342,7 +358,10 @@ impl View {
         self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
         self.by_run.remove(entry.record.run, slot);
-        self.unsettled_names -= usize::from(entry.is_unsettled_name);
+        if entry.is_unsettled_name {
+            self.unsettled_names -= 1;
+            self.unsettled_bytes -= entry.record.text_bytes();
+        }
         self.free.push(slot);
         self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record

@@ -286,6 +286,8 @@ impl Message {
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
+    /// The kind of [`Message::Join`].
+    pub(super) const JOIN_KIND: u32 = 8;
     /// The kind of [`Message::Page`].
     pub(crate) const PAGE_KIND: u32 = 16;
     /// The kind of [`Message::Election`].

@@ -28,6 +28,7 @@ mod message;
 mod packet;
 mod parcel;
 mod raw;
+mod raw_join;
 mod read;
 
 pub use error::PacketError;
