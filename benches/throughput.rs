@@ -85,7 +85,7 @@ impl Wire {
 
 /// A cluster of two cores.
 struct Pair {
-    cores: [Core; 2],
+    cores: Vec<Core>,
     wire: Wire,
     now: Time,
     received: usize,
@@ -114,7 +114,7 @@ impl Pair {
             };
             Core::new(init, Time::ORIGIN)
         };
-        let cores = [core(0), core(1)];
+        let cores = vec![core(0), core(1)];
         let mut pair = Self { cores, wire, now: Time::ORIGIN, received: 0, bytes: 0 };
         pair.carry_out(0);
         pair.carry_out(1);

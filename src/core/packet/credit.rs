@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::rates::Host;
+use super::host::Host;
 use crate::core::limits::{
     MAX_UNPROVEN_CREDIT, MAX_UNPROVEN_HOSTS, UNPROVEN_BURST, UNPROVEN_FACTOR, UNPROVEN_PER_SECOND,
 };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::rates::Host;
+use super::host::Host;
 
 /// Returns the one that gives way to a newcomer at this address: of the most crowded network, and there of the most
 /// crowded host, the first by the order of `rank`. The items are what is held: a key, an address, and a rank.

@@ -16,7 +16,7 @@
 //! | the contents of every packet to a member, and its greatest size | `send` |
 //! | addresses that proved to be their owner's | `proof` |
 //! | the proof that a member is at another address by now | `keepsakes` |
-//! | limits on answers to strangers: of an address, of hosts and of all | `rates`, `turns` |
+//! | limits on answers to strangers: of an address, of hosts and of all | `rates`, `turns`; `host` |
 //! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! # Why every exchange ends
@@ -72,6 +72,7 @@ mod answer;
 mod credit;
 mod crowds;
 mod dispatch;
+mod host;
 mod inbox;
 mod keepsakes;
 mod proof;
@@ -87,10 +88,11 @@ mod way;
 
 pub(in crate::core) use credit::Credit;
 pub(in crate::core) use crowds::gives_way;
+pub(in crate::core) use host::Host;
 pub(in crate::core) use inbox::{Inbox, News, Versions};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{ContactedAddresses, Host, NoticeRate, PerKeyRate, Questions};
+pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
 pub(in crate::core) use sender::{Sender, SenderKind};
 pub(in crate::core) use senders::{MoveStep, Senders};
 pub(in crate::core) use stranger::{Introduction, Newcomer};

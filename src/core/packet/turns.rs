@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::rates::Host;
+use super::host::Host;
 use crate::core::limits::QUESTION_INTERVAL;
 use crate::core::time::Time;
 
@@ -38,6 +38,7 @@ pub(in crate::core) struct Turns {
 }
 
 /// A turn that is free, and not taken yet.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     host: Host,
     of_host: CellRate,

@@ -80,7 +80,7 @@ fn who_brings_a_cookie_is_let_in_whatever_others_ask() {
 fn addresses_that_this_node_contacted_have_a_share_of_their_own() {
     let mut alone = Alone::with_teller();
     flood(&mut alone);
-    let contacted: Vec<SocketAddr> = (0..MAX_CONTACTED_JOINS_PER_HOST + 1).map(|port| host(90_000, port)).collect();
+    let contacted: Vec<SocketAddr> = (0..=MAX_CONTACTED_JOINS_PER_HOST).map(|port| host(90_000, port)).collect();
     for address in &contacted {
         alone.core.expected.note(alone.now, *address);
     }
