@@ -244,6 +244,20 @@ impl Agent {
 
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
+        if signal == Signal::SIGSTOP {
+            // Threads on other processors run on for a moment.
+            wait_for("all threads stand still", || self.stands_still().then_some(()));
+        }
+    }
+
+    /// Returns true if no thread of the process runs, or if the system does not say so.
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state stands behind the name, which may have any signs in it.
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
     }
 
     /// Waits for the process to end by itself.
