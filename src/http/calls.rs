@@ -136,7 +136,7 @@ pub(super) async fn join(
         return Ok(Json(json::JoinResults { results }));
     }
     if let Some(refused) = results.iter().find(|result| result.outcome == "refused") {
-        // What is to be mended is said there.
+        // The refusal says what is to be mended.
         let detail = format!("{}: {}", refused.address, refused.error.as_deref().unwrap_or("refused"));
         return Err(Refusal::new(StatusCode::BAD_GATEWAY, "nobody-joined", "Refused", detail).results(results));
     }

@@ -18,8 +18,8 @@
 //!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
 //!     (keys, a leader confirmed now): [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
-//!   - requests: of a head what is read is kept (see `head`); heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
-//!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
+//!   - requests: of a head what is read is kept (see `head`); heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of
+//!     [`MAX_BODY_BYTES`] (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
 //!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!     queries of [`MAX_QUERY_ITEMS`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),

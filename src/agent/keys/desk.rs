@@ -88,7 +88,7 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, until: Instant) -> (K
         Ok(Ok((before, held))) => {
             let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
             let text = format!("keys were changed by {} ({said}): now {}", delivery.from, keys.join(", "));
-            // What was there already, as after a command that was given twice, is no news.
+            // A command that is given twice changes nothing the second time, and is not told again.
             let is_told = is_change && before != held;
             (KeyAnswer::held(&held), is_told.then_some((Level::INFO, text)))
         }

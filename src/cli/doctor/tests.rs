@@ -149,51 +149,6 @@ pub(super) fn leader_of(name: Option<&str>, mode: &str, state: &str) -> crate::j
 }
 
 #[test]
-fn the_last_voter_that_can_be_spared_is_missed() {
-    let led = leader_of(Some("a"), "quorum", "led");
-    let level = |statuses: &[(&str, &str)], tolerance| {
-        judge::voters(&led, &electorate(statuses, tolerance)).map(|finding| finding.level)
-    };
-    let well = [("a", "up"), ("b", "up"), ("c", "up")];
-    let missing = [("a", "up"), ("b", "up"), ("c", "down")];
-    assert_eq!((level(&well, Some(1)), level(&well, None)), (Some(Level::Ok), Some(Level::Ok)));
-    assert_eq!((level(&missing, Some(0)), level(&missing, None)), (Some(Level::Warn), Some(Level::Warn)));
-    assert_eq!(level(&well[..1], Some(0)), None, "one voter alone never tolerates a failure");
-    let told = judge::voters(&led, &electorate(&missing, Some(0))).expect("a finding");
-    assert!(told.found.contains("1 of 3 do not vote (c)"), "{told:?}");
-}
-
-#[test]
-fn an_even_number_of_voters_is_told_to_tolerate_no_more_failures() {
-    let led = leader_of(Some("a"), "quorum", "led");
-    let all = ["a", "b", "c", "d"].map(|id| (id, "up"));
-    let found = |voters: &[(&str, &str)]| {
-        judge::voters(&led, &electorate(voters, Some(1))).map(|finding| finding.found).unwrap_or_default()
-    };
-    assert_eq!(found(&all), "4 of 4 vote: 1 more may fail; 4 voters tolerate no more failures than 3 would");
-    assert_eq!(found(&all[..3]), "3 of 3 vote: 1 more may fail");
-}
-
-#[test]
-fn nobody_leads_for_a_reason_and_the_command_that_shows_it_fits_the_mode() {
-    let advice = |mode: &str| {
-        let nobody = leader_of(None, mode, "unavailable");
-        judge::leader(&nobody, None, &[]).advice.unwrap_or_default()
-    };
-    assert!(advice("quorum").contains("voters list") && !advice("quorum").contains("--nodes"));
-    assert!(advice("lease").contains("--nodes") && !advice("lease").contains("voters list"));
-    let vacant = leader_of(None, "quorum", "vacant");
-    let voters = electorate(&[("a", "up"), ("b", "up"), ("c", "down")], None);
-    let drains = |id: &str, draining| Member { draining, ..member(id, "up") };
-    let all = [drains("a", true), drains("b", true), member("c", "down"), drains("x", false)];
-    let told = judge::leader(&vacant, Some(&voters), &all);
-    assert!(told.level == Level::Fail && told.found.contains("drain (a, b)"), "{told:?}");
-    let some = [drains("a", true), drains("b", false), member("c", "down")];
-    assert_eq!(judge::leader(&vacant, Some(&voters), &some).level, Level::Warn);
-    assert!(judge::members(&some, false).iter().any(|finding| finding.found == "drains, and get no new work: a"));
-}
-
-#[test]
 fn a_node_that_joins_is_told_its_cluster_and_its_key_and_nothing_is_well_that_was_compared_with_nobody() {
     let holders = holders(&[("a", Some("require"), &["6251e6ca"])]);
     let joining = Health { is_ok: false, reason: "joining".to_owned() };

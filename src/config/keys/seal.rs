@@ -13,7 +13,7 @@ pub(super) static KEYS: [Key; 3] = [
         doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
         special: Special::live(LivePart::Seal),
         slot: Slot::Text(|agent, text| {
-            // What is allowed is told beside it.
+            // The error lists the allowed words itself.
             let mode = text.parse::<SealMode>().map_err(|_| "is not a mode of sealing".to_owned())?;
             agent.config.seal.mode = Some(mode);
             Ok(())

@@ -59,7 +59,7 @@ impl Core {
     /// Returns true if a member that is known by the word of others alone is told of with longer texts than there is room
     /// for.
     pub(super) fn is_too_wordy(&mut self, slot: Slot, record: &Record, from: Option<Slot>) -> bool {
-        // Who introduces itself is there, and was let in.
+        // A record without a teller comes from its owner, who introduced itself and was let in.
         let (Some(teller), entry) = (from, self.view.entry(slot)) else { return false };
         let more = record.text_bytes().saturating_sub(entry.record.text_bytes());
         if more == 0 || !entry.is_hearsay() || self.view.unsettled_bytes() + more <= MAX_UNSETTLED_BYTES {

@@ -57,7 +57,7 @@ impl Turns {
 
     /// Returns the next turn of an address's host, if there is one now.
     pub(super) fn next(&self, now: Time, address: SocketAddr) -> Option<Turn> {
-        // What is used up in all costs no look-up.
+        // Once the turns of all are used up, hosts need not be looked up.
         let of_all = self.all.after_one(now, self.in_all)?;
         let host = Host::of(address);
         let of_host = self.hosts.get(&host).copied().unwrap_or_default().after_one(now, self.per_host)?;

@@ -23,7 +23,7 @@ struct Seen {
     hash: u64,
 }
 
-/// What an observation has beside the records of the view.
+/// An observation without the records of the view.
 #[derive(Debug)]
 struct Head {
     me: Arc<Record>,
@@ -229,7 +229,7 @@ impl RunChecker {
         for record in records {
             while before.next_if(|seen| !Arc::ptr_eq(&seen.record, record) && seen.record.id < record.id).is_some() {}
             let seen = match before.next_if(|seen| Arc::ptr_eq(&seen.record, record) || seen.record.id == record.id) {
-                // What was seen before was checked then.
+                // A record that was seen before was checked then.
                 Some(seen) if Arc::ptr_eq(&seen.record, record) => seen,
                 seen => {
                     finding = finding
