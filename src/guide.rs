@@ -114,7 +114,10 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("messages to one node; replies", format!("{}; {}", http::MAX_MESSAGES, http::MAX_REPLIES)),
         ("other commands, and reads", count(http::MAX_COMMANDS)),
         ("large answers", format!("{}; {}", http::MAX_LARGE_ANSWERS, mib(http::MAX_COUNTED_ANSWER_BYTES))),
-        ("the head", format!("{}; {}", kib(http::MAX_BUFFER_BYTES), http::MAX_QUERY_ITEMS)),
+        (
+            "the head",
+            format!("{}; {}; {}", kib(http::MAX_BUFFER_BYTES), kib(http::MAX_TARGET_BYTES), http::MAX_QUERY_ITEMS),
+        ),
         ("the body", format!("{}; {}", kib(http::MAX_BODY_BYTES), kib(http::MAX_DELIVERY_BYTES))),
         (
             "time for the head",

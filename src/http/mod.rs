@@ -21,7 +21,7 @@
 //!   - requests: of a head what is read is kept (see `head`); heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of
 //!     [`MAX_BODY_BYTES`] (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
 //!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
-//!     queries of [`MAX_QUERY_ITEMS`];
+//!     paths with their queries of [`MAX_TARGET_BYTES`], queries of [`MAX_QUERY_ITEMS`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
 //!     [`MAX_UNCOUNTED_ANSWER_BYTES`] together weigh at most [`MAX_COUNTED_ANSWER_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
@@ -78,7 +78,7 @@ pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use limits::{
     COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_ANSWERS_MADE,
-    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_LARGE_BODIES,
+    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_LARGE_BODIES, MAX_TARGET_BYTES,
     MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
 };
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::config::HttpConfig;
-use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES};
+use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES, MAX_TARGET_BYTES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -176,6 +176,20 @@ async fn a_head_has_a_bound() {
     // Bytes that come after the refusal may reset the connection, so that not every client sees it.
     let refused = a.raw(head(2 * MAX_BUFFER_BYTES).as_bytes()).await;
     assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&refused));
+    is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn a_path_with_its_query_has_a_bound() {
+    let a = first("a").await;
+    let longest = "/v1/members?tag=";
+    let longest = format!("{longest}{}", "y".repeat(MAX_TARGET_BYTES - longest.len()));
+    for at_limit in [longest.clone(), format!("/{}", "y".repeat(MAX_TARGET_BYTES - 1))] {
+        let answer = a.get(&at_limit).await;
+        assert!(answer.status == 200 || answer.status == 404 || answer.status == 400, "{}", answer.status);
+        let beyond = a.get(&format!("{at_limit}y")).await;
+        assert_eq!((beyond.status, beyond.json()["type"].as_str()), (414, Some("urn:headcount:problem:path-too-long")));
+    }
     is_healthy(&a).await;
 }
 

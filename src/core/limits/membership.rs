@@ -31,9 +31,9 @@ pub const MAX_ACQUAINTANCES: usize = 64;
 /// The greatest number of members that are known by the word of others and have not settled: a quarter of the table,
 /// less than 64 MiB of a process.
 pub const MAX_UNSETTLED_NAMES: usize = MAX_MEMBERS / 4;
-/// The greatest size of those members' texts together (names, versions, addresses for users, tags), in bytes: the largest
-/// island that one member may tell of at once has room with tags as long as they may be.
-pub const MAX_UNSETTLED_BYTES: usize = 8 * 1024 * 1024;
+/// The greatest size of those members' texts together (names, versions, addresses for users, tags), in bytes: ten
+/// thousand members with usual tags have room.
+pub const MAX_UNSETTLED_BYTES: usize = 4 * 1024 * 1024;
 /// The number of members that others named, that never answered and are gone, that are remembered for the usual time. If
 /// there are more names on hearsay, gone or not, joiners are served the others alone.
 pub const MAX_GHOSTS: usize = 4_096;

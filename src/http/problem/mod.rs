@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES};
+use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_TARGET_BYTES};
 use crate::agent::{LeaderAddress, LeaseNodesError};
 use crate::config::LeadershipMode;
 use crate::core::NodeId;
@@ -238,6 +238,13 @@ impl Refusal {
     pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
             .hint(format!("a body has at most {MAX_BODY_BYTES} bytes, that of POST /v1/deliver {MAX_DELIVERY_BYTES}"))
+    }
+
+    /// A path, with its query, that is longer than any call's.
+    pub(super) fn target_too_long(bytes: usize) -> Self {
+        let detail = format!("a path with its query has at most {MAX_TARGET_BYTES} bytes, found {bytes}");
+        Self::new(StatusCode::URI_TOO_LONG, "path-too-long", "Path too long", detail)
+            .hint("ask for all, and select among the answers; or ask several times")
     }
 
     pub(super) fn timeout(seconds: u64) -> Self {

@@ -155,6 +155,7 @@ pub(super) const fn refusal(status: u16) -> &'static str {
         408 => "the request was not complete and answered in time",
         409 => "the state of this node or of the cluster does not allow it: `detail` says why",
         413 => "the body is too large",
+        414 => "the path with its query is too long",
         415 => "the body is not said to be JSON",
         422 => "a value is refused",
         429 => "too many such requests are under way: try again soon",
