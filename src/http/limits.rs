@@ -18,7 +18,7 @@ pub const MAX_LARGE_BODIES: usize = 16;
 /// bytes.
 pub const MAX_BUFFER_BYTES: usize = 8 * 1024;
 /// The longest path of a request together with its query, in bytes: each request that waits holds one.
-pub const MAX_TARGET_BYTES: usize = 4 * 1024;
+pub const MAX_TARGET_BYTES: usize = 3 * 1024;
 /// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.
 pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 8 * 1024;
 /// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
