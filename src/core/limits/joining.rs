@@ -80,8 +80,10 @@ pub const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
 pub const REACH_ASKED: usize = 3;
 /// The time after which they are asked again.
 pub const REACH_RETRY: Duration = Duration::from_millis(250);
-/// The time for which they are asked before the joiner tries to join anew.
-pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
+/// The time for which they are asked before the joiner tries to join anew: an answer is sent once in
+/// [`QUESTION_INTERVAL`](super::QUESTION_INTERVAL), so that a second one comes if the first is lost.
+pub const REACH_PATIENCE: Duration = Duration::from_millis(1_500);
+const _: () = assert!(REACH_PATIENCE.as_millis() > super::QUESTION_INTERVAL.as_millis() + REACH_RETRY.as_millis());
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
 /// The greatest number of members that a node with an empty disk asks to let it in because they look for it.

@@ -139,6 +139,24 @@ fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
 }
 
 #[test]
+fn a_joiner_of_another_family_whose_first_answers_are_lost_gets_further_ones_before_it_begins_anew() {
+    let mut net = Net::cluster(Profile::Default, 3);
+    for host in 0..3 {
+        net.further.push((host, v6(1 + host as u16)));
+    }
+    net.further.push((3, address(9)));
+    net.is_lost = Some(|bytes| {
+        let messages = Packet::decode(bytes).expect("decodes").messages;
+        messages.iter().any(|message| matches!(message, Message::Reached { .. }))
+    });
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run(ms(300));
+    assert!(!net.nodes[node].core.is_up());
+    net.is_lost = None;
+    net.run_until(ms(1_100), "it is up", |net| net.nodes[node].core.is_up());
+}
+
+#[test]
 fn a_joiner_of_another_family_is_not_kept_waiting_for_the_dead() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.further.push((0, v6(1)));
