@@ -37,8 +37,8 @@ type Entries = BTreeMap<NodeId, Arc<Entry>>;
 
 /// One member as it is published.
 #[derive(Debug)]
-struct Entry {
-    record: Arc<Record>,
+pub(super) struct Entry {
+    pub(super) record: Arc<Record>,
     method: Option<DetectionMethod>,
     since: SystemTime,
     /// [`Time`] in nanoseconds, 0 for never.
@@ -68,7 +68,8 @@ impl Entry {
         Self { record, method, since, heard, rtt, fingerprint, is_observed }
     }
 
-    fn member(&self, me: &NodeId, now: Time) -> Member {
+    /// Makes a copy, with ages as they are at this time.
+    pub(super) fn member(&self, me: &NodeId, now: Time) -> Member {
         let mut member = Member::from_record(&self.record, self.method, self.since, self.record.id == *me);
         let nonzero = |value: u64| (value != 0).then_some(value);
         member.last_heard = nonzero(self.heard.load(Ordering::Relaxed)).map(|heard| now.since(Time::from_nanos(heard)));
@@ -108,16 +109,16 @@ impl Directory {
         Some(entry.member(&self.me, self.clock.now()))
     }
 
-    /// All members, sorted by name.
-    pub(crate) fn members(&self) -> Vec<Member> {
-        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
-        let now = self.clock.now();
-        entries.iter().map(|entry| entry.member(&self.me, now)).collect()
+    /// All entries, sorted by name, and the time at which they were looked up.
+    pub(super) fn all(&self) -> (Vec<Arc<Entry>>, Time) {
+        let entries = self.entries().values().map(Arc::clone).collect();
+        (entries, self.clock.now())
     }
 
-    /// All members by name.
-    pub(super) fn by_id(&self) -> BTreeMap<NodeId, Member> {
-        self.members().into_iter().map(|member| (member.id.clone(), member)).collect()
+    /// All members, sorted by name.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let (entries, now) = self.all();
+        entries.iter().map(|entry| entry.member(&self.me, now)).collect()
     }
 
     /// The numbers of members by status, in the order of [`Status::NAMES`].
@@ -127,8 +128,7 @@ impl Directory {
 
     /// Returns the views of this node, with its own fingerprint, and of the live members that it heard within this time.
     pub(super) fn agreement(&self, own: u64, within: Duration) -> Agreement {
-        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
-        let now = self.clock.now();
+        let (entries, now) = self.all();
         let mut agreement = Agreement::of(own, self.me.clone());
         for entry in entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live()) {
             let heard = entry.heard.load(Ordering::Relaxed);

@@ -307,6 +307,12 @@ impl Agent {
         self.inner.shared.bus.subscribe_from_snapshot()
     }
 
+    /// Returns the members as they are, to be copied one after the other.
+    #[cfg(feature = "agent")]
+    pub(crate) fn listed(&self) -> bus::Listed {
+        self.inner.shared.bus.listed()
+    }
+
     /// Subscribes to every event after the one of this number, the last [`KEPT_EVENTS`] replayed if need be.
     pub fn subscribe_after(&self, sequence: u64) -> Result<Subscription, Lagged> {
         self.inner.shared.bus.subscribe_after(sequence)

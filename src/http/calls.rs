@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::App;
 use super::input::{Body, Named, Object};
-use super::listing::{Listing, SMALL_VIEW, Selection};
+use super::listing::{SMALL_VIEW, Selection, Source as _};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::reference::Access;
@@ -46,7 +46,7 @@ pub(super) async fn members(
     let selection =
         Selection { statuses: query.words("status", &Status::NAMES)?, tags: query.tags("tag")?, nodes: Vec::new() };
     let body = if app.agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
-        let listing = Arc::new(Listing::new(app.agent.subscribe_from_snapshot().0, 0));
+        let listing = Arc::new(app.agent.list());
         listing.pages(selection, "", "").whole().into()
     } else {
         let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;

@@ -277,7 +277,7 @@ impl Feed {
         let agent = &self.app.agent;
         let (listing, subscription) = if agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
             let (snapshot, subscription) = agent.subscribe_from_snapshot();
-            (Arc::new(Listing::new(snapshot, 0)), subscription)
+            (Arc::new(Listing::new(snapshot.sequence, snapshot.members)), subscription)
         } else {
             loop {
                 // The events after the listing have to be kept, and must still be kept when it has been read.

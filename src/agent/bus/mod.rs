@@ -9,20 +9,21 @@
 //!   the event's member, take it out at `NodeRemoved`) therefore always gives the directory, but for members that were
 //!   gone before this node was one: those are listed without an event.
 //! - The lock is held for moments: to append, to look at one position, to copy pointers. Never across an await, never
-//!   while members are copied (but see [`Bus::snapshot`]).
+//!   while members are looked up (but see [`Bus::listed`]).
 //!
 //! | idea | file |
 //! |---|---|
 //! | directory and events under one lock | here |
 //! | events, positions, readers | `ring` |
+//! | the members at one position | `listed` |
 //!
 //! Must not know: the core's state, what subscribers do.
 
+mod listed;
 mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::SystemTime;
@@ -31,6 +32,7 @@ use super::directory::Directory;
 use crate::core::Change;
 use crate::event::{Event, EventKind};
 use crate::member::Member;
+pub(crate) use listed::Listed;
 use ring::Ring;
 pub(super) use ring::{Entry, Position};
 pub use ring::{KEPT_EVENTS, KEPT_LIST_BYTES, Reader, Readers};
@@ -170,29 +172,35 @@ impl Bus {
         self.ring().enter(snapshot.sequence + 1)
     }
 
-    /// The members at one position.
+    /// The members at one position, to be copied one after the other.
     ///
-    /// A hundred thousand members take a while to copy, and the driver must not wait for it: the copy is made without
-    /// the lock, and the events that happened meanwhile are folded over it. That they may be contained in it already
-    /// does no harm, since each carries its member whole. Only when more happened than is kept, or something of which no event
+    /// A hundred thousand members take a while to look up, and the driver must not wait for it: that is done without the
+    /// lock, and the events that happened meanwhile are folded over it. That they may be contained in it already does no
+    /// harm, since each carries its member whole. Only when more happened than is kept, or something of which no event
     /// tells, is the lock held.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn listed(&self) -> Listed {
         let before = {
             let ring = self.ring();
             (ring.last, ring.untold)
         };
-        let mut members = self.directory.by_id();
+        let mut listed = Listed::of(&self.directory, before.0);
         let ring = self.ring();
-        let sequence = ring.last;
+        listed.sequence = ring.last;
         // A change that no event tells of cannot be folded over the copy.
         let Some(meanwhile) = ring.after(before.0).filter(|_| ring.untold == before.1) else {
-            return Snapshot { sequence, members: self.directory.members() };
+            return Listed::of(&self.directory, ring.last);
         };
         drop(ring);
         for event in meanwhile {
-            fold(&mut members, &event.kind);
+            listed.fold(&event.kind);
         }
-        Snapshot { sequence, members: members.into_values().collect() }
+        listed
+    }
+
+    /// Copies of the members at one position.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let listed = self.listed();
+        Snapshot { sequence: listed.sequence, members: listed.into_members().collect() }
     }
 
     /// Returns the thing at a position; where that is nothing yet, `waker` is called once there is.
@@ -216,19 +224,5 @@ impl Bus {
         let waker = ring.wakers.remove(&subscription);
         drop(ring);
         drop(waker);
-    }
-}
-
-/// Brings a listing of members up to date with an event, as every user of events may.
-pub(super) fn fold(members: &mut BTreeMap<crate::core::NodeId, Member>, kind: &EventKind) {
-    match kind {
-        EventKind::NodeRemoved { member } => {
-            members.remove(&member.id);
-        }
-        kind => {
-            if let Some(member) = kind.member() {
-                members.insert(member.id.clone(), member.clone());
-            }
-        }
     }
 }

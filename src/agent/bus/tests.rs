@@ -1,5 +1,7 @@
 //! The bus alone: events and directory move together, and only so many events are kept.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -58,6 +60,20 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn listing(members: &[Member]) -> BTreeMap<NodeId, Member> {
     members.iter().map(|member| (member.id.clone(), member.clone())).collect()
+}
+
+/// Brings a listing of members up to date with an event, as every user of events may.
+fn fold(members: &mut BTreeMap<NodeId, Member>, kind: &EventKind) {
+    match kind {
+        EventKind::NodeRemoved { member } => {
+            members.remove(&member.id);
+        }
+        kind => {
+            if let Some(member) = kind.member() {
+                members.insert(member.id.clone(), member.clone());
+            }
+        }
+    }
 }
 
 proptest! {

@@ -21,7 +21,7 @@ mod shared;
 mod tests;
 
 pub(super) use pages::{Listing, Pages, Revoked, Selection};
-pub(super) use shared::Listings;
+pub(super) use shared::{Listings, Source};
 pub use shared::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 
 /// The size of a page, of which every reader may hold one; the member that crosses it is still on it.

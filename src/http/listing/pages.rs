@@ -11,10 +11,10 @@ use axum::body::Bytes;
 use tokio::time::Instant;
 
 use super::PAGE_BYTES;
-use crate::agent::Snapshot;
 use crate::core::{NodeId, Status, Tags};
 use crate::http::query::TagFilter;
 use crate::json;
+use crate::member::Member;
 
 /// Members looked at for one page of a filtered answer.
 const MEMBERS_PER_PAGE: usize = 4_096;
@@ -73,19 +73,24 @@ struct Entry {
 pub(in crate::http) struct Revoked;
 
 impl Listing {
-    /// Writes the members down, which take about `expected` bytes.
-    pub(in crate::http) fn new(snapshot: Snapshot, expected: usize) -> Self {
-        let mut json = Vec::with_capacity(expected);
-        let mut entries = Vec::with_capacity(snapshot.members.len());
-        for member in snapshot.members {
+    /// Writes the members at this position down.
+    pub(in crate::http) fn new(sequence: u64, members: impl IntoIterator<Item = Member>) -> Self {
+        let mut json = Vec::new();
+        let mut entries = Vec::new();
+        for member in members {
+            if json.capacity() - json.len() < PAGE_BYTES {
+                // A vector that doubles would take twice the room of a large view.
+                json.reserve_exact(json.len() / 8 + 2 * PAGE_BYTES);
+            }
             // This shape has nothing that could fail to be written, see the tests of `json`.
             let _ = serde_json::to_writer(&mut json, &json::Member::from(&member));
             entries.push(Entry { end: json.len(), id: member.id, status: member.status, tags: member.tags });
         }
         json.shrink_to_fit();
+        entries.shrink_to_fit();
         let bytes = json.len();
         let content = RwLock::new(Some(Content { json, entries }));
-        Self { sequence: snapshot.sequence, built_at: Instant::now(), bytes, content }
+        Self { sequence, built_at: Instant::now(), bytes, content }
     }
 
     /// Returns the selected members as a JSON list between `head` and `tail`.

@@ -13,9 +13,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::PAGE_BYTES;
 use super::pages::Listing;
-use crate::agent::{Agent, Snapshot};
+use crate::Agent;
 use crate::http::table::MIN_READ_TIME;
 
 /// Shared listings that exist at one time, the one being built included.
@@ -33,8 +32,8 @@ pub(super) const KEPT_UNUSED: Duration = Duration::from_secs(30);
 pub(in crate::http) trait Source: Send + Sync + 'static {
     /// Returns the number of the newest event.
     fn position(&self) -> u64;
-    /// Returns all members at one position.
-    fn snapshot(&self) -> Snapshot;
+    /// Writes all members at one position down.
+    fn list(&self) -> Listing;
 }
 
 impl Source for Agent {
@@ -42,8 +41,9 @@ impl Source for Agent {
         self.subscribe().position()
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.subscribe_from_snapshot().0
+    fn list(&self) -> Listing {
+        let listed = self.listed();
+        Listing::new(listed.sequence, listed.into_members())
     }
 }
 
@@ -112,6 +112,9 @@ impl State {
         let rests_until = self.may_build_at.filter(|at| now < *at);
         if rests_until.is_none() && self.make_room(now) {
             self.is_building = true;
+            // Beside the next one there is room for it only while somebody reads it.
+            drop(current);
+            self.current.take_if(|last| 2 * last.bytes > MAX_LISTED_BYTES && Arc::strong_count(last) == 1);
             return Advice::Build;
         }
         match current {
@@ -172,8 +175,7 @@ impl<S: Source> Listings<S> {
         let building = tokio::task::spawn_blocking(move || {
             let begun = std::time::Instant::now();
             let listings = &ended.listings;
-            let expected = listings.state().current.as_ref().map_or(0, |current| current.bytes + PAGE_BYTES);
-            let listing = Arc::new(Listing::new(listings.source.snapshot(), expected));
+            let listing = Arc::new(listings.source.list());
             ended.with(Arc::clone(&listing), begun.elapsed());
             listing
         });

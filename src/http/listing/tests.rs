@@ -12,7 +12,6 @@ use super::shared::{
     Advice, Ended, KEPT_UNUSED, Listings, MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS, REST, Source, State,
 };
 use crate::Member;
-use crate::agent::Snapshot;
 use crate::core::{LeaveReason, NodeId, Profile, Run, Status, Tags};
 use crate::http::query::TagFilter;
 use crate::http::table::MIN_READ_TIME;
@@ -61,10 +60,9 @@ impl Source for View {
         self.0.0.load(Ordering::Relaxed)
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn list(&self) -> Listing {
         self.0.1.fetch_add(1, Ordering::Relaxed);
-        let members = (0..self.0.2).map(|index| member(index, Status::Up)).collect();
-        Snapshot { sequence: self.position(), members }
+        Listing::new(self.position(), (0..self.0.2).map(|index| member(index, Status::Up)))
     }
 }
 
@@ -73,7 +71,7 @@ fn text(pages: Pages) -> String {
 }
 
 fn listing(members: Vec<Member>) -> Arc<Listing> {
-    Arc::new(Listing::new(Snapshot { sequence: 7, members }, 0))
+    Arc::new(Listing::new(7, members))
 }
 
 #[test]
@@ -164,7 +162,7 @@ fn after_a_build_comes_a_rest_nine_times_as_long() {
     let mut state = State::default();
     assert!(matches!(state.advise(begun, 1, 0), Advice::Build));
     assert!(matches!(state.advise(begun, 1, 0), Advice::Wait(None)), "one at a time");
-    let first = Arc::new(Listing { sequence: 1, ..Listing::new(Snapshot { sequence: 1, members: Vec::new() }, 0) });
+    let first = Arc::new(Listing { sequence: 1, ..Listing::new(1, []) });
     state.built(Some(first), begun, took);
     let mut at = |after: Duration, position, at_least| state.advise(begun + after, position, at_least);
     assert!(matches!(at(took, 1, 0), Advice::Take(_)), "nothing has changed");
@@ -213,7 +211,7 @@ fn no_more_listings_exist_than_the_bound_and_the_oldest_goes_when_it_had_its_tim
 #[test]
 fn large_listings_are_bounded_by_their_bytes_and_one_is_always_possible() {
     let now = Instant::now();
-    let large = |bytes| Arc::new(Listing { bytes, ..Listing::new(Snapshot { sequence: 1, members: Vec::new() }, 0) });
+    let large = |bytes| Arc::new(Listing { bytes, ..Listing::new(1, []) });
     let mut state = State::default();
     let first = large(MAX_LISTED_BYTES);
     state.built(Some(Arc::clone(&first)), now, Duration::ZERO);
@@ -222,6 +220,24 @@ fn large_listings_are_bounded_by_their_bytes_and_one_is_always_possible() {
     assert!(!state.make_room(now));
     drop(first);
     assert!(state.make_room(now));
+}
+
+#[test]
+fn a_large_listing_that_nobody_reads_is_forgotten_when_the_next_one_is_built() {
+    let now = Instant::now();
+    let stays = |bytes, is_read| {
+        let listing = Arc::new(Listing { bytes, ..Listing::new(1, []) });
+        let reader = Arc::clone(&listing);
+        let mut state = State::default();
+        state.built(Some(listing), now, Duration::ZERO);
+        let reader = Some(reader).filter(|_| is_read);
+        assert!(matches!(state.advise(now, 2, 0), Advice::Build));
+        drop(reader);
+        state.current.is_some()
+    };
+    let large = MAX_LISTED_BYTES / 2 + 1;
+    assert!(!stays(large, false));
+    assert!(stays(large, true) && stays(large - 1, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +258,7 @@ fn a_build_that_has_ended_does_not_end_the_next_one() {
     let advise = || listings.state().advise(Instant::now(), view.position(), view.position());
     assert!(matches!(advise(), Advice::Build));
     let mut ended = Ended { listings: Arc::clone(&listings), is_done: false };
-    ended.with(Arc::new(Listing::new(view.snapshot(), 0)), Duration::ZERO);
+    ended.with(Arc::new(view.list()), Duration::ZERO);
     view.change();
     assert!(matches!(advise(), Advice::Build), "the next one");
     drop(ended);
@@ -256,9 +272,9 @@ async fn a_build_that_fails_is_tried_again() {
         fn position(&self) -> u64 {
             0
         }
-        fn snapshot(&self) -> Snapshot {
+        fn list(&self) -> Listing {
             assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "the first time");
-            Snapshot { sequence: 0, members: Vec::new() }
+            Listing::new(0, [])
         }
     }
     tokio::time::pause();
