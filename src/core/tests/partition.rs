@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::liars::{Liar, about, update};
 use super::net::{Net, Partition, id, ms};
 use crate::core::doors::Command;
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Status, Tags};
@@ -191,6 +192,30 @@ fn a_member_that_died_during_the_cut_does_not_keep_it_from_being_over() {
     }
     net.run(Duration::from_secs(60));
     assert_eq!(said(&net, 0).len(), 2);
+}
+
+#[test]
+fn a_member_of_the_far_side_whose_process_is_found_dead_is_gone_and_is_none_that_came_back() {
+    let mut net = cluster(Profile::Local, 6);
+    cut(&mut net, &[0, 1, 2], true);
+    net.run_until(net.settings.down_timeout, "it is said", |net| !said(net, 0).is_empty());
+    net.kill(5);
+    let found = about(&net, 5, net.nodes[5].core.me().incarnation, Status::Down);
+    Liar::new(1).says(&mut net, 0, &[update(found)]);
+    assert_eq!(
+        net.reported(0, "n5"),
+        [ChangeKind::Suspected, ChangeKind::DetectedDown(DetectionMethod::ConnectionLost)]
+    );
+    // Nobody of the far side is heard: what this side tells of its own members is not doubted.
+    let core = &net.nodes[0].core;
+    let [subject, teller, far] = ["n1", "n2", "n4"].map(|name| core.view.slot_of(name).expect("known"));
+    let subject = core.view.record(subject).run;
+    assert!(!core.is_spoken_of_from_afar(subject, Some(teller)));
+    assert!(core.is_spoken_of_from_afar(subject, Some(far)));
+    net.run(Duration::from_secs(10));
+    cut(&mut net, &[0, 1, 2], false);
+    net.run(net.settings.retry_interval * 4 + ms(4_000));
+    assert_eq!(said(&net, 0).last(), Some(&healed([5], 0..5)));
 }
 
 #[test]
