@@ -44,11 +44,11 @@ fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) -> Net {
         let lie = lie(&net, first);
         liar.says_to_all(&mut net, &[lie]);
         net.run(ms(300));
+        for node in &net.nodes {
+            let lost = node.leadership.iter().find(|(_, said)| matches!(said, Output::LeaderLost { .. }));
+            assert_eq!(lost, None, "{} lost sight of it", node.core.me().id);
+        }
         assert_eq!(leader(&net), (first, term), "{}", net.describe());
-    }
-    for node in &net.nodes {
-        let lost = node.leadership.iter().find(|(_, said)| matches!(said, Output::LeaderLost { .. }));
-        assert_eq!(lost, None, "{} lost sight of it", node.core.me().id);
     }
     net.kill(first);
     net.run(SECOND * 5);
