@@ -1,15 +1,15 @@
 //! Another electorate in the cluster: what is shown of it by whoever was told of it.
 
-use super::leadership::{SECOND, cluster};
+use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
+use super::usurpers::truth;
 use crate::core::doors::Notice;
 use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
 use crate::core::limits::OTHER_ELECTORATE_MEMORY;
 use crate::core::settings::Profile;
+use crate::core::time::Time;
 use crate::core::wire::{LeaderClaim, Message};
-
-use super::usurpers::truth;
 
 const HEARER: usize = 3;
 const TELLER: usize = 4;
@@ -30,8 +30,7 @@ fn shown(net: &Net) -> Option<(u64, Option<String>)> {
 fn the_leader_of_another_electorate_is_shown_until_nobody_names_it_any_more_or_a_third_electorate_is_met() {
     let mut net = cluster(5, 3);
     let root = Lineage(0xbad);
-    let led =
-        LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, super::leadership::leader(&net).0) };
+    let led = LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, leader(&net).0) };
     let led = Message::LeaderClaim(Box::new(led));
     let says = |net: &mut Net, word: &Message| {
         Liar::new(TELLER).says(net, HEARER, std::slice::from_ref(word));
@@ -70,7 +69,7 @@ fn who_goes_over_to_another_electorate_shows_that_one_as_another_no_more() {
     net.cut(1, 2, true);
     while root_at(&net, 0).is_none() {
         net.run(ms(1) / 20);
-        assert!(net.now < crate::core::time::Time::ORIGIN + SECOND, "{}", net.describe());
+        assert!(net.now < Time::ORIGIN + SECOND, "{}", net.describe());
     }
     let first = root_at(&net, 0).expect("formed");
     net.cut(0, 1, true);

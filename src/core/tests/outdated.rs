@@ -6,21 +6,20 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::{Liar, old_cluster};
 use super::net::{Net, ms};
+use super::usurpers::truth;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Output};
 use crate::core::election::{MAX_LEASE, MIN_LEASE, Term};
 use crate::core::settings::Profile;
 use crate::core::wire::{LeaderClaim, LeaderRenewal, Message};
 
-use super::usurpers::truth;
-
 /// A member that votes nowhere, and is told something.
 const HEARER: usize = 4;
 /// Another one, which says it.
 const TELLER: usize = 5;
 
-/// Has the two voters that do not lead tell a member that one of them leads in the next term, by a claim of this age and
-/// lease; returns true if that makes it the leader there.
+/// Has the two voters that do not lead tell a member that one of them leads in the next term, by a claim of this age
+/// and lease; returns true if that makes it the leader there, and the number of claims that were refused as malformed.
 fn is_elected(age: Duration, lease: Duration) -> (bool, u64) {
     let mut net = cluster(5, 3);
     net.run(SECOND * 5);
@@ -84,7 +83,7 @@ fn shown_longer_by(words: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
     longer
 }
 
-/// Returns this claim's renewals, as a pulse tells them.
+/// Returns a renewal of this claim, as a pulse tells it.
 fn pulse(claim: &LeaderClaim, sequence: u64) -> Message {
     Message::LeaderRenewal(LeaderRenewal {
         lineage: claim.lineage.0 as u32,
@@ -96,7 +95,7 @@ fn pulse(claim: &LeaderClaim, sequence: u64) -> Message {
     })
 }
 
-/// More renewals than the leader has sent.
+/// Some that the leader has sent, and some that it has not.
 const RENEWALS: std::ops::Range<u64> = 1..40;
 
 #[test]
