@@ -27,7 +27,7 @@ fn shown(net: &Net) -> Option<(u64, Option<String>)> {
 }
 
 #[test]
-fn the_leader_of_another_electorate_is_shown_until_nobody_names_it_any_more_or_a_third_electorate_is_met() {
+fn the_leader_of_another_electorate_is_shown_until_nobody_reports_that_one_any_more_or_a_third_one_is_met() {
     let mut net = cluster(5, 3);
     let root = Lineage(0xbad);
     let led = LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, leader(&net).0) };
