@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, LeadershipState, Reply};
+use crate::core::doors::{Command, LeadershipState, Notice, Reply};
+use crate::core::election::Alarm;
 use crate::core::member::Tags;
 
 /// Ends a process, and starts it again with an empty disk; returns its new place.
@@ -126,6 +127,26 @@ fn a_voter_that_lost_its_disk_beside_a_leader_is_known_as_such_until_it_votes_ag
     assert!(matches!(answers[..], [Reply::Electorate(_), Reply::Electorate(_)]), "{answers:?}");
     assert_lost_everywhere(&net, &[]);
     leader(&net);
+}
+
+#[test]
+fn a_voter_without_its_disk_is_none_of_those_that_may_lead_while_others_drain() {
+    let mut net = cluster(5, 3);
+    let (first, _) = leader(&net);
+    let [lost, other] = (0..3).filter(|node| *node != first).collect::<Vec<_>>()[..] else { panic!("two") };
+    wipe(&mut net, lost, 3);
+    net.run(SECOND * 10);
+    assert_lost_everywhere(&net, &[&format!("n{lost}")]);
+    let all_drain = Notice::Election(Alarm::AllDrain);
+    for (node, may_lead) in [(other, 1), (first, 0)] {
+        assert!(net.running().all(|node| !node.notices.contains(&all_drain)), "one is left");
+        net.command(node, Command::Drain { ticket: 1, is_draining: true });
+        net.run(SECOND * 3);
+        assert_eq!(net.nodes[node].replies, [Reply::Draining { may_lead: Some(may_lead) }]);
+    }
+    for node in net.running() {
+        assert!(node.notices.contains(&all_drain), "{}: {:?}", node.core.me().id, node.notices);
+    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ mod moving;
 mod names;
 mod net;
 mod newborns;
+mod others;
+mod outdated;
 mod outsiders;
 mod paces;
 mod partition;

@@ -7,6 +7,7 @@ use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
 use crate::core::counters::DropReason;
+use crate::core::doors::Output;
 use crate::core::election::{Body, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage, Term, Voter};
 use crate::core::limits::{MAX_TERMS_BEHIND, SETTLE};
 use crate::core::settings::Profile;
@@ -43,6 +44,10 @@ fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) -> Net {
         let lie = lie(&net, first);
         liar.says_to_all(&mut net, &[lie]);
         net.run(ms(300));
+        for node in &net.nodes {
+            let lost = node.leadership.iter().find(|(_, said)| matches!(said, Output::LeaderLost { .. }));
+            assert_eq!(lost, None, "{} lost sight of it", node.core.me().id);
+        }
         assert_eq!(leader(&net), (first, term), "{}", net.describe());
     }
     net.kill(first);

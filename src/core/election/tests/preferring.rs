@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, LEASE};
+use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{Election, LeaderPolicy, OnResign};
-use crate::core::limits::PREFERENCE_LEASES;
+use crate::core::limits::{PREFERENCE_LEASES, SLOW_DISK_TIMEOUT};
 
 /// Returns voters of these priorities.
 fn preferring(seed: u64, priorities: &[u8]) -> Cluster {
@@ -90,7 +90,7 @@ fn a_voter_that_cannot_be_elected_is_not_preferred() {
     // From now on its disk takes nothing new; it goes on acknowledging the view that it has.
     cluster.run_for(SECOND);
     cluster.nodes[preferred].is_disk_full = true;
-    cluster.members.push(super::cluster::id(50));
+    cluster.members.push(id(50));
     for node in 0..3 {
         cluster.with(node, Election::members_changed);
     }
@@ -100,6 +100,28 @@ fn a_voter_that_cannot_be_elected_is_not_preferred() {
     cluster.run_for(MOVES * 2);
     assert_eq!(cluster.leader(), Some(preferred));
     cluster.assert_safe();
+}
+
+#[test]
+fn a_preferred_voter_gets_nothing_while_an_operator_waits_for_the_one_that_was_named() {
+    for seed in 0..10 {
+        let (mut cluster, leader) = led(seed, 5);
+        cluster.run_for(MOVES);
+        let (named, preferred) = ((leader + 1) % 5, (leader + 2) % 5);
+        let term = cluster.nodes[leader].claim.expect("it leads").0;
+        cluster.nodes[named].is_disk_full = true;
+        cluster.with(leader, |election, context| election.resign_to(context, 1, term, Some(&id(named))));
+        let policy = LeaderPolicy { priority: 1, ..LeaderPolicy::default() };
+        cluster.with(preferred, |election, _| election.set_policy(policy));
+        cluster.run_for(SLOW_DISK_TIMEOUT * 3 / 4);
+        assert_eq!((cluster.leader(), cluster.answers.len()), (Some(leader), 0), "seed {seed}: it waits");
+        cluster.nodes[named].is_disk_full = false;
+        assert!(cluster.run_until(SECOND, |p| p.leader() == Some(named)), "seed {seed}: {:?}", cluster.answers);
+        assert!(matches!(cluster.answers[..], [(1, Ok(_))]), "seed {seed}: {:?}", cluster.answers);
+        cluster.run_for(MOVES);
+        assert_eq!(cluster.leader(), Some(preferred), "seed {seed}: after that it is preferred");
+        cluster.assert_safe();
+    }
 }
 
 #[test]
