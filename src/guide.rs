@@ -84,6 +84,11 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("a frame", format!("{} bytes", count(MAX_FRAME_BYTES))),
         ("links of a node", count(MAX_LINKS)),
         (
+            "frames that wait to be sent",
+            format!("{}; {}, {}", links::MAX_QUEUED_FRAMES, mib(links::MAX_LINK_BYTES), mib(links::MAX_SENT_BYTES)),
+        ),
+        ("frames that wait for the agent", format!("{}; {}", links::MAX_QUEUED_EVENTS, mib(links::MAX_RECEIVED_BYTES))),
+        (
             "accepted connections",
             format!("{}; {}, {}", count(links::MAX_SILENT), seconds(links::GREETING_TIMEOUT), seconds(LINK_TIMEOUT)),
         ),

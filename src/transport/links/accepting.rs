@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tracing::Level;
 
 use super::connection::{Connection, carry};
+use super::queues::Announcer;
 use super::silent::{Entered, Silent};
-use super::{Announcer, Event, LinkCounters, MAX_QUEUED_FRAMES};
+use super::{Event, LinkCounters, queues};
 use crate::core::LinkId;
 use crate::journal::Journal;
 use crate::transport::sealing::Sealing;
@@ -133,11 +134,11 @@ async fn greet(
         () = announce.closed() => return,
     };
     let Some(first) = first.filter(|_| place.keep()) else { return };
-    let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
-    let announced = announce.send((link, Event::Frame(from, first), Some(queue))).await;
+    let (queue, frames) = queues::outgoing();
+    let announced = announce.send(link, Event::Frame(from, first), Some(queue)).await;
     // Only now: so the frames that wait for the driver are as few as silent connections may be.
     drop(place);
-    if announced.is_ok() {
+    if announced {
         carry(link, connection, frames, announce).await;
     }
 }

@@ -18,7 +18,8 @@ use tokio::time::timeout;
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use super::{Announcer, Event};
+use super::Event;
+use super::queues::{Announcer, Waiting};
 use crate::core::LinkId;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep};
@@ -44,12 +45,12 @@ pub(super) async fn connect(
     link: LinkId,
     to: SocketAddr,
     permit: Option<OwnedSemaphorePermit>,
-    mut frames: mpsc::Receiver<Bytes>,
+    mut frames: mpsc::Receiver<Waiting>,
     announce: Announcer,
     sealing: Sealing,
 ) {
     if permit.is_none() {
-        let _ = announce.send((link, Event::Unreachable, None)).await;
+        announce.send(link, Event::Unreachable, None).await;
         return;
     }
     let attempt = tokio::select! {
@@ -62,7 +63,7 @@ pub(super) async fn connect(
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Event::Refused,
         Ok(Err(_)) | Err(_) => Event::Unreachable,
     };
-    if announce.send((link, event, None)).await.is_err() {
+    if !announce.send(link, event, None).await {
         return;
     }
     let Ok(Ok(stream)) = attempt else { return };
@@ -77,7 +78,7 @@ pub(super) async fn connect(
     match greeted {
         Ok(Some(connection)) => carry(link, connection, frames, announce).await,
         Ok(None) | Err(_) => {
-            let _ = announce.send((link, Event::Closed, None)).await;
+            announce.send(link, Event::Closed, None).await;
         }
     }
 }
@@ -193,7 +194,7 @@ impl Connection {
 pub(super) async fn carry(
     link: LinkId,
     mut connection: Connection,
-    mut frames: mpsc::Receiver<Bytes>,
+    mut frames: mpsc::Receiver<Waiting>,
     announce: Announcer,
 ) {
     let mut policy = connection.sealing.watch();
@@ -202,17 +203,19 @@ pub(super) async fn carry(
             // Frames to be sent come first: a goodbye must not wait behind a peer's frames.
             biased;
             frame = frames.recv() => {
-                let Some(frame) = frame else {
+                // It takes room until it is sent.
+                let Some(Waiting { bytes, room }) = frame else {
                     let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection.framed)).await;
                     return;
                 };
-                if !connection.send(frame).await {
+                if !connection.send(bytes).await {
                     break;
                 }
+                drop(room);
             }
             received = connection.next() => match received {
                 Some(bytes) => {
-                    if announce.send((link, Event::Frame(connection.from, bytes), None)).await.is_err() {
+                    if !announce.send(link, Event::Frame(connection.from, bytes), None).await {
                         return;
                     }
                 }
@@ -222,7 +225,7 @@ pub(super) async fn carry(
             Ok(()) = policy.changed() => {}
         }
     }
-    let _ = announce.send((link, Event::Closed, None)).await;
+    announce.send(link, Event::Closed, None).await;
 }
 
 /// Sets options that make a link quick and quiet. A connection without them works all the same.

@@ -28,9 +28,11 @@
 //! | connections that others open | `accepting` |
 //! | one connection, from its greeting to its end | `connection` |
 //! | accepted connections that have said nothing | `silent` |
+//! | what waits between connections and the driver | `queues` |
 
 mod accepting;
 mod connection;
+mod queues;
 mod silent;
 #[cfg(test)]
 mod tests;
@@ -47,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
-use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::bytes::BytesMut;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::accepting::Acceptor;
@@ -55,6 +57,10 @@ pub(crate) use self::accepting::Listener;
 #[cfg(test)]
 pub(crate) use self::connection::GREETING_TIMEOUT;
 use self::connection::connect;
+pub(crate) use self::queues::MAX_SENT_BYTES;
+use self::queues::{Announced, Announcer, Outgoing};
+#[cfg(test)]
+pub(crate) use self::queues::{MAX_LINK_BYTES, MAX_QUEUED_EVENTS, MAX_QUEUED_FRAMES, MAX_RECEIVED_BYTES};
 use self::silent::Silent;
 use super::sealing::Sealing;
 use crate::core::LinkId;
@@ -65,10 +71,6 @@ use crate::journal::Journal;
 /// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
 /// the budget.
 pub(crate) const MAX_SILENT: usize = 64;
-/// The largest number of frames that wait to be sent over one link.
-const MAX_QUEUED_FRAMES: usize = 64;
-/// The largest number of events that wait for the driver; connections wait for room, and so do the peers behind them.
-const MAX_QUEUED_EVENTS: usize = 256;
 
 /// An event of a link, for the driver.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,8 +115,10 @@ impl LinkCounters {
 /// All links of one agent.
 #[derive(Debug)]
 pub(crate) struct Links {
-    queues: BTreeMap<LinkId, mpsc::Sender<Bytes>>,
-    events: mpsc::Receiver<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>,
+    queues: BTreeMap<LinkId, Outgoing>,
+    /// Room for the frames that wait to be sent over all of them.
+    room: Arc<Semaphore>,
+    events: mpsc::Receiver<Announced>,
     announce: Announcer,
     tasks: TaskTracker,
     counters: Arc<LinkCounters>,
@@ -124,9 +128,6 @@ pub(crate) struct Links {
     /// The task that accepts connections; taken once its end was reported.
     accepting: Option<AbortOnDropHandle<Infallible>>,
 }
-
-/// The channel from a connection to the driver. An accepted connection sends its queue along with its first frame.
-type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
 
 impl Links {
     /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time. Inside a tokio runtime.
@@ -138,7 +139,7 @@ impl Links {
         journal: Journal,
     ) -> io::Result<Self> {
         let listener = TcpListener::from_std(listener.into_std())?;
-        let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let (announce, events) = queues::incoming();
         let counters = Arc::<LinkCounters>::default();
         let silent = Silent::new(MAX_SILENT.min(budget.div_ceil(4)));
         let budget = Arc::new(Semaphore::new(budget));
@@ -153,6 +154,7 @@ impl Links {
         };
         Ok(Self {
             queues: BTreeMap::new(),
+            room: Arc::new(Semaphore::new(MAX_SENT_BYTES)),
             events,
             announce,
             tasks: tasks.clone(),
@@ -170,7 +172,7 @@ impl Links {
 
     /// Opens a link; the outcome is an event.
     pub(crate) fn open(&mut self, link: LinkId, to: SocketAddr) {
-        let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
+        let (queue, frames) = queues::outgoing();
         self.queues.insert(link, queue);
         let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
         self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), self.sealing.clone()));
@@ -178,7 +180,7 @@ impl Links {
 
     /// Queues a frame, or drops it if too many wait already.
     pub(crate) fn send(&self, link: LinkId, bytes: Vec<u8>) {
-        let is_queued = self.queues.get(&link).is_some_and(|queue| queue.try_send(bytes.into()).is_ok());
+        let is_queued = self.queues.get(&link).is_some_and(|queue| queue.offer(bytes, &self.room));
         if !is_queued {
             self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
         }
@@ -194,7 +196,7 @@ impl Links {
     pub(crate) async fn next(&mut self) -> Result<(LinkId, Event), JoinError> {
         tokio::select! {
             // `announce` is held here, so the channel never ends.
-            Some((link, event, queue)) = self.events.recv() => Ok(self.register(link, event, queue)),
+            Some(announced) = self.events.recv() => Ok(self.register(announced)),
             died = died(&mut self.accepting) => {
                 self.accepting = None;
                 Err(died)
@@ -204,11 +206,11 @@ impl Links {
 
     /// Returns the next event, if there is one.
     pub(crate) fn try_next(&mut self) -> Option<(LinkId, Event)> {
-        let (link, event, queue) = self.events.try_recv().ok()?;
-        Some(self.register(link, event, queue))
+        let announced = self.events.try_recv().ok()?;
+        Some(self.register(announced))
     }
 
-    fn register(&mut self, link: LinkId, event: Event, queue: Option<mpsc::Sender<Bytes>>) -> (LinkId, Event) {
+    fn register(&mut self, Announced { link, event, queue, .. }: Announced) -> (LinkId, Event) {
         if let Some(queue) = queue {
             self.queues.insert(link, queue);
         }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -125,8 +126,8 @@ async fn connections_that_say_nothing_are_few_and_make_room_for_those_that_speak
 #[tokio::test]
 async fn first_frames_that_the_driver_does_not_take_are_as_few_as_silent_connections() {
     let (links, address, _) = links();
-    let (filler, mut full) = (links.announce.clone(), 0);
-    while filler.try_send((OPENED, Event::Closed, None)).is_ok() {
+    let mut full = 0;
+    while tokio::task::unconstrained(links.announce.send(OPENED, Event::Closed, None)).now_or_never().is_some() {
         full += 1;
     }
     assert_eq!(full, MAX_QUEUED_EVENTS);
@@ -189,11 +190,20 @@ async fn a_silent_connection_delays_nobodys_end() {
 async fn a_peer_that_does_not_read_costs_a_bounded_queue() {
     let (a, _b, _) = pair().await;
     let frames = 4 * MAX_QUEUED_FRAMES;
+    for (size, most) in [(1_000, MAX_QUEUED_FRAMES), (MAX_FRAME_BYTES, 0)] {
+        let before = a.counters().dropped_frames();
+        for _ in 0..frames {
+            a.send(OPENED, vec![0; size]);
+        }
+        let dropped = a.counters().dropped_frames() - before;
+        assert_eq!(dropped as usize, frames - most, "nothing was sent between two turns of the runtime");
+    }
+    // Large ones are bounded by their bytes.
+    let (a, _b, _) = pair().await;
     for _ in 0..frames {
         a.send(OPENED, vec![0; MAX_FRAME_BYTES]);
     }
-    let dropped = a.counters().dropped_frames();
-    assert_eq!(dropped as usize, frames - MAX_QUEUED_FRAMES, "nothing was sent between two turns of the runtime");
+    assert_eq!(a.counters().dropped_frames() as usize, frames - MAX_LINK_BYTES / MAX_FRAME_BYTES);
 }
 
 #[tokio::test]
