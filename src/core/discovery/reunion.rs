@@ -7,7 +7,7 @@
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
 //! told what is held, so that it can refute that, too. Strangers introduce themselves (see `introduction`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rand::RngExt;
@@ -19,6 +19,7 @@ use crate::core::limits::{
     CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES,
 };
 use crate::core::member::{NodeId, Run, Status};
+use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::Message;
@@ -33,8 +34,8 @@ pub(in crate::core) struct Reunion {
     extra: Vec<SocketAddr>,
     /// Last known addresses, from the data directory or from before an isolation.
     remembered: Vec<SocketAddr>,
-    /// Addresses under which this node met itself.
-    mine: BTreeSet<SocketAddr>,
+    /// Addresses under which this node met itself, and the time when it did last.
+    mine: BTreeMap<SocketAddr, Time>,
     /// The run that was Up at a seed's address the last time all members were looked at.
     seats: BTreeMap<SocketAddr, Run>,
     next_seed: usize,
@@ -47,6 +48,9 @@ pub(in crate::core) struct Reunion {
 
 /// Most addresses that are remembered as this node's own.
 const MAX_MINE: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
+/// The number of retry intervals after which an address at which this node met itself is one like any other again. It is
+/// asked all the time.
+const MINE_FOR: u32 = 4;
 
 impl Reunion {
     /// Returns the number of addresses known as this node's own.
@@ -61,7 +65,7 @@ impl Reunion {
             seeds: Vec::new(),
             extra: Vec::new(),
             remembered,
-            mine: BTreeSet::new(),
+            mine: BTreeMap::new(),
             seats: BTreeMap::new(),
             next_seed: 0,
             remembered_at: None,
@@ -146,10 +150,17 @@ impl Reunion {
     }
 
     /// Takes note that this node met itself under this address.
-    pub(in crate::core) fn is_me(&mut self, address: SocketAddr) {
-        if self.mine.len() < MAX_MINE {
-            self.mine.insert(address);
+    pub(in crate::core) fn is_me(&mut self, address: SocketAddr, now: Time) {
+        if self.mine.len() >= MAX_MINE && !self.mine.contains_key(&address) {
+            let oldest = self.mine.iter().min_by_key(|(_, met)| **met).map(|(address, _)| *address);
+            oldest.and_then(|oldest| self.mine.remove(&oldest));
         }
+        self.mine.insert(address, now);
+    }
+
+    /// Takes note that somebody else answers at this address.
+    pub(super) fn is_another(&mut self, address: SocketAddr) {
+        self.mine.remove(&address);
     }
 }
 
@@ -212,7 +223,13 @@ impl Core {
 
     fn next_missing_seed(&mut self) -> Option<SocketAddr> {
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
-        let missing = self.all_missing_seeds();
+        let mut missing = self.all_missing_seeds();
+        // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
+        let me = self.me().address;
+        let mine = |seed: &&SocketAddr| **seed != me && self.reunion.mine.contains_key(*seed);
+        missing.extend(self.reunion.seeds.iter().filter(mine));
+        missing.sort_unstable();
+        missing.dedup();
         (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
     }
 
@@ -256,7 +273,8 @@ impl Core {
             let slot = self.view.slot_of_run(*run);
             slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
         };
-        self.reunion.mine.contains(&seed)
+        let is_recent = |met: &Time| self.now.since(*met) < self.settings.retry_interval * MINE_FOR;
+        self.reunion.mine.get(&seed).is_some_and(is_recent)
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
             || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
     }

@@ -243,6 +243,29 @@ fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
 }
 
 #[test]
+fn a_node_whose_questions_are_played_back_to_it_asks_its_seed_all_the_same() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let alone = net.add("alone", 5, &[5]);
+    net.run_until(net.settings.retry_interval * 6, "it founds", |net| net.nodes[alone].core.is_up());
+    net.nodes[alone].seeds.push(address(0));
+    let (run, seed) = (net.nodes[alone].core.me().run, address(0));
+    // Each question to the seed comes back to it, before the seed could answer.
+    let mut sequence = 1 << 20;
+    let deadline = net.now + net.settings.retry_interval * 3;
+    let mut met = 0;
+    while net.now < deadline {
+        let nonce = net.nodes[alone].core.prover.nonce(seed, net.now);
+        sequence += 1;
+        let question = packet(run, sequence, &[Message::WhoAreYou { nonce, echo: None }]);
+        net.input(alone, crate::core::doors::Input::Packet { from: seed, bytes: &question });
+        met += usize::from(net.nodes[alone].core.reunion.size() > 1);
+        net.run(ms(20));
+    }
+    assert!(met > 3, "it takes the seed for itself");
+    assert!(net.all_agree(), "{}", net.describe());
+}
+
+#[test]
 fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_than_others_can() {
     let (mut net, _, mut outsider) = lured(&[60]);
     net.undelivered.clear();
