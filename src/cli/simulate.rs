@@ -21,7 +21,12 @@ use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(seed) = args.replay {
-        return replay(seed, if args.large { Campaign::Large } else { Campaign::Small }, out);
+        let campaign = match (args.large, args.sealed) {
+            (true, _) => Campaign::Large,
+            (_, true) => Campaign::Sealed,
+            _ => Campaign::Small,
+        };
+        return replay(seed, campaign, out);
     }
     let usual = ScenarioOptions::new(args.scenario, args.nodes, args.profile);
     let options = ScenarioOptions {

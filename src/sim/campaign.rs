@@ -15,7 +15,7 @@ use super::adversary::{AdversaryCounts, Attack};
 use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, LeaseReached, Violation};
 use super::tamper::Tamper;
-use super::world::{Judged, World, WorldOptions};
+use super::world::{Judged, SealCounts, World, WorldOptions};
 use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
 use crate::core::{Core, Profile, Settings, StopReason};
@@ -38,7 +38,7 @@ const FORMED: Duration = Duration::from_secs(3);
 /// The largest error of a clock's rate that leases are designed for, in parts per million: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
 
-/// The two campaigns: each seed gives a schedule in each of them.
+/// The campaigns: each seed gives a schedule in each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Campaign {
     /// Up to nine nodes, and faults close together.
@@ -46,6 +46,8 @@ pub enum Campaign {
     Small,
     /// Up to 40 nodes and more kinds of faults, most of them after a time of peace.
     Large,
+    /// The small one, with everything sealed, a key that is rotated meanwhile, and somebody who plays what was recorded.
+    Sealed,
 }
 
 impl Campaign {
@@ -54,6 +56,7 @@ impl Campaign {
         match self {
             Campaign::Small => Schedule::of_seed(seed),
             Campaign::Large => Schedule::large(seed),
+            Campaign::Sealed => Schedule::of_seed(seed).with_rotation(seed),
         }
     }
 }
@@ -89,6 +92,8 @@ pub struct Outcome {
     pub lease_led_after: Option<Duration>,
     /// Figures of contenders.
     pub leases: LeaseReached,
+    /// What was sealed, played and refused.
+    pub seals: SealCounts,
     /// The hash of everything that happened.
     pub trace: u64,
     /// The first promise found broken.
@@ -108,6 +113,7 @@ impl Outcome {
             let (option, variable, test) = match self.campaign {
                 Campaign::Small => ("", "HEADCOUNT_SIM_SEED", "random_faults"),
                 Campaign::Large => (" --large", "HEADCOUNT_SIM_LARGE_SEED", "larger_clusters"),
+                Campaign::Sealed => (" --sealed", "HEADCOUNT_SIM_SEALED_SEED", "sealed_clusters"),
             };
             format!(
                 "seed {seed}{option}: {violation}\n  {operations}\n\
@@ -194,7 +200,11 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
     let world = run.world.as_ref();
     Outcome {
         seed,
-        campaign: if variation.is_large { Campaign::Large } else { Campaign::Small },
+        campaign: match () {
+            () if variation.is_large => Campaign::Large,
+            () if variation.sealed => Campaign::Sealed,
+            () => Campaign::Small,
+        },
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,
         counts: world.map_or_else(AdversaryCounts::default, World::counts),
@@ -207,6 +217,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         terms: world.map_or(0, World::terms_claimed),
         lease_led_after: run.lease_led_after,
         leases: world.map_or_else(LeaseReached::default, World::leases_reached),
+        seals: world.map_or_else(SealCounts::default, World::seal_counts),
         trace: world.map_or(0, World::trace),
         violation: panicked.or_else(|| world.and_then(|world| world.violations().first().cloned())),
         lines: world.map(|world| world.lines().to_vec()).unwrap_or_default(),
@@ -267,6 +278,7 @@ impl Run {
             return;
         }
         let can_join_at_once = has_seed_that_is_up(world);
+        world.hand_latest_keys();
         world.heal_all();
         restart_what_is_needed(world);
         self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));

@@ -12,6 +12,7 @@
 //! | schedules of large clusters | `large` |
 //! | schedules of voters, and of their operators | `voters`, `operators` |
 //! | schedules of leases, and of programs that talk | `contenders`, `talkers` |
+//! | the rotation of a key in any schedule | `rotation` |
 //!
 //! Must not know: how the protocol copes with any of it.
 
@@ -19,6 +20,7 @@ mod contenders;
 mod drawing;
 mod large;
 mod operators;
+mod rotation;
 mod rows;
 mod talkers;
 mod voters;
@@ -31,6 +33,7 @@ use super::streams::Tcp;
 pub use contenders::LeaseFault;
 use drawing::AssumedState;
 pub use large::Variation;
+pub use rotation::KeyStep;
 pub use talkers::Talk;
 pub use voters::VoterFault;
 
@@ -125,6 +128,8 @@ pub enum Operation {
     Talk(Talk),
     /// Something happens to a lease in a database.
     Lease(LeaseFault),
+    /// A step of a key's rotation, at every second node alone if true.
+    Keys(KeyStep, bool),
 }
 
 /// Operations in the order of their times.

@@ -35,6 +35,8 @@ pub enum Purpose {
     Leases = 10,
     /// The faults of a schedule with contenders.
     LeaseFaults = 11,
+    /// The times of a key's rotation.
+    Rotation = 12,
 }
 
 /// A seeded generator.

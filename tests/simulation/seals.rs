@@ -6,11 +6,12 @@ use std::time::Duration;
 use headcount::core::Status;
 use headcount::seal::{MAX_STEP, SealError};
 use headcount::sim::adversary::{Attack, MOST_INVENTED};
-use headcount::sim::campaign::{campaign_settings, run_schedule};
-use headcount::sim::faults::Schedule;
+use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_seed_of};
 use headcount::sim::invariants::Invariant;
 use headcount::sim::{Misdirection, SealFlaw, World, WorldOptions, key_of};
 use headcount::{Profile, Settings};
+
+use super::{from_environment, run_all};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NODES: usize = 8;
@@ -240,13 +241,22 @@ fn a_node_that_answers_the_unsealed_is_noticed() {
 }
 
 #[test]
-fn random_faults_break_no_promise_of_sealed_clusters() {
-    let count = super::from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(100);
-    let outcomes = (0..count).map(|seed| {
-        let mut schedule = Schedule::of_seed(seed);
-        schedule.variation.sealed = true;
-        run_schedule(seed, &schedule, false, None)
-    });
-    let failures: Vec<_> = outcomes.filter_map(|outcome| outcome.failure()).collect();
+fn random_faults_break_no_promise_of_sealed_clusters_whose_key_is_rotated() {
+    if let Some(seed) = from_environment("HEADCOUNT_SIM_SEALED_SEED") {
+        let outcome = run_seed_of(Campaign::Sealed, seed, true);
+        println!("{}\n{outcome}", outcome.lines.join("\n"));
+        assert!(outcome.violation.is_none(), "{}", outcome.failure().unwrap_or_default());
+        return;
+    }
+    let first = from_environment("HEADCOUNT_SIM_SEALED_FIRST").unwrap_or(0);
+    let count = from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(100);
+    let outcomes = run_all(Campaign::Sealed, first, count);
+    let failures: Vec<_> = outcomes.iter().filter_map(Outcome::failure).collect();
+    let rotated = outcomes.iter().filter(|outcome| outcome.reached.contains_key("key leaked")).count() as u64;
+    let outdated: u64 = outcomes.iter().map(|outcome| outcome.seals.outdated).sum();
+    let unknown = SealError::UnknownKey(key_of(2).id()).index();
+    let refused: u64 = outcomes.iter().map(|outcome| outcome.seals.refused[unknown]).sum();
+    println!("{count} seeds, {outdated} processes without the key in use, {refused} packets refused for their key");
     assert!(failures.is_empty(), "{} of {count} sealed seeds failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(rotated == count && outdated > count / 2 && refused > 100 * count);
 }

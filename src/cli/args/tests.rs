@@ -78,6 +78,7 @@ fn every_documented_command_line_is_understood() {
          --formed --html report.html",
         "headcount simulate --replay 17",
         "headcount simulate --replay 17 --large",
+        "headcount simulate --replay 17 --sealed",
         "headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s",
         "headcount tune --rtt 1ms --nodes 3 --detect-within 2s --false-alarms-per-month 1 --no-simulation",
     ] {

@@ -83,6 +83,9 @@ pub(in crate::cli) struct SimulateArgs {
     /// The seed is one of the campaign of larger clusters
     #[arg(long, requires = "replay")]
     pub(in crate::cli) large: bool,
+    /// The seed is one of the campaign of sealed clusters
+    #[arg(long, requires = "replay", conflicts_with = "large")]
+    pub(in crate::cli) sealed: bool,
 }
 
 /// Reads a share of one, written as a percentage or a fraction.

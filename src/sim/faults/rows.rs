@@ -227,6 +227,7 @@ impl Operation {
             Operation::Voters(fault) => fault.row(),
             Operation::Talk(talk) => talk.row(),
             Operation::Lease(fault) => fault.row(),
+            Operation::Keys(step, is_first_half) => step.row(*is_first_half),
         }
     }
 }

@@ -69,6 +69,8 @@ pub struct SealCounts {
     pub frames: u64,
     /// Datagrams and frames that the recorder played.
     pub played: u64,
+    /// Processes that started without the key by which another node seals.
+    pub outdated: u64,
     /// Datagrams and frames refused, by reason.
     pub refused: [u64; SealError::COUNT],
 }
@@ -79,6 +81,8 @@ pub(super) struct Seals {
     nodes: Vec<Place>,
     /// Nonces of datagrams: key, run, number.
     nonces: BTreeSet<(KeyId, Run, u64)>,
+    /// The node whose keys were changed last.
+    latest: Option<usize>,
     flaw: Option<SealFlaw>,
     pub(super) counts: SealCounts,
     recorder: Option<Recorder>,
@@ -132,6 +136,7 @@ impl Seals {
         Self {
             nodes: Vec::new(),
             nonces: BTreeSet::new(),
+            latest: None,
             flaw: None,
             counts: SealCounts::default(),
             recorder: None,
@@ -187,10 +192,39 @@ impl World {
         });
     }
 
+    /// Leaves a node the keys of these numbers alone, step by step; the one that is named seals.
+    pub fn hand_keys(&mut self, node: usize, numbers: &[u8], sealing: Option<u8>) {
+        let before = self.keys(node);
+        for number in numbers.iter().filter(|number| !before.contains(&key_of(**number).id())) {
+            self.add_key(node, *number);
+        }
+        if let Some(number) = sealing.filter(|number| before.first() != Some(&key_of(*number).id())) {
+            self.use_key(node, number);
+        }
+        for number in (0..=u8::MAX).filter(|number| before.contains(&key_of(*number).id()) && !numbers.contains(number))
+        {
+            self.remove_key(node, number);
+        }
+    }
+
+    /// Gives all nodes the key file of the one whose keys were changed last.
+    pub(in crate::sim) fn hand_latest_keys(&mut self) {
+        let Some(seals) = &mut self.seals else { return };
+        let Some(latest) = seals.latest.and_then(|node| seals.nodes.get(node)).map(|place| place.ring.clone()) else {
+            return;
+        };
+        for place in &mut seals.nodes {
+            place.ring = latest.clone();
+        }
+    }
+
     fn change_ring(&mut self, node: usize, change: impl FnOnce(&mut Place) -> bool) {
         if let Some(place) = self.seals.as_mut().and_then(|seals| seals.nodes.get_mut(node)) {
             let is_done = change(place);
             debug_assert!(is_done, "a step that an operator would be refused");
+        }
+        if let Some(seals) = &mut self.seals {
+            seals.latest = Some(node);
         }
     }
 
@@ -207,6 +241,9 @@ impl World {
             let ring = seals.nodes.last().map_or(ring, |member| member.ring.clone());
             seals.nodes.push(Place { first: ring.clone(), ring, removed: BTreeSet::new(), edge: None });
         }
+        let seals_by = |place: &Place| place.ring.sealing().id();
+        let ring = &seals.nodes[node].ring;
+        seals.counts.outdated += u64::from(seals.nodes.iter().any(|other| ring.find(seals_by(other)).is_none()));
         let place = &mut seals.nodes[node];
         if seals.flaw == Some(SealFlaw::ForgetsKeys) {
             place.ring = place.first.clone();
