@@ -45,6 +45,7 @@ mod leaving;
 mod liars;
 mod limits;
 mod linking;
+mod little;
 mod lost_votes;
 mod merging;
 mod messages;
