@@ -14,6 +14,7 @@ mod bounds;
 mod chains;
 mod codec;
 mod colluders;
+mod costs;
 mod crashing;
 mod crowd;
 mod deaf;
