@@ -121,7 +121,13 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("large answers", format!("{}; {}", http::MAX_LARGE_ANSWERS, mib(http::MAX_COUNTED_ANSWER_BYTES))),
         (
             "the head",
-            format!("{}; {}; {}", kib(http::MAX_BUFFER_BYTES), kib(http::MAX_TARGET_BYTES), http::MAX_QUERY_ITEMS),
+            format!(
+                "{}, {} lines; {}; {}",
+                kib(http::MAX_BUFFER_BYTES),
+                http::MAX_HEADERS,
+                kib(http::MAX_TARGET_BYTES),
+                http::MAX_QUERY_ITEMS
+            ),
         ),
         ("the body", format!("{}; {}", kib(http::MAX_BODY_BYTES), kib(http::MAX_DELIVERY_BYTES))),
         (

@@ -28,7 +28,7 @@ pub struct Sizes {
     pub confirmations: usize,
     /// Other addresses of members and of this node.
     pub aliases: usize,
-    /// Strangers that were answered or asked lately.
+    /// Strangers that were answered or asked lately, and holders of names that others want.
     pub strangers: usize,
     /// Removed runs that have yet to be told.
     pub removed_runs: usize,
@@ -54,6 +54,7 @@ impl Core {
                 + self.hearsay_questions.size()
                 + self.reaches.size()
                 + self.refused_names.size()
+                + self.name_probes.asked()
                 + self.credit.size()
                 + self.introductions.size()
                 + self.burials.size()

@@ -30,7 +30,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::head;
-use super::limits::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
+use super::limits::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, MAX_HEADERS, SILENCE_TIMEOUT};
 use super::table::{ConnectionState, Kind, Phase, Seat};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.
@@ -41,7 +41,7 @@ pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdow
     let service = Answering { router: TowerToHyperService::new(router), line: Arc::clone(&seat.line) };
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.max_buf_size(MAX_BUFFER_BYTES).half_close(true);
+    builder.max_buf_size(MAX_BUFFER_BYTES).max_headers(MAX_HEADERS).half_close(true);
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut is_stopping = false;
     loop {

@@ -17,6 +17,8 @@ pub const MAX_LARGE_BODIES: usize = 16;
 /// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
 /// bytes.
 pub const MAX_BUFFER_BYTES: usize = 8 * 1024;
+/// The greatest number of header lines of a request.
+pub const MAX_HEADERS: usize = 100;
 /// The longest path of a request together with its query, in bytes: each request that waits holds one.
 pub const MAX_TARGET_BYTES: usize = 3 * 1024;
 /// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.

@@ -186,6 +186,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn as_many_wait_as_there_is_room_for_and_not_one_more() {
+        let (permits, taken) = mpsc::channel::<()>();
+        let (tell, begun) = mpsc::channel();
+        let consume = move |_: Item<u32>| tell.send(()).is_ok() && taken.recv().is_ok();
+        let queue = LossyQueue::start("test", 4, consume).expect("a thread");
+        // The first one is with the consumer, and takes no place.
+        queue.push(0);
+        begun.recv_timeout(LONG).expect("it is consumed");
+        (1..=4).for_each(|item| queue.push(item));
+        assert_eq!((queue.queued(), queue.lost()), (4, 0));
+        queue.push(5);
+        assert_eq!((queue.queued(), queue.lost()), (4, 1));
+        for what in ["the number of lost ones", "the next one"] {
+            permits.send(()).expect("it lives");
+            begun.recv_timeout(LONG).expect(what);
+        }
+        queue.push(6);
+        assert_eq!((queue.queued(), queue.lost()), (4, 1), "in the place of that one");
+    }
+
+    #[tokio::test]
     async fn what_the_consumer_fails_at_or_panics_on_is_counted_and_it_is_used_again() {
         let seen = Seen::default();
         let sink = Arc::clone(&seen);

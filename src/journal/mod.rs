@@ -260,6 +260,27 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
+    async fn a_subscriber_that_stands_still_keeps_so_many_lines_waiting_and_no_more() {
+        let kept = Kept::default();
+        let journal = started(&kept);
+        journal.flush(LONG).await;
+        {
+            // Whoever writes a line waits for this.
+            let _held = kept.lines.lock().expect("not poisoned");
+            journal.say(Level::INFO, "the one that is being written");
+            while journal.queued() > 0 {
+                std::thread::yield_now();
+            }
+            (0..MAX_QUEUED_LINES).for_each(|_| journal.say(Level::INFO, "waits"));
+            assert_eq!((journal.queued(), journal.lost()), (MAX_QUEUED_LINES, 0));
+            journal.say(Level::INFO, "is lost");
+            assert_eq!((journal.queued(), journal.lost()), (MAX_QUEUED_LINES, 1));
+        }
+        journal.flush(LONG).await;
+        assert_eq!(kept.all().iter().filter(|line| line.contains("waits")).count(), MAX_QUEUED_LINES);
+    }
+
+    #[tokio::test]
     async fn a_subscriber_that_panics_costs_lines_which_are_counted_and_told() {
         let kept = Kept::default();
         let journal = started(&kept);

@@ -74,6 +74,8 @@ mod replay;
 mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod tests_bounds;
 
 pub use datagram::{DatagramSealer, MAX_OVERHEAD, MIN_OVERHEAD, Opened};
 pub use file::{KeyFile, KeyFileProblem};

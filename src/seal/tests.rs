@@ -13,11 +13,11 @@ pub(crate) fn key(number: u8) -> Key {
     Key::from_bytes(&bytes).expect("not of equal bytes")
 }
 
-fn ring(numbers: &[u8]) -> KeyRing {
+pub(super) fn ring(numbers: &[u8]) -> KeyRing {
     KeyRing::new(numbers.iter().map(|number| key(*number))).expect("a ring")
 }
 
-const RUN: Run = Run(0x0123_4567_89ab_cdef);
+pub(super) const RUN: Run = Run(0x0123_4567_89ab_cdef);
 
 fn packet(run: Run, sequence: u64, padding: usize) -> Vec<u8> {
     let header = Header { cluster: 7, run, sequence, fingerprint: 9 };
@@ -27,11 +27,11 @@ fn packet(run: Run, sequence: u64, padding: usize) -> Vec<u8> {
     packet.finish()
 }
 
-fn anonymous() -> Vec<u8> {
+pub(super) fn anonymous() -> Vec<u8> {
     PacketBuilder::new(&Header::anonymous(7), 1_400).finish()
 }
 
-fn opened(sealer: &mut DatagramSealer, ring: &KeyRing, datagram: &[u8]) -> Result<Vec<u8>, SealError> {
+pub(super) fn opened(sealer: &mut DatagramSealer, ring: &KeyRing, datagram: &[u8]) -> Result<Vec<u8>, SealError> {
     let mut packet = Vec::new();
     match sealer.open(ring, datagram, &mut packet)? {
         Opened::Sealed { .. } => Ok(packet),
@@ -39,7 +39,7 @@ fn opened(sealer: &mut DatagramSealer, ring: &KeyRing, datagram: &[u8]) -> Resul
     }
 }
 
-fn receiver() -> DatagramSealer {
+pub(super) fn receiver() -> DatagramSealer {
     DatagramSealer::new(Run(99), 7)
 }
 

@@ -375,7 +375,9 @@ fn an_entry_of_a_list_is_refused_on_its_own_line() {
 fn lists_and_tags_beyond_their_bounds_are_refused() {
     let seeds = vec!["\"a:1\""; 65].join(", ");
     let tags = (0..33).map(|number| format!("k{number} = \"v\"")).collect::<Vec<_>>().join("\n");
+    let handlers = |count| "[[handlers]]\ncommand = [\"x\"]\n".repeat(count);
     let cases = [
+        (handlers(65), "a list of 65"),
         (format!("seeds = [{seeds}]"), "at most 64"),
         (format!("http.allowed_hosts = [{}]", vec!["\"a\""; 65].join(", ")), "at most 64"),
         (format!("[tags]\n{tags}"), "at most 32"),
@@ -396,6 +398,7 @@ fn lists_and_tags_beyond_their_bounds_are_refused() {
         assert!(told.contains(reason) && told.contains("config.toml:1: "), "{told}");
         assert!(told.len() < 700 && !told.contains('\u{202e}'), "endless: {told}");
     }
+    assert!(Written::new(&handlers(64)).loader().load().is_ok());
 }
 
 #[test]

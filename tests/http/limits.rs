@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::config::HttpConfig;
-use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES, MAX_TARGET_BYTES};
+use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES, MAX_HEADERS, MAX_TARGET_BYTES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -169,13 +169,30 @@ async fn bodies_that_never_come_hold_up_no_commands() {
 #[tokio::test]
 async fn a_head_has_a_bound() {
     let a = first("a").await;
-    let head = |bytes| {
-        format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx: {}\r\n\r\n", "y".repeat(bytes))
+    let head = |bytes: usize| {
+        let begin = "GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx: ";
+        let end = "\r\n\r\n";
+        format!("{begin}{}{end}", "y".repeat(bytes - begin.len() - end.len()))
     };
-    assert_eq!(Answer::parse(a.raw(head(MAX_BUFFER_BYTES / 2).as_bytes()).await).status, 200);
-    // Bytes that come after the refusal may reset the connection, so that not every client sees it.
+    for bytes in [MAX_BUFFER_BYTES / 2, MAX_BUFFER_BYTES] {
+        assert_eq!(Answer::parse(a.raw(head(bytes).as_bytes()).await).status, 200, "{bytes} bytes");
+    }
+    // No byte comes after the refusal, which would reset the connection: every client sees it.
+    assert_eq!(Answer::parse(a.raw(head(MAX_BUFFER_BYTES + 1).as_bytes()).await).status, 431);
     let refused = a.raw(head(2 * MAX_BUFFER_BYTES).as_bytes()).await;
     assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&refused));
+    is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn a_head_has_so_many_lines() {
+    let a = first("a").await;
+    // Two lines that every request of this client has, and so many others.
+    let head = |lines: usize| {
+        format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n{}\r\n", "x: y\r\n".repeat(lines - 2))
+    };
+    assert_eq!(Answer::parse(a.raw(head(MAX_HEADERS).as_bytes()).await).status, 200);
+    assert_eq!(Answer::parse(a.raw(head(MAX_HEADERS + 1).as_bytes()).await).status, 431);
     is_healthy(&a).await;
 }
 

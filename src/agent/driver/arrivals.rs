@@ -94,7 +94,7 @@ impl Driver {
     }
 
     /// Deals with one attempt to receive, and returns true if there may be more.
-    fn take(&mut self, received: Received) -> bool {
+    pub(super) fn take(&mut self, received: Received) -> bool {
         match received {
             Received::Empty => return false,
             Received::Datagram { from, length } => {

@@ -16,6 +16,7 @@ use crate::seal::{KeyRing, MAX_OVERHEAD, SealMode};
 use crate::store::{StateWriter, Stored, Written};
 use crate::transport::links;
 use crate::transport::sealing::SealPolicy;
+use crate::transport::udp::{Received, SocketErrorKind};
 
 /// A driver that nobody runs, its requests, and a socket that never answers.
 fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
@@ -199,6 +200,21 @@ async fn oversized_datagrams_do_not_stop_the_reading() {
     driver.receive();
     assert_eq!(driver.paused_until, None);
     assert_eq!(driver.parts.shared.socket.oversized(), MAX_ERRORS_IN_A_ROW as u64);
+}
+
+#[tokio::test]
+async fn so_many_errors_of_the_socket_in_a_row_make_the_reading_pause() {
+    let (mut driver, ..) = driver();
+    let fails = |driver: &mut Driver, times: usize| {
+        (0..times).filter(|_| driver.take(Received::Failed(SocketErrorKind::Other))).count()
+    };
+    assert_eq!(fails(&mut driver, MAX_ERRORS_IN_A_ROW - 1), MAX_ERRORS_IN_A_ROW - 1);
+    let from = SocketAddr::from(([127, 0, 0, 1], 9));
+    assert!(driver.take(Received::Datagram { from, length: 1 }), "which ends the row");
+    assert_eq!(fails(&mut driver, MAX_ERRORS_IN_A_ROW - 1), MAX_ERRORS_IN_A_ROW - 1);
+    assert_eq!(driver.paused_until, None);
+    assert_eq!(fails(&mut driver, 1), 0, "and the last one is too many");
+    assert!(driver.paused_until.is_some());
 }
 
 #[tokio::test]

@@ -218,6 +218,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_that_is_longer_than_any_that_is_written_is_not_looked_into() {
+        let longest_name = |at: usize| LeaseName::new(&format!("{at:0>63}")).expect("a name");
+        let longest: Known = (0..MAX_TERMS).map(|at| (longest_name(at), MAX_TERM)).collect();
+        let text = encode(&longest, &"c".repeat(63));
+        assert!(text.len() as u64 <= MAX_BYTES, "{} bytes", text.len());
+        assert_eq!(decode(text.as_bytes(), &"c".repeat(63)), Ok(longest));
+        let noise = |bytes: u64| decode(&vec![b'x'; bytes as usize], "c");
+        assert_eq!(noise(MAX_BYTES), Err(BadState::NotState));
+        assert_eq!(noise(MAX_BYTES + 1), Err(BadState::Damaged));
+    }
+
     #[tokio::test]
     async fn a_disk_that_refuses_is_not_waited_for_when_no_newer_terms_come() {
         let directory = tempfile::tempdir().expect("a directory");

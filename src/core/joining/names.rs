@@ -3,9 +3,10 @@
 //!
 //! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
 //! too. All newcomers that wait for one address share its questions: however many want a name, and however often, its
-//! holder is asked once in `probe_timeout`. An answer from the holder's own run refuses the newcomer; an answer from that
-//! address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence frees the name only if the detector
-//! has given the holder up; until then the newcomer waits, and the questions go on.
+//! holder is asked once in `probe_timeout`. (When questions about [`MAX_NAME_PROBES`] names are remembered, the oldest one
+//! for a crowd is forgotten in favour of others.) An answer from the holder's own run refuses the newcomer; an answer from
+//! that address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence
+//! frees the name only if the detector has given the holder up; until then the newcomer waits, and the questions go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,8 +29,16 @@ const PROBES: u8 = 3;
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
-    /// The times of the last questions, by the address that was asked; at most [`MAX_NAME_PROBES`].
-    asked: BTreeMap<SocketAddr, Time>,
+    /// The last questions, by the address that was asked; at most [`MAX_NAME_PROBES`]. They outlast newcomers that were
+    /// refused or gave way; those of a crowded host or network give way to others, too.
+    asked: BTreeMap<SocketAddr, Asked>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Time,
+    /// The address of the newcomer for which it was asked first.
+    newcomer: SocketAddr,
 }
 
 /// A question that a probe counts as its own.
@@ -61,6 +70,11 @@ impl NameProbes {
         self.open.len()
     }
 
+    /// Returns the number of addresses whose last question is remembered.
+    pub(in crate::core) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
     /// Returns the number of newcomers at addresses of the same host as this one.
     fn of_host(&self, newcomer: SocketAddr) -> usize {
         let host = Host::of(newcomer);
@@ -68,20 +82,22 @@ impl NameProbes {
     }
 
     /// Returns the question to an address that counts now, and counts it; `None` if too many others were asked in the
-    /// last `pause`.
-    fn question(&mut self, address: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
-        let is_recent = |at: Time| now.since(at) < pause;
-        if let Some(at) = self.asked.get(&address).copied().filter(|at| is_recent(*at)) {
-            return Some(Question::Shared { at });
+    /// last `pause`, for newcomers that are no more crowded than this one.
+    fn question(&mut self, address: SocketAddr, newcomer: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
+        let is_recent = |asked: &Asked| now.since(asked.at) < pause;
+        if let Some(asked) = self.asked.get(&address).filter(|asked| is_recent(asked)) {
+            return Some(Question::Shared { at: asked.at });
         }
         if self.asked.len() >= MAX_NAME_PROBES {
-            self.asked.retain(|_, at| is_recent(*at));
+            self.asked.retain(|_, asked| is_recent(asked));
         }
-        let has_room = self.asked.len() < MAX_NAME_PROBES;
-        has_room.then(|| {
-            self.asked.insert(address, now);
-            Question::Due
-        })
+        if self.asked.len() >= MAX_NAME_PROBES {
+            let held = self.asked.iter().map(|(address, asked)| (*address, asked.newcomer, (asked.at, *address)));
+            let first = gives_way(held, newcomer)?;
+            self.asked.remove(&first);
+        }
+        self.asked.insert(address, Asked { at: now, newcomer });
+        Some(Question::Due)
     }
 
     /// Returns the newcomer of the most crowded host whose holder was asked least often: it gives way to one at this
@@ -125,9 +141,10 @@ impl Core {
     }
 
     fn ask_holder(&mut self, newcomer: Run) {
-        let Some(address) = self.name_probes.open.get(&newcomer).map(|probe| probe.address) else { return };
+        let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
+        let (address, from) = (probe.address, probe.newcomer.from);
         let pause = self.settings.probe_timeout;
-        let question = self.name_probes.question(address, self.now, pause);
+        let question = self.name_probes.question(address, from, self.now, pause);
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         probe.sent += u8::from(question.is_some());
         let is_first = probe.sent == 1;

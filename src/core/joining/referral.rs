@@ -177,4 +177,13 @@ mod tests {
         assert!(!follow(500, Time::ORIGIN));
         assert!(follow(500, Time::ORIGIN + interval));
     }
+
+    #[test]
+    fn busy_nodes_that_were_not_told_of_make_a_joiner_hurry_so_often_in_one_interval() {
+        let (interval, mut referrals) = (Duration::from_secs(1), Referrals::default());
+        let mut hurries = |now: Time| (0..100).filter(|_| referrals.may_hurry(now, interval)).count();
+        assert_eq!(hurries(Time::ORIGIN), MAX_HURRIES as usize);
+        assert_eq!(hurries(Time::ORIGIN + Duration::from_millis(999)), 0, "of the same interval");
+        assert_eq!(hurries(Time::ORIGIN + interval), MAX_HURRIES as usize);
+    }
 }

@@ -322,3 +322,34 @@ impl Core {
 fn is_term_plausible(term: Term) -> bool {
     term.is_in_bounds()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_that_is_fetched_has_no_more_names_than_there_may_be_members() {
+        let mut fetch = Fetch {
+            view: ViewRef { term: Term(1), number: 1, digest: Digest(1) },
+            from: Run(1),
+            asked: Vec::new(),
+            early: Vec::new(),
+            is_agreed: true,
+            members: Vec::new(),
+            electorate: None,
+            awaited: 0,
+            retry_at: Time::ORIGIN,
+            tries: 0,
+        };
+        let part = |names: usize| ViewPart {
+            digest: Digest(1),
+            after: None,
+            members: vec![NodeId::new("n").expect("a name"); names],
+            more: true,
+            electorate: None,
+            change: None,
+        };
+        assert!(!fetch.take(part(MAX_MEMBERS)), "more may follow, if only the word that it is whole");
+        assert!(fetch.take(part(1)), "one name more, and no part is taken any more");
+    }
+}

@@ -231,6 +231,32 @@ mod tests {
     }
 
     #[test]
+    fn addresses_where_joiners_want_to_be_reached_get_so_many_packets_per_host_and_in_all() {
+        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
+        let mut questions = Questions::to_advertised();
+        let hosts = (MAX_REACHED / MAX_REACHED_PER_HOST) as u8;
+        assert!(MAX_REACHED.is_multiple_of(MAX_REACHED_PER_HOST), "so that whole hosts use up all of them");
+        for i in 0..=hosts {
+            let ports = 1..=2 * MAX_REACHED_PER_HOST as u16;
+            let reached = ports.filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count();
+            assert_eq!(reached, if i < hosts { MAX_REACHED_PER_HOST } else { 0 }, "host {i}");
+        }
+    }
+
+    #[test]
+    fn a_notice_of_one_kind_is_given_once_in_an_interval_and_others_do_not_wait_for_it() {
+        let mut notices = NoticeRate::default();
+        let interval = NOTICE_INTERVAL.as_millis() as u64;
+        assert!(notices.allow(at(0), "cluster"));
+        assert!(!notices.allow(at(interval - 1), "cluster"));
+        assert!(notices.allow(at(interval - 1), "version"), "another kind");
+        assert!(notices.allow(at(interval), "cluster"));
+        assert!(!notices.allow(at(2 * interval - 1), "cluster"), "from the last one on");
+        let given = (2..10_000).filter(|ms| notices.allow(at(2 * interval + *ms), "cluster")).count();
+        assert_eq!(given, 1, "in one interval");
+    }
+
+    #[test]
     fn contacts_are_remembered_for_a_while_and_are_few() {
         let mut contacted = ContactedAddresses::default();
         contacted.note(at(0), address(1));

@@ -144,7 +144,7 @@ fn a_node_joins_by_calls_while_strangers_hold_as_many_as_there_may_be() {
 }
 
 /// Has somebody bring a cookie; returns all that was sent.
-fn asks(alone: &mut Alone, record: &Record) -> Vec<(SocketAddr, Message)> {
+pub(super) fn asks(alone: &mut Alone, record: &Record) -> Vec<(SocketAddr, Message)> {
     asks_from(alone, record.address, record)
 }
 

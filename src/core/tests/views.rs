@@ -2,9 +2,10 @@
 
 use super::leadership::SECOND;
 use super::net::{Net, id, ms};
-use crate::core::limits::MAX_FETCH_TRIES;
+use crate::core::counters::DropReason;
+use crate::core::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
 use crate::core::settings::Profile;
-use crate::core::wire::{Message, Packet, WantView};
+use crate::core::wire::{Message, Packet, ViewPart, WantView};
 
 const NODES: usize = 120;
 const VOTERS: usize = 3;
@@ -82,4 +83,32 @@ fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
     }
     net.run(SECOND * 3);
     assert_eq!(questions(&net, late).len(), usize::from(MAX_FETCH_TRIES));
+}
+
+#[test]
+fn so_many_parts_that_come_before_those_that_they_follow_are_kept() {
+    let mut net = long_named();
+    let late = NODES;
+    net.sent = Some(Vec::new());
+    net.add("late", late, &[5]);
+    while questions(&net, late).is_empty() {
+        net.run(ms(1));
+    }
+    let digest = questions(&net, late)[0].digest;
+    let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
+    let (_, teller, _) = asked.next_back().expect("a question").clone();
+    let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
+    let core = &mut net.nodes[late].core;
+    let slot = core.view.slot_of(&long_name(teller)).expect("a member");
+    let mut is_kept = |nth: u8| {
+        let (after, members) = (Some(id(&format!("m{nth}"))), vec![id(&format!("m{nth}x"))]);
+        let part = ViewPart { digest, after, members, more: true, electorate: None, change: None };
+        let before = core.counters().dropped(DropReason::Unasked);
+        core.hear_view_part(slot, part);
+        core.counters().dropped(DropReason::Unasked) == before
+    };
+    for nth in 0..VIEW_PARTS {
+        assert!(is_kept(nth), "{nth}");
+    }
+    assert!(!is_kept(VIEW_PARTS), "one more");
 }

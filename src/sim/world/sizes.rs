@@ -14,8 +14,8 @@ use crate::sim::invariants::Invariant;
 const OWN_TIMERS: usize = 64;
 /// Number of timers for each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
 const TIMERS_EACH: usize = 5;
-/// Number of strangers answered or asked in two seconds, of four kinds.
-const MAX_STRANGERS: usize = 4 * 2 * 1_024 + 2 * MAX_JOIN_ASKERS;
+/// Number of strangers answered or asked in two seconds, of four kinds, and of holders of names that were asked.
+const MAX_STRANGERS: usize = 4 * 2 * 1_024 + 2 * MAX_JOIN_ASKERS + MAX_NAME_PROBES;
 /// Number of messages kept, under way, and wanted, of both sizes and kinds; and the windows of origins.
 const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + 2 * MAX_UNSPREAD

@@ -26,7 +26,7 @@ use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep};
 use crate::transport::sealing::Sealing;
 
 /// Time limit for sending a frame; one that takes longer ends its link.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time in which whoever opened a connection must greet, where packets are sealed.
 pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The idle time after which the kernel checks that the other end of a connection is still there …

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::connection::WRITE_TIMEOUT;
 use super::*;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 
@@ -42,6 +43,26 @@ pub(super) fn links_sealed(
 
 pub(super) async fn next(links: &mut Links) -> (LinkId, Event) {
     timeout(DEADLINE, links.next()).await.expect("in time").expect("connections are accepted")
+}
+
+/// Returns the time after which these links close the only connection that was made to them, of a clock that does not wait.
+pub(super) async fn time_of(links: &Links, stream: &mut TcpStream) -> Duration {
+    let is_taken = || links.budget.available_permits() < 1_000;
+    tokio::time::pause();
+    let begin = tokio::time::Instant::now();
+    while is_taken() && begin.elapsed() < DEADLINE {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let time = begin.elapsed();
+    assert!(!is_taken() && matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_)), "closed without a word");
+    time
+}
+
+/// Waits until a connection was taken from the listener.
+pub(super) async fn taken(links: &Links) {
+    while links.budget.available_permits() == 1_000 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Creates two agents with a link between them; returns the link's id at the second, too.
@@ -124,6 +145,15 @@ async fn connections_that_say_nothing_are_few_and_make_room_for_those_that_speak
 }
 
 #[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_when_its_time_is_over() {
+    let (links, address, _) = links();
+    let mut stream = TcpStream::connect(address).await.expect("listening");
+    taken(&links).await;
+    let time = time_of(&links, &mut stream).await;
+    assert!((LINK_TIMEOUT..LINK_TIMEOUT * 3 / 2).contains(&time), "{time:?}");
+}
+
+#[tokio::test]
 async fn first_frames_that_the_driver_does_not_take_are_as_few_as_silent_connections() {
     let (links, address, _) = links();
     let mut full = 0;
@@ -175,9 +205,7 @@ async fn connections_are_never_more_than_the_budget_whoever_opens_them() {
 async fn a_silent_connection_delays_nobodys_end() {
     let (links, address, tasks) = links();
     let _silent = TcpStream::connect(address).await.expect("listening");
-    while links.budget.available_permits() == 1_000 {
-        tokio::task::yield_now().await;
-    }
+    taken(&links).await;
     tokio::time::pause();
     drop(links);
     tasks.close();
@@ -204,6 +232,35 @@ async fn a_peer_that_does_not_read_costs_a_bounded_queue() {
         a.send(OPENED, vec![0; MAX_FRAME_BYTES]);
     }
     assert_eq!(a.counters().dropped_frames() as usize, frames - MAX_LINK_BYTES / MAX_FRAME_BYTES);
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_is_given_up_after_a_while() {
+    let (mut a, _, _) = links();
+    // A process that stands still: its kernel takes the connection, and as many bytes as it has room for.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    a.open(OPENED, listener.local_addr().expect("bound"));
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    let _deaf = listener.accept().await.expect("accepted");
+    tokio::time::pause();
+    // The queue is full, and no frame leaves it, since then.
+    let (mut stuck, mut dropped) = (tokio::time::Instant::now(), 0);
+    let event = loop {
+        assert!(stuck.elapsed() < DEADLINE, "it is not waited for without end");
+        a.send(OPENED, vec![0; MAX_FRAME_BYTES]);
+        if a.counters().dropped_frames() == dropped {
+            stuck = tokio::time::Instant::now();
+        }
+        dropped = a.counters().dropped_frames();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if let Some(event) = a.try_next() {
+            break event;
+        }
+    };
+    let waited = stuck.elapsed();
+    assert_eq!(event, (OPENED, Event::Closed));
+    // Until the queue was full some of that time had passed.
+    assert!((WRITE_TIMEOUT * 3 / 4..WRITE_TIMEOUT * 3 / 2).contains(&waited), "{waited:?}");
 }
 
 #[tokio::test]

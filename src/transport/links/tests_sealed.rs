@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::GREETING_TIMEOUT;
 use super::connection::MAX_GREETING_BYTES;
-use super::tests::{OPENED, journal, links_sealed, next};
+use super::tests::{OPENED, journal, links_sealed, next, taken, time_of};
 use super::*;
 use crate::core::Run;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
@@ -47,7 +47,8 @@ async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() 
         let mut stream = TcpStream::connect(address).await.expect("listening");
         stream.write_all(first).await.expect("sent");
         let mut answer = Vec::new();
-        let ended = timeout(LINK_TIMEOUT / 2, stream.read_to_end(&mut answer)).await;
+        // Sooner than one that waits for the rest of a greeting is closed.
+        let ended = timeout(GREETING_TIMEOUT / 2, stream.read_to_end(&mut answer)).await;
         assert!(ended.is_ok(), "{first:?} is not waited for");
         assert!(answer.is_empty(), "{first:?} is not answered");
     }
@@ -70,13 +71,25 @@ async fn a_first_frame_as_long_as_a_greeting_is_waited_for_and_a_longer_one_is_n
 
 #[tokio::test]
 async fn who_does_not_greet_soon_is_closed() {
-    let (_links, address, _) = sealed(1, SealMode::Require, &[1]);
+    let (links, address, _) = sealed(1, SealMode::Require, &[1]);
     let mut stream = TcpStream::connect(address).await.expect("listening");
     stream.write_all(&[0, 0, 0]).await.expect("sent");
-    let begin = tokio::time::Instant::now();
-    let ended =
-        timeout(LINK_TIMEOUT / 2, stream.read(&mut [0; 1])).await.expect("it is not waited for as long as a frame");
-    assert!(matches!(ended, Ok(0) | Err(_)) && begin.elapsed() > GREETING_TIMEOUT / 2);
+    taken(&links).await;
+    let time = time_of(&links, &mut stream).await;
+    assert!((GREETING_TIMEOUT..GREETING_TIMEOUT * 3 / 2).contains(&time), "not as long as a frame: {time:?}");
+}
+
+#[tokio::test]
+async fn who_greets_and_then_says_nothing_is_closed_when_its_time_is_over() {
+    let (links, address, _) = sealed(2, SealMode::Require, &[1]);
+    let (_other, _, member) = sealed(1, SealMode::Require, &[1]);
+    let mut stream = TcpStream::connect(address).await.expect("listening");
+    let greeting = member.link(true).expect("random numbers").greeting(&key(1));
+    stream.write_all(&(greeting.len() as u32).to_be_bytes()).await.expect("sent");
+    stream.write_all(&greeting).await.expect("sent");
+    assert!(stream.read(&mut [0; 128]).await.expect("open") > 0, "the greeting is answered");
+    let time = time_of(&links, &mut stream).await;
+    assert!((LINK_TIMEOUT..LINK_TIMEOUT * 3 / 2).contains(&time), "{time:?}");
 }
 
 #[tokio::test]

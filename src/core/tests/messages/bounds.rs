@@ -14,6 +14,27 @@ fn what_is_kept_is_bounded() {
     assert_eq!(net.nodes[0].messages.len(), MAX_KEPT_MESSAGES + 500, "all were delivered");
 }
 
+/// More than that are left to repair.
+#[test]
+fn so_many_large_broadcasts_of_others_wait_to_be_sent_on() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    let large = payload(&[7; MAX_FLOODED_PAYLOAD + 1]);
+    let core = &mut net.nodes[0].core;
+    let slot = core.view.slot_of("n1").expect("a member");
+    let mut grows_by = |number: u64| {
+        let before = core.sizes().messages;
+        core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: large.clone() });
+        core.sizes().messages - before
+    };
+    // The first one brings its origin, and the allowance of who relays it.
+    grows_by(1);
+    for number in 2..=MAX_UNSPREAD as u64 {
+        assert_eq!(grows_by(number), 2, "{number} is kept, and waits");
+    }
+    assert_eq!(grows_by(MAX_UNSPREAD as u64 + 1), 1, "it is kept, and does not wait");
+}
+
 #[test]
 fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_is_lost() {
     let mut net = Net::linked(Profile::Local, 4);
