@@ -96,7 +96,7 @@ struct Node {
 
 /// Nodes on which a recipe is followed.
 pub(crate) struct Nodes {
-    nodes: Vec<Node>,
+    all: Vec<Node>,
     /// The commands that were typed at one node so far.
     typed: usize,
     /// The key that the cluster had before the recipe was followed.
@@ -123,12 +123,12 @@ impl Nodes {
             let gossip = "127.0.0.1:0".to_owned();
             Node { name, terminal: Terminal::open(&[], &directory), directory, agent: None, gossip }
         };
-        Self { nodes: names.iter().map(node).collect(), typed: 0, old: None, mode: "", _root: root }
+        Self { all: names.iter().map(node).collect(), typed: 0, old: None, mode: "", _root: root }
     }
 
     /// Gives every node a token, as in the recipe for rotations.
     pub(crate) fn have_token(&mut self) {
-        for node in &mut self.nodes {
+        for node in &mut self.all {
             let path = node.directory.join("token");
             fs::write(&path, TOKEN).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
@@ -145,43 +145,43 @@ impl Nodes {
     }
 
     pub(crate) fn start_all(&mut self, arguments: &[&str]) {
-        (0..self.nodes.len()).for_each(|at| self.start(at, arguments));
+        (0..self.all.len()).for_each(|at| self.start(at, arguments));
         self.are_up();
     }
 
     /// Starts a node's agent; again where it was, if it had one before.
     pub(crate) fn start(&mut self, at: usize, arguments: &[&str]) {
-        let Node { name, directory, gossip, .. } = &self.nodes[at];
+        let Node { name, directory, gossip, .. } = &self.all[at];
         let prefix = ["env".to_owned(), format!("--chdir={}", directory.display())];
         let token = Some(directory.join("token")).filter(|token| token.exists());
         let own = ["--name", name, "--profile", "local", "--bind", gossip, "--http", "127.0.0.1:0"];
         let seeds: Vec<&str> = self.agents().flat_map(|agent| ["--seed", &agent.gossip]).collect();
         let agent = Agent::start_with_asking(&prefix, token.as_deref(), &[&own, arguments, &seeds].concat());
-        let node = &mut self.nodes[at];
+        let node = &mut self.all[at];
         node.terminal.type_in(&format!("export HEADCOUNT_AGENT={}", agent.http));
         node.gossip.clone_from(&agent.gossip);
         node.agent = Some(agent);
     }
 
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.nodes.iter().map(|node| node.name).collect()
+        self.all.iter().map(|node| node.name).collect()
     }
 
     pub(crate) fn path(&self, at: usize, file: &str) -> PathBuf {
-        self.nodes[at].directory.join(file)
+        self.all[at].directory.join(file)
     }
 
     pub(crate) fn agent(&self, at: usize) -> &Agent {
-        self.nodes[at].agent.as_ref().expect("started")
+        self.all[at].agent.as_ref().expect("started")
     }
 
     pub(crate) fn agents(&self) -> impl Iterator<Item = &Agent> {
-        self.nodes.iter().filter_map(|node| node.agent.as_ref())
+        self.all.iter().filter_map(|node| node.agent.as_ref())
     }
 
     /// Takes a node's agent away.
     pub(crate) fn take(&mut self, at: usize) -> Agent {
-        self.nodes[at].agent.take().expect("started")
+        self.all[at].agent.take().expect("started")
     }
 
     /// Waits until all agents list all nodes as up.
@@ -204,10 +204,10 @@ impl Nodes {
                 self.bring(&made);
                 printed
             }
-            Place::Everywhere => (0..self.nodes.len()).flat_map(|at| self.run(at, step.command)).collect(),
+            Place::Everywhere => (0..self.all.len()).flat_map(|at| self.run(at, step.command)).collect(),
             Place::Anywhere => {
                 self.typed += 1;
-                self.run(self.typed % self.nodes.len(), step.command)
+                self.run(self.typed % self.all.len(), step.command)
             }
         }
     }
@@ -221,8 +221,8 @@ impl Nodes {
         }
         let filled = self.filled(at, command);
         let reloads = |agent: &Agent| agent.log().matches("reloaded keys: ").count();
-        let reloaded = self.nodes[at].agent.as_ref().map(reloads);
-        let terminal = &mut self.nodes[at].terminal;
+        let reloaded = self.all[at].agent.as_ref().map(reloads);
+        let terminal = &mut self.all[at].terminal;
         let (printed, code) = terminal.run(&filled);
         assert_eq!(code, 0, "{command}:\n{}", terminal.log.join("\n"));
         if command.starts_with("kill -HUP ") {
@@ -241,7 +241,7 @@ impl Nodes {
             ("NEW", &|| other_key(self.agent(at), self.old())),
             ("OLD", &|| self.old().to_owned()),
             ("PID", &|| self.agent(at).id().to_string()),
-            ("MEMBER", &|| self.nodes[(at + 1) % self.nodes.len()].name.to_owned()),
+            ("MEMBER", &|| self.all[(at + 1) % self.all.len()].name.to_owned()),
             ("MODE", &|| self.mode.to_owned()),
         ];
         let fill = |text: String, (word, own): (&str, &dyn Fn() -> String)| {
@@ -252,13 +252,13 @@ impl Nodes {
 
     /// Returns the names of the first node's files.
     fn files(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.nodes[0].directory).expect("readable");
+        let entries = fs::read_dir(&self.all[0].directory).expect("readable");
         entries.map(|entry| entry.expect("readable").file_name().into()).collect()
     }
 
     /// Brings files of the first node to the others.
     fn bring(&self, files: &[PathBuf]) {
-        let (first, others) = self.nodes.split_first().expect("nodes");
+        let (first, others) = self.all.split_first().expect("nodes");
         for (file, node) in files.iter().flat_map(|file| others.iter().map(move |node| (file, node))) {
             fs::copy(first.directory.join(file), node.directory.join(file)).expect("copied");
         }

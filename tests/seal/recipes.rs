@@ -40,6 +40,13 @@ fn assert_all_have_changed(nodes: &Nodes, new: &str) {
     nodes.are_up();
 }
 
+fn assert_key_files_are_private(nodes: &Nodes) {
+    for (at, name) in nodes.names().iter().enumerate() {
+        let mode = std::fs::metadata(nodes.path(at, "cluster.key")).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
 #[test]
 fn a_new_cluster_is_sealed() {
     let mut nodes = Nodes::new(&NAMES);
@@ -48,10 +55,7 @@ fn a_new_cluster_is_sealed() {
     }
     nodes.are_up();
     only_key(nodes.agent(0), &NAMES);
-    for at in 0..NAMES.len() {
-        let mode = std::fs::metadata(nodes.path(at, "cluster.key")).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "as the page says");
-    }
+    assert_key_files_are_private(&nodes);
 }
 
 #[test]
@@ -80,10 +84,7 @@ fn keys_are_rotated_under_a_live_cluster_and_no_heartbeat_is_lost() {
     }
     assert_all_have_changed(&nodes, &new);
     assert_no_event(&watches, &["node_suspected", "node_detected_down"]);
-    for at in 0..NAMES.len() {
-        let mode = std::fs::metadata(nodes.path(at, "cluster.key")).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{}", NAMES[at]);
-    }
+    assert_key_files_are_private(&nodes);
     // A restart finds the new key, and only that.
     let mut agent = nodes.take(1);
     agent.signal(Signal::SIGTERM);
@@ -168,13 +169,11 @@ fn a_clear_cluster_is_sealed_step_by_step_and_unsealed_again() {
             assert!(dropped(agent, "sealed_unknown_key") < 1.0, "at the step to {mode}: {}", agent.log());
         }
         let a = nodes.agent(0);
-        let before = ["unsealed", "malformed"].map(|reason| dropped(a, reason));
+        let counted = || ["unsealed", "malformed"].map(|reason| dropped(a, reason) as u64);
+        let before = counted();
         UdpSocket::bind("127.0.0.1:0").expect("a port").send_to(&[0; 64], address(a)).expect("sent");
-        wait_for("a clear packet is counted", || {
-            let counted = ["unsealed", "malformed"].map(|reason| dropped(a, reason));
-            (counted != before).then_some(())
-        });
-        let is_refused = dropped(a, "unsealed") > before[0];
+        wait_for("a clear packet is counted", || (counted() != before).then_some(()));
+        let is_refused = counted()[0] > before[0];
         assert_eq!(is_refused, !takes.contains("clear"), "{mode} takes {takes}");
         let named = printed.iter().filter(|line| line.contains("takes clear packets")).count();
         assert_eq!(named, if is_refused { 0 } else { 3 }, "{mode}: {printed:?}");
@@ -207,5 +206,7 @@ fn every_command_named_between_the_lines_of_the_page_is_understood() {
         .filter(|code| code.starts_with("headcount ") && !code.contains('…'))
         .collect();
     assert!(named.len() >= 10, "{named:?}");
-    named.iter().for_each(|command| assert_is_understood(&command.replace("NEW", "90e0bf85")));
+    for command in named {
+        assert_is_understood(&command.replace("NEW", "90e0bf85"));
+    }
 }
