@@ -17,22 +17,22 @@ mod stage;
 mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::netns::Network;
+use support::page::{Block, assert_is_understood, named_in_prose};
+use support::terminal::{Terminal, program};
 use support::{HEADCOUNT, PATIENCE, skip, wait_for};
 use tempfile::TempDir;
 
-use page::{Block, Step, agree, blocks, common, exactly, is_not_run, steps};
-use stage::{Stage, Terminal, checkout, follow_on_all_machines, install, likewise_bind, program, stays};
+use page::{Step, agree, blocks, common, exactly, is_not_run, steps};
+use stage::{Stage, checkout, follow_on_all_machines, install, likewise_bind, stays};
 
 const README: &str = include_str!("../../README.md");
 const GUARANTEES: &str = include_str!("../../src/guarantees.md");
@@ -236,26 +236,14 @@ fn the_table_of_keys_in_readme_has_the_values_of_the_profiles() {
 
 #[test]
 fn every_command_named_between_the_lines_is_understood() {
-    let is_fence = |line: &&str| line.starts_with("```");
-    let mut is_prose = true;
-    let prose: Vec<&str> = README
-        .lines()
-        .chain(GUARANTEES.lines())
-        .filter(|line| {
-            is_prose ^= is_fence(line);
-            is_prose && !is_fence(line)
-        })
+    let commands: Vec<String> = [README, GUARANTEES]
+        .into_iter()
+        .flat_map(named_in_prose)
+        .filter(|code| code.starts_with("headcount "))
         .collect();
-    let prose = prose.join(" ");
-    let commands: Vec<&str> =
-        prose.split('`').skip(1).step_by(2).filter(|code| code.starts_with("headcount ")).collect();
     assert!(commands.len() >= 10, "{commands:?}");
     for command in commands {
-        let mut words = vec![HEADCOUNT];
-        words.extend(command.split_whitespace().skip(1));
-        words.push("--help");
-        let output = program(&[], &words, Path::new(".")).output().expect("it runs");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_is_understood(&command);
     }
 }
 

@@ -2,37 +2,8 @@
 
 use super::*;
 
-/// A fenced block of README.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) heading: &'static str,
-    pub(super) language: &'static str,
-    pub(super) lines: Vec<&'static str>,
-    /// True if nothing but an empty line stands between this block and the one before it.
-    pub(super) is_right_below: bool,
-}
-
 pub(super) fn blocks() -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut heading, mut is_inside, mut is_right_below) = ("", false, false);
-    for line in README.lines() {
-        match (is_inside, line.strip_prefix("```")) {
-            (false, Some(language)) => {
-                blocks.push(Block { heading, language, lines: Vec::new(), is_right_below });
-                is_inside = true;
-            }
-            (true, Some(_)) => (is_inside, is_right_below) = (false, true),
-            (true, None) => blocks.last_mut().expect("a block is open").lines.push(line),
-            (false, None) => {
-                is_right_below &= line.is_empty();
-                if line.starts_with('#') {
-                    heading = line;
-                }
-            }
-        }
-    }
-    assert!(!is_inside, "the last block has an end");
-    blocks
+    support::page::blocks(README)
 }
 
 /// A step of a reader: what is typed, and what README says comes of it.

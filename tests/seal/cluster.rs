@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use crate::support::{self, Agent, wait_for};
 
+/// The token of agents whose keys are changed by command.
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef\n";
+
 /// Key files of a test, in a directory of their own.
 pub(crate) struct Files(TempDir);
 
@@ -39,7 +42,7 @@ impl Files {
 /// Starts an agent with these keys; beside them there is a token, without which nobody changes them.
 pub(crate) fn start(name: &str, seeds: &[&str], keys: &Path, more: &[&str]) -> Agent {
     let token = keys.with_extension("token");
-    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").expect("written");
+    std::fs::write(&token, TOKEN).expect("written");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).expect("changed");
     let keys = keys.to_str().expect("a text");
     let arguments = [&["--key-file", keys], more].concat();

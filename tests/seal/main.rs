@@ -9,5 +9,7 @@ mod cluster;
 mod insiders;
 mod modes;
 mod outsiders;
+mod page;
+mod recipes;
 mod rotation;
 mod secrets;

@@ -4,6 +4,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod netns;
+pub mod page;
+pub mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,6 +66,11 @@ impl Agent {
     /// Starts an agent with these arguments, after the words of `prefix` (`ip netns exec …`).
     pub fn start_with(prefix: &[String], arguments: &[&str]) -> Self {
         Self::spawn(prefix, Stdio::piped(), None, arguments)
+    }
+
+    /// Starts an agent with these arguments after the words of `prefix`; it asks for the token in this file, if there is one.
+    pub fn start_with_asking(prefix: &[String], token: Option<&Path>, arguments: &[&str]) -> Self {
+        Self::spawn(prefix, Stdio::piped(), token, arguments)
     }
 
     /// Starts an agent with these arguments, whose log goes there.

@@ -25,9 +25,9 @@ fn is_elected(age: Duration, lease: Duration) -> (bool, u64) {
     net.run(SECOND * 5);
     let (first, term) = leader(&net);
     let voters: Vec<usize> = (0..3).filter(|node| *node != first).collect();
-    let next = Term(term.0 + 1);
+    let later = Term(term.0 + 1);
     let claim = LeaderClaim {
-        term: next,
+        term: later,
         age_ms: age.as_millis() as u64,
         lease_ms: lease.as_millis() as u64,
         ..truth(&net, voters[0])
@@ -38,7 +38,7 @@ fn is_elected(age: Duration, lease: Duration) -> (bool, u64) {
         Liar::new(voter).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(claim.clone()))]);
     }
     let mut said = net.nodes[HEARER].leadership.iter().map(|(_, said)| said);
-    let is_elected = said.any(|said| matches!(said, Output::LeaderElected { term, .. } if *term == next));
+    let is_elected = said.any(|said| matches!(said, Output::LeaderElected { term, .. } if *term == later));
     (is_elected, malformed(&net) - before)
 }
 
@@ -144,9 +144,9 @@ fn whoever_stood_still_takes_nobody_for_the_leader_that_was_elected_and_died_mea
         let sleeper = 4;
         net.pause(sleeper, true);
         net.command(first, Command::Resign { ticket: 1, to: None });
-        let next = |net: &Net| (0..3).find(|node| *node != first && net.nodes[*node].core.leadership().is_me);
-        net.run_until(SECOND, "another one leads", |net| next(net).is_some());
-        let second = next(&net).expect("it leads");
+        let successor = |net: &Net| (0..3).find(|node| *node != first && net.nodes[*node].core.leadership().is_me);
+        net.run_until(SECOND, "another one leads", |net| successor(net).is_some());
+        let second = successor(&net).expect("it leads");
         net.run(ms(lived));
         // Nobody else is elected.
         net.kill(second);
