@@ -85,7 +85,7 @@ impl Schedule {
         self.variation.sealed = true;
         let (begin, quarter) = (self.heal_at / 8, self.heal_at / 4);
         for (nth, step) in [KeyStep::Add, KeyStep::Use, KeyStep::Remove].into_iter().enumerate() {
-            let at = begin + quarter * nth as u32 + random.duration(Duration::ZERO, quarter - MOST_APART.min(quarter));
+            let at = begin + quarter * nth as u32 + random.duration(Duration::ZERO, quarter.saturating_sub(MOST_APART));
             let rest = (at + random.duration(Duration::ZERO, MOST_APART)).min(self.heal_at);
             self.operations.extend([(at, Operation::Keys(step, true)), (rest, Operation::Keys(step, false))]);
             if step == KeyStep::Remove {
