@@ -224,3 +224,22 @@ fn who_came_to_a_seeds_address_after_the_seed_moved_away_is_looked_for_there() {
     let asked = net.undelivered.iter().filter(|(to, _)| *to == address(0)).count();
     assert!(asked >= 4, "the seed's address is asked {asked} times by two nodes in three intervals");
 }
+
+#[test]
+fn a_node_that_is_its_own_seed_looks_for_nobody_and_one_that_is_so_by_another_address_asks_there_now_and_then() {
+    for (host, elsewhere) in [(0, None), (0, Some(77))] {
+        let mut net = Net::new(Profile::Local);
+        net.further.extend(elsewhere.map(|elsewhere| (0, address(elsewhere))));
+        let seed = elsewhere.unwrap_or(host);
+        net.add("a", host, &[seed]);
+        net.run_until(net.settings.retry_interval * 8, "it founds", |net| net.nodes[0].core.is_up());
+        net.run(net.settings.retry_interval * 8);
+        net.sent = Some(Vec::new());
+        for _ in 0..200 {
+            net.run(net.settings.retry_interval / 10);
+            assert!(!net.nodes[0].core.misses_seed(), "it is there itself");
+        }
+        let asked = net.sent.take().expect("recorded").iter().filter(|(_, to, _)| *to == address(seed)).count();
+        assert!(if elsewhere.is_some() { (15..=25).contains(&asked) } else { asked == 0 }, "{asked}");
+    }
+}
