@@ -68,7 +68,7 @@ pub struct Info {
     pub refused_seals: [u64; crate::seal::SealError::COUNT],
     /// TCP links to other nodes that stand.
     pub open_links: usize,
-    /// Frames not sent because their link was congested.
+    /// Frames not sent because their link, or all links together, were congested.
     pub congested_frames: u64,
     /// TCP connections closed because too many others had not said anything yet, or stood already.
     pub links_turned_away: u64,

@@ -178,7 +178,11 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
         ("crashes_refuted", "Broken links whose other end turned out to live", counters.crashes_refuted),
         ("link_frames_sent", "Frames sent over links", counters.frames_sent),
         ("link_frames_received", "Frames received over links", counters.frames_received),
-        ("link_frames_congested", "Frames not sent because their link was congested", info.congested_frames),
+        (
+            "link_frames_congested",
+            "Frames not sent because their link, or all links together, were congested",
+            info.congested_frames,
+        ),
         ("links_turned_away", "Connections closed because too many had not said anything", info.links_turned_away),
         ("link_accept_errors", "Errors survived while accepting connections", info.link_accept_errors),
         ("messages_sent", "Messages between programs that began here", counters.messages.sent),

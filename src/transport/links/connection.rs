@@ -214,11 +214,8 @@ pub(super) async fn carry(
                 drop(room);
             }
             received = connection.next() => match received {
-                Some(bytes) => {
-                    if !announce.send(link, Event::Frame(connection.from, bytes), None).await {
-                        return;
-                    }
-                }
+                // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
+                Some(bytes) => drop(announce.send(link, Event::Frame(connection.from, bytes), None).await),
                 None => break,
             },
             // It is looked at above.

@@ -178,7 +178,7 @@ impl Links {
         self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), self.sealing.clone()));
     }
 
-    /// Queues a frame, or drops it if too many wait already.
+    /// Queues a frame, or drops it if there is no room.
     pub(crate) fn send(&self, link: LinkId, bytes: Vec<u8>) {
         let is_queued = self.queues.get(&link).is_some_and(|queue| queue.offer(bytes, &self.room));
         if !is_queued {

@@ -1,10 +1,11 @@
 //! What waits between connections and the driver, both ways: bounded in number and in bytes.
 //!
 //! Invariants:
-//! - Frames that wait to be sent over one link take at most [`MAX_LINK_BYTES`], those of all links [`MAX_SENT_BYTES`]; what
-//!   does not fit is dropped. Small frames are bounded by their number alone, so that no payload keeps a heartbeat out.
-//! - Frames that wait for the driver take at most [`MAX_RECEIVED_BYTES`]; connections wait for room, and so do the peers
-//!   behind them.
+//! - Larger frames that wait to be sent over one link take at most [`MAX_LINK_BYTES`], those of all links [`MAX_SENT_BYTES`],
+//!   and a link takes no more than it leaves to others: those that stand still keep nobody out. What does not fit is dropped.
+//! - Larger frames that wait for the driver take at most [`MAX_RECEIVED_BYTES`]; connections wait for room, and so do the
+//!   peers behind them.
+//! - Small frames are bounded by their number alone, both ways, so that no payload keeps a heartbeat out.
 //!
 //! Must not know: connections, and the content of frames.
 
@@ -20,12 +21,12 @@ use crate::core::LinkId;
 pub(crate) const MAX_QUEUED_FRAMES: usize = 64;
 /// The largest number of events that wait for the driver.
 pub(crate) const MAX_QUEUED_EVENTS: usize = 256;
-/// The size of the larger frames that wait to be sent over one link, in bytes: those of all messages that may wait for one
-/// node have room.
+/// The size of the larger frames that wait to be sent over one link, in bytes: those of all messages that may be under
+/// way to one node have room.
 pub(crate) const MAX_LINK_BYTES: usize = 2 * 1024 * 1024;
 /// The size of the larger frames that wait to be sent over all links, in bytes.
 pub(crate) const MAX_SENT_BYTES: usize = 8 * 1024 * 1024;
-/// The size of the frames that wait for the driver, in bytes.
+/// The size of the larger frames that wait for the driver, in bytes.
 pub(crate) const MAX_RECEIVED_BYTES: usize = 2 * 1024 * 1024;
 /// The largest frame that counts as small, in bytes: all but payloads and parts of views.
 const SMALL_FRAME_BYTES: usize = 2 * 1024;
@@ -54,8 +55,11 @@ impl Outgoing {
     /// Queues a frame within the room of all links; returns false if there is none.
     pub(super) fn offer(&self, bytes: Vec<u8>, of_all: &Arc<Semaphore>) -> bool {
         let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(bytes.len() as u32).ok();
+        let taken = MAX_LINK_BYTES - self.room.available_permits();
         let room = if bytes.len() <= SMALL_FRAME_BYTES {
             None
+        } else if taken + bytes.len() > of_all.available_permits() {
+            return false;
         } else {
             match (take(&self.room), take(of_all)) {
                 (Some(own), Some(of_all)) => Some((own, of_all)),
@@ -93,7 +97,7 @@ impl Announcer {
     /// Tells the driver of an event when there is room for it; returns false if nobody listens any more.
     pub(super) async fn send(&self, link: LinkId, event: Event, queue: Option<Outgoing>) -> bool {
         let room = match &event {
-            Event::Frame(_, bytes) => {
+            Event::Frame(_, bytes) if bytes.len() > SMALL_FRAME_BYTES => {
                 let size = bytes.len().min(MAX_RECEIVED_BYTES) as u32;
                 tokio::select! {
                     room = Arc::clone(&self.room).acquire_many_owned(size) => room.ok(),
@@ -129,27 +133,35 @@ mod tests {
     fn frames_to_be_sent_are_bounded_in_bytes_over_one_link_and_over_all_and_small_ones_in_number() {
         const LARGE: usize = MAX_LINK_BYTES / 32;
         let all = Arc::new(Semaphore::new(MAX_SENT_BYTES));
-        let links: Vec<_> = (0..MAX_SENT_BYTES / MAX_LINK_BYTES).map(|_| outgoing()).collect();
-        for (link, _) in &links {
-            for nth in 0..40 {
-                assert_eq!(link.offer(vec![0; LARGE], &all), nth < 32, "{nth}");
-            }
-        }
-        let (further, mut waiting) = outgoing();
-        assert!(!further.offer(vec![0; SMALL_FRAME_BYTES + 1], &all), "all links together have no more room");
+        let offered = |link: &Outgoing| (0..40).take_while(|_| link.offer(vec![0; LARGE], &all)).count();
+        let (first, mut waiting) = outgoing();
+        assert_eq!(offered(&first), 32);
+        // Each that stands still leaves as much to the others as it has itself.
+        let mut links: Vec<_> = (0..20).map(|_| outgoing()).collect();
+        let taken: Vec<usize> = links.iter().map(|(link, _)| offered(link)).collect();
+        assert_eq!(taken[..6], [32, 32, 16, 8, 4, 2]);
+        assert!(all.available_permits() < 2 * LARGE, "all links together have no more room");
         for nth in 0..2 * MAX_QUEUED_FRAMES {
-            assert_eq!(further.offer(vec![0; SMALL_FRAME_BYTES], &all), nth < MAX_QUEUED_FRAMES, "{nth}");
+            assert_eq!(links[19].0.offer(vec![0; SMALL_FRAME_BYTES], &all), nth < MAX_QUEUED_FRAMES, "{nth}");
         }
-        assert_eq!((all.available_permits(), further.room.available_permits()), (0, MAX_LINK_BYTES));
         // A frame takes room until it is sent, and a link that ends gives its room back.
-        let mut links = links;
-        let sent = links[0].1.try_recv().expect("it waits");
-        assert!(!links[0].0.offer(vec![0; LARGE], &all));
-        drop(sent);
-        assert!(links[0].0.offer(vec![0; LARGE], &all));
-        links.pop();
-        assert_eq!(all.available_permits(), MAX_LINK_BYTES);
-        assert!(waiting.try_recv().is_ok_and(|small| small.room.is_none()));
+        let before = all.available_permits();
+        drop(waiting.try_recv().expect("it waits"));
+        assert_eq!((all.available_permits(), first.room.available_permits()), (before + LARGE, LARGE));
+        links.remove(0);
+        assert_eq!(all.available_permits(), before + LARGE + MAX_LINK_BYTES);
+        assert!(links[18].1.try_recv().is_ok_and(|small| small.room.is_none()));
+    }
+
+    #[test]
+    fn while_other_links_stand_still_there_is_room_for_the_largest_frame() {
+        let all = Arc::new(Semaphore::new(MAX_SENT_BYTES));
+        let links: Vec<_> = (0..5).map(|_| outgoing()).collect();
+        // They fill at the same pace.
+        for nth in 0..1_000 {
+            links[nth % 5].0.offer(vec![0; 60_000], &all);
+        }
+        assert!(outgoing().0.offer(vec![0; MAX_FRAME_BYTES], &all));
     }
 
     #[test]
@@ -167,12 +179,13 @@ mod tests {
         for _ in 0..32 {
             assert_eq!(told(frame(LARGE)), Some(true));
         }
-        assert_eq!(told(frame(1)), None, "it waits");
+        assert_eq!(told(frame(SMALL_FRAME_BYTES + 1)), None, "it waits");
+        assert_eq!(told(frame(SMALL_FRAME_BYTES)), Some(true), "small ones do not");
         assert_eq!(told(Event::Closed), Some(true));
         drop(events.try_recv().expect("the first"));
         assert_eq!(told(frame(LARGE)), Some(true));
-        assert_eq!(told(frame(1)), None);
+        assert_eq!(told(frame(LARGE)), None);
         drop(events);
-        assert_eq!((told(frame(1)), told(Event::Closed)), (Some(false), Some(false)), "nobody listens");
+        assert_eq!((told(frame(LARGE)), told(Event::Closed)), (Some(false), Some(false)), "nobody listens");
     }
 }
