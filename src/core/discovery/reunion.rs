@@ -1,7 +1,7 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
 //! Every `retry_interval` a node has its seeds resolved again, also when all of them are found: their sources may name
-//! others by now. And it contacts one seed that is not Up in its view, the most recently lost Down member, one other
+//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself, the most recently lost Down member, one other
 //! Down member in turn, and one member that appeared elsewhere in turn, where it was before (see `homes`). Two halves
 //! that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
@@ -48,8 +48,9 @@ pub(in crate::core) struct Reunion {
 
 /// Most addresses that are remembered as this node's own.
 const MAX_MINE: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
-/// The number of retry intervals after which an address at which this node met itself is one like any other again. It is
-/// asked all the time.
+/// The number of retry intervals after which an address at which this node met itself is one like any other again, and one
+/// more for each such address. They are asked in their turns, like missing seeds. The address that this node advertises is
+/// its own for good.
 const MINE_FOR: u32 = 4;
 
 impl Reunion {
@@ -180,9 +181,9 @@ impl Core {
         self.forget_ghosts();
         self.release_kept();
         self.forget_old_evictions();
-        if let Some(seed) = self.next_missing_seed() {
+        if let Some((seed, is_called)) = self.next_missing_seed() {
             self.ask_who(seed);
-            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+            if is_called {
                 self.call(seed);
             }
         }
@@ -221,7 +222,8 @@ impl Core {
         }
     }
 
-    fn next_missing_seed(&mut self) -> Option<SocketAddr> {
+    /// Returns the seed whose turn it is, and true if it is to be called as well: each is, every so many turns of its own.
+    fn next_missing_seed(&mut self) -> Option<(SocketAddr, bool)> {
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
         let mut missing = self.all_missing_seeds();
         // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
@@ -230,7 +232,10 @@ impl Core {
         missing.extend(self.reunion.seeds.iter().filter(mine));
         missing.sort_unstable();
         missing.dedup();
-        (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
+        let turn = self.reunion.next_seed;
+        let seed = *missing.get(turn % missing.len().max(1))?;
+        let is_called = (turn / missing.len()).is_multiple_of(CALL_ONE_IN) && !self.reunion.mine.contains_key(&seed);
+        Some((seed, is_called))
     }
 
     /// Returns the addresses of the seeds that are not Up.
@@ -273,7 +278,10 @@ impl Core {
             let slot = self.view.slot_of_run(*run);
             slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
         };
-        let is_recent = |met: &Time| self.now.since(*met) < self.settings.retry_interval * MINE_FOR;
+        // Each of them has its turn in that time.
+        let intervals = MINE_FOR + self.reunion.mine.len() as u32;
+        let until = self.settings.retry_interval * intervals;
+        let is_recent = |met: &Time| seed == self.me().address || self.now.since(*met) < until;
         self.reunion.mine.get(&seed).is_some_and(is_recent)
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
             || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))

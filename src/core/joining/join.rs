@@ -314,7 +314,7 @@ impl Core {
                 Message::Join { nonce, .. } => {
                     // From whatever address: a router may send it back from one of its own, and the nonce names the one
                     // that was asked. Who was only heard of got a question, too, and says nothing about others. Whoever
-                    // reads one to a seed on its way may play it back, so that this is not believed for good.
+                    // reads one to a seed on its way may play it back, so that such an address is asked all the same.
                     let Phase::Joining(joining) = &self.phase else { continue };
                     if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
                         self.reunion.is_me(asked.address, self.now);

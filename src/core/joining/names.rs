@@ -37,7 +37,7 @@ pub(in crate::core) struct NameProbes {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Time,
-    /// The address of the newcomer for which it was asked first.
+    /// The address of the newcomer for which it was asked.
     newcomer: SocketAddr,
 }
 
