@@ -55,7 +55,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    const MILLION: i128 = 1_000_000;
+    const MILLION: u64 = 1_000_000;
 
     pub(crate) fn new(started: Nanos, error_ppm: i64) -> Self {
         Self { started, error_ppm }
@@ -63,16 +63,24 @@ impl Clock {
 
     /// Returns the reading of the clock at this true time.
     pub(crate) fn local(self, now: Nanos) -> Time {
-        let elapsed = i128::from(now.saturating_sub(self.started));
-        let shown = elapsed + elapsed * i128::from(self.error_ppm) / Self::MILLION;
-        Time::from_nanos(Time::ORIGIN.as_nanos() + u64::try_from(shown).unwrap_or(0))
+        let elapsed = now.saturating_sub(self.started);
+        // In two parts, each of which fits into 64 bits: a division of twice as many takes ten times as long.
+        let (whole, rest) = (elapsed / Self::MILLION, elapsed % Self::MILLION);
+        let ppm = self.error_ppm.unsigned_abs();
+        let error = whole.saturating_mul(ppm).saturating_add(rest * ppm / Self::MILLION);
+        let shown = if self.error_ppm < 0 { elapsed.saturating_sub(error) } else { elapsed.saturating_add(error) };
+        Time::from_nanos(Time::ORIGIN.as_nanos().saturating_add(shown))
     }
 
     /// Returns the first true time at which the clock shows at least this.
     pub(crate) fn true_time(self, local: Time) -> Nanos {
-        let shown = i128::from(local.as_nanos().saturating_sub(Time::ORIGIN.as_nanos()));
-        let elapsed = shown * Self::MILLION / (Self::MILLION + i128::from(self.error_ppm));
-        let mut now = self.started.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX));
+        let shown = local.as_nanos().saturating_sub(Time::ORIGIN.as_nanos());
+        let rate = Self::MILLION.saturating_add_signed(self.error_ppm);
+        let elapsed = match shown.checked_mul(Self::MILLION) {
+            Some(millionfold) => millionfold / rate,
+            None => u64::try_from(u128::from(shown) * u128::from(Self::MILLION) / u128::from(rate)).unwrap_or(u64::MAX),
+        };
+        let mut now = self.started.saturating_add(elapsed);
         // Rounding is off by one or two at most.
         while self.local(now) < local && now < u64::MAX {
             now += 1;
@@ -317,6 +325,23 @@ mod tests {
         }
         assert_eq!(node_at("10.0.0.1:1".parse().expect("an address")), None);
         assert_eq!(node_at("192.168.0.1:7117".parse().expect("an address")), None);
+    }
+
+    #[test]
+    fn a_clock_is_as_exact_over_years_as_over_a_moment() {
+        for error_ppm in [-10_000_i64, -333, 0, 1, 200, 10_000] {
+            for exponent in 0..62 {
+                for now in [1_u64 << exponent, (1 << exponent) + 999_999, 3 * (1 << exponent) / 2 + 1] {
+                    let clock = Clock::new(7, error_ppm);
+                    let elapsed = i128::from(now.saturating_sub(7));
+                    let shown = elapsed + elapsed * i128::from(error_ppm) / 1_000_000;
+                    let local = clock.local(now);
+                    assert_eq!(i128::from(local.as_nanos() - Time::ORIGIN.as_nanos()), shown, "{now} {error_ppm}");
+                    let back = clock.true_time(local);
+                    assert!(clock.local(back) == local && back <= now.max(7) + 2, "{now} {error_ppm}: {back}");
+                }
+            }
+        }
     }
 
     #[test]
