@@ -122,9 +122,10 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         (
             "the head",
             format!(
-                "{}, {} lines; {}; {}",
+                "{}, {} lines; {}; {}; {}",
                 kib(http::MAX_BUFFER_BYTES),
                 http::MAX_HEADERS,
+                kib(http::MAX_READ_HEADERS_BYTES),
                 kib(http::MAX_TARGET_BYTES),
                 http::MAX_QUERY_ITEMS
             ),

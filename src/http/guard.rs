@@ -1,5 +1,5 @@
-//! The checks and bounds of every request: the length of its path, the token, the host, the origin, the deadline, the number of commands at one
-//! time and the weight of answers.
+//! The checks and bounds of every request: the length of its target and headers, the token, the host, the origin, the
+//! deadline, the number of commands at one time and the weight of answers.
 //!
 //! Invariants:
 //! - Tokens are compared by `access` alone.
@@ -31,8 +31,8 @@ use super::body;
 use super::head::{FETCH_DEST, FETCH_MODE, FETCH_SITE};
 use super::host::Names;
 use super::limits::{
-    MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
-    REQUEST_TIMEOUT,
+    MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES,
+    MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
 };
 use super::problem::Refusal;
 use super::reference::{self, Access};
@@ -90,10 +90,16 @@ fn check(app: &Shared, mut request: Request) -> Result<Request, Refusal> {
         counter.fetch_add(1, Ordering::Relaxed);
         refusal
     };
-    // Before anything is waited for: what waits is what is kept.
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    // A request that waits holds its target and its headers.
+    let uri = request.uri();
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len())
+        + uri.authority().map_or(0, |authority| authority.as_str().len());
     if target > MAX_TARGET_BYTES {
         return Err(Refusal::target_too_long(target));
+    }
+    let headers: usize = request.headers().values().map(HeaderValue::len).sum();
+    if headers > MAX_READ_HEADERS_BYTES {
+        return Err(Refusal::headers_too_long(headers));
     }
     let may_have_any_name = reference::HEALTH.contains(&request.uri().path()) || app.tokens.are_asked_for();
     let names = if may_have_any_name { &Names::Any } else { &app.names };

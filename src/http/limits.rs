@@ -19,8 +19,11 @@ pub const MAX_LARGE_BODIES: usize = 16;
 pub const MAX_BUFFER_BYTES: usize = 8 * 1024;
 /// The greatest number of header lines of a request.
 pub const MAX_HEADERS: usize = 100;
-/// The longest path of a request together with its query, in bytes: each request that waits holds one.
+/// The longest target of a request (its path with the query, and the authority if it names one), in bytes: each request
+/// that waits holds one.
 pub const MAX_TARGET_BYTES: usize = 3 * 1024;
+/// The size of the headers that are read, in bytes together, for the same reason.
+pub const MAX_READ_HEADERS_BYTES: usize = 2 * 1024;
 /// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.
 pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 8 * 1024;
 /// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.

@@ -18,10 +18,11 @@
 //!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
 //!     (keys, a leader confirmed now): [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
-//!   - requests: of a head what is read is kept (see `head`); heads of [`MAX_BUFFER_BYTES`] and [`MAX_HEADERS`] lines within [`HEAD_TIMEOUT`], bodies of
-//!     [`MAX_BODY_BYTES`] (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
-//!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
-//!     paths with their queries of [`MAX_TARGET_BYTES`], queries of [`MAX_QUERY_ITEMS`];
+//!   - requests: heads of [`MAX_BUFFER_BYTES`] and [`MAX_HEADERS`] lines within [`HEAD_TIMEOUT`], of which what is read is
+//!     kept (see `head`): [`MAX_READ_HEADERS_BYTES`] of headers, and paths with their queries of [`MAX_TARGET_BYTES`],
+//!     queries of [`MAX_QUERY_ITEMS`]; bodies of [`MAX_BODY_BYTES`] (payloads in JSON: [`MAX_DELIVERY_BYTES`]); all of it
+//!     answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`] for a request that waits for another program's
+//!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
 //!     [`MAX_UNCOUNTED_ANSWER_BYTES`] together weigh at most [`MAX_COUNTED_ANSWER_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
@@ -79,7 +80,8 @@ pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use limits::{
     COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_ANSWERS_MADE,
     MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_HEADERS, MAX_LARGE_BODIES,
-    MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
+    MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT,
+    SMALL_BODY_BYTES, STOP_TIMEOUT,
 };
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::config::HttpConfig;
-use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES, MAX_HEADERS, MAX_TARGET_BYTES};
+use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES, MAX_HEADERS, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -193,6 +193,24 @@ async fn a_head_has_so_many_lines() {
     };
     assert_eq!(Answer::parse(a.raw(head(MAX_HEADERS).as_bytes()).await).status, 200);
     assert_eq!(Answer::parse(a.raw(head(MAX_HEADERS + 1).as_bytes()).await).status, 431);
+    is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn what_is_read_of_the_headers_has_a_bound_and_so_has_a_name_before_the_path() {
+    let a = first("a").await;
+    let host = a.http.to_string();
+    let asked = async |bytes: usize| {
+        let accept = "y".repeat(bytes - host.len());
+        let head =
+            format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\naccept: {accept}\r\nx: {}\r\n\r\n", "z".repeat(3_000));
+        Answer::parse(a.raw(head.as_bytes()).await)
+    };
+    assert_eq!(asked(MAX_READ_HEADERS_BYTES).await.status, 200);
+    let beyond = asked(MAX_READ_HEADERS_BYTES + 1).await;
+    assert_eq!((beyond.status, beyond.problem().as_str()), (431, "headers-too-long"));
+    let head = format!("GET http://{}/healthz HTTP/1.1\r\nhost: {host}\r\n\r\n", "n".repeat(MAX_TARGET_BYTES));
+    assert_eq!(Answer::parse(a.raw(head.as_bytes()).await).status, 414);
     is_healthy(&a).await;
 }
 

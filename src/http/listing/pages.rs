@@ -78,9 +78,12 @@ impl Listing {
         let mut json = Vec::new();
         let mut entries = Vec::new();
         for member in members {
+            // Vectors that double would take twice the room of a large view.
             if json.capacity() - json.len() < PAGE_BYTES {
-                // A vector that doubles would take twice the room of a large view.
                 json.reserve_exact(json.len() / 8 + 2 * PAGE_BYTES);
+            }
+            if entries.len() == entries.capacity() {
+                entries.reserve_exact(entries.len() / 8 + 64);
             }
             // This shape has nothing that could fail to be written, see the tests of `json`.
             let _ = serde_json::to_writer(&mut json, &json::Member::from(&member));

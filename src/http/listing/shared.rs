@@ -1,7 +1,8 @@
 //! The shared listings of a large view: built at most one at a time, and forgotten when nobody asks.
 //!
 //! Invariants:
-//! - At most [`MAX_LISTINGS`] exist, of [`MAX_LISTED_BYTES`] together unless a single one is larger.
+//! - At most [`MAX_LISTINGS`] exist, of [`MAX_LISTED_BYTES`] together unless a single one is larger, or the last one is read
+//!   while the next is built.
 //! - The lock is never held across an await, nor while a listing is built.
 //!
 //! Must not know: selections and pages.
@@ -112,7 +113,7 @@ impl State {
         let rests_until = self.may_build_at.filter(|at| now < *at);
         if rests_until.is_none() && self.make_room(now) {
             self.is_building = true;
-            // Beside the next one there is room for it only while somebody reads it.
+            // Two of this size have no room together: it stays only while somebody reads it.
             drop(current);
             self.current.take_if(|last| 2 * last.bytes > MAX_LISTED_BYTES && Arc::strong_count(last) == 1);
             return Advice::Build;

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_TARGET_BYTES};
+use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES};
 use crate::agent::{LeaderAddress, LeaseNodesError};
 use crate::config::LeadershipMode;
 use crate::core::NodeId;
@@ -245,6 +245,12 @@ impl Refusal {
         let detail = format!("a path with its query has at most {MAX_TARGET_BYTES} bytes, found {bytes}");
         Self::new(StatusCode::URI_TOO_LONG, "path-too-long", "Path too long", detail)
             .hint("ask for all, and select among the answers; or ask several times")
+    }
+
+    /// Headers that are read, and longer than any caller's.
+    pub(super) fn headers_too_long(bytes: usize) -> Self {
+        let detail = format!("the headers that are read have at most {MAX_READ_HEADERS_BYTES} bytes, found {bytes}");
+        Self::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-long", "Headers too long", detail)
     }
 
     pub(super) fn timeout(seconds: u64) -> Self {

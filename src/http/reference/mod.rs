@@ -165,9 +165,9 @@ impl Call {
     /// Returns the statuses of all its refusals, sorted.
     fn refused(&self) -> Vec<u16> {
         let common: &[u16] = match self.access() {
-            Access::Open => &[400, 403, 408, 414, 429],
-            Access::Read => &[400, 401, 403, 408, 414, 429],
-            Access::Write => &[400, 401, 403, 408, 413, 414, 429],
+            Access::Open => &[400, 403, 408, 414, 429, 431],
+            Access::Read => &[400, 401, 403, 408, 414, 429, 431],
+            Access::Write => &[400, 401, 403, 408, 413, 414, 429, 431],
         };
         let mut all: Vec<u16> = common.iter().chain(self.refusals).copied().collect();
         all.sort_unstable();

@@ -159,6 +159,7 @@ pub(super) const fn refusal(status: u16) -> &'static str {
         415 => "the body is not said to be JSON",
         422 => "a value is refused",
         429 => "too many such requests are under way: try again soon",
+        431 => "the headers are too long",
         500 => "a bug of the agent",
         502 => "nobody answered",
         503 => "this node is stopping, or what the call needs is not there now",

@@ -22,7 +22,7 @@ types in [`json`](crate::json); `GET /` lists the calls.
 - **Refusals** are `application/problem+json`, a [Problem](#problem): programs look at `type` and `status`, people read `detail` and
   `hint`. Where a leader matters, `leader` names it with its addresses. 405 names the methods that there are in `Allow`, 429 says in
   `Retry-After` when to try again, 401 asks for a token by `WWW-Authenticate`.
-- **Bounds**: heads of 8 KiB and 100 lines (431), paths with their queries of 3 KiB (414), 256 items in a query, bodies of 64 KiB
+- **Bounds**: heads of 8 KiB and 100 lines, 2 KiB of what is read in them (431), paths with their queries of 3 KiB (414), 256 items in a query, bodies of 64 KiB
   (413), answers within 10 s (408), `http.max_connections` and `http.max_streams`.
 - `HEAD` is answered wherever `GET` is.
 
