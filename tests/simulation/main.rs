@@ -2,7 +2,8 @@
 //!
 //! `HEADCOUNT_SIM_SEED=17` replays one seed and prints what happened; `HEADCOUNT_SIM_SEEDS=5000` runs more of them, and
 //! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere; `HEADCOUNT_SIM_PROGRESS=1` prints each verdict as it comes. The larger
-//! clusters have `HEADCOUNT_SIM_LARGE_SEED`, `HEADCOUNT_SIM_LARGE_SEEDS` and `HEADCOUNT_SIM_LARGE_FIRST`.
+//! clusters have `HEADCOUNT_SIM_LARGE_SEED`, `HEADCOUNT_SIM_LARGE_SEEDS` and `HEADCOUNT_SIM_LARGE_FIRST`, the sealed ones
+//! the same with `SEALED`.
 //! `HEADCOUNT_SIM_GOLDEN=write` writes the golden traces down anew (see `golden`).
 
 use std::collections::BTreeSet;

@@ -252,11 +252,11 @@ fn random_faults_break_no_promise_of_sealed_clusters_whose_key_is_rotated() {
     let count = from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(100);
     let outcomes = run_all(Campaign::Sealed, first, count);
     let failures: Vec<_> = outcomes.iter().filter_map(Outcome::failure).collect();
-    let rotated = outcomes.iter().filter(|outcome| outcome.reached.contains_key("key leaked")).count() as u64;
+    let rotated = outcomes.iter().filter(|outcome| outcome.reached.get("key leaked") == Some(&1)).count() as u64;
     let outdated: u64 = outcomes.iter().map(|outcome| outcome.seals.outdated).sum();
     let unknown = SealError::UnknownKey(key_of(2).id()).index();
     let refused: u64 = outcomes.iter().map(|outcome| outcome.seals.refused[unknown]).sum();
     println!("{count} seeds, {outdated} processes without the key in use, {refused} packets refused for their key");
     assert!(failures.is_empty(), "{} of {count} sealed seeds failed:\n{}", failures.len(), failures.join("\n"));
-    assert!(rotated == count && outdated > count / 2 && refused > 100 * count);
+    assert!(rotated == count && outdated > count / 4 && refused > 100 * count);
 }

@@ -2,8 +2,8 @@
 //! removes the former one, which somebody else has by then.
 //!
 //! Each step reaches every other node first and the rest a moment later. A node that is down misses the first two: it
-//! starts with what its key file has, is understood by nobody once the new key is used, and gets the file at the next
-//! step or at the healing.
+//! starts with what its key file has, and understands nobody once the new key is used. The last step reaches the files of
+//! all nodes: whoever still takes the former key, which leaks then, believes what anybody says.
 //!
 //! Must not know: what comes of it.
 

@@ -192,7 +192,7 @@ impl World {
         });
     }
 
-    /// Leaves a node the keys of these numbers alone, step by step; the one that is named seals.
+    /// Changes a node's keys to those of these numbers, step by step; the one that is named seals.
     pub fn hand_keys(&mut self, node: usize, numbers: &[u8], sealing: Option<u8>) {
         let before = self.keys(node);
         for number in numbers.iter().filter(|number| !before.contains(&key_of(**number).id())) {
