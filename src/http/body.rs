@@ -126,7 +126,7 @@ mod tests {
         assert!(small.bytes.len() == SMALL_BODY_BYTES && small.permit.is_none());
         let begin = tokio::time::Instant::now();
         let refused = whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits).await;
-        // What is left of the time for a request is for the answer.
+        // The answer has the rest of the request's time.
         let waited = begin.elapsed();
         assert!(waited >= PERMIT_PATIENCE && waited <= super::super::REQUEST_TIMEOUT * 3 / 4, "{waited:?}");
         let refused = refused.expect_err("it waited long enough").into_response();

@@ -4,7 +4,7 @@ use super::tests::{RUN, anonymous, key, opened, receiver, ring};
 use super::*;
 use crate::core::Run;
 
-/// Who has no key sends whatever costs most to look at: nothing is decrypted that cannot be whole, or names no key.
+/// An outsider sends what costs most to look at. A datagram that cannot be whole, or names no key, is not decrypted.
 #[test]
 fn a_datagram_that_is_too_short_or_names_no_key_is_refused_before_anything_is_decrypted() {
     let mut sealer = DatagramSealer::new(RUN, 7);
@@ -15,7 +15,7 @@ fn a_datagram_that_is_too_short_or_names_no_key_is_refused_before_anything_is_de
         for length in 4..shortest.len() {
             assert_eq!(opened(&mut receiver(), &ring(&[1]), &shortest[..length]), Err(SealError::Malformed));
         }
-        // As long as the shortest, and decrypted in vain; with another key's id it is not even that.
+        // A datagram of the least length is decrypted in vain; one with another key's id is not decrypted.
         let mut invented = shortest.clone();
         invented[18..].fill(7);
         assert_eq!(opened(&mut receiver(), &ring(&[1]), &invented), Err(forged));

@@ -92,7 +92,7 @@ pub struct Outcome {
     pub lease_led_after: Option<Duration>,
     /// Figures of contenders.
     pub leases: LeaseReached,
-    /// What was sealed, played and refused.
+    /// Numbers of packets that were sealed, played again and refused.
     pub seals: SealCounts,
     /// The hash of everything that happened.
     pub trace: u64,
@@ -200,10 +200,10 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
     let world = run.world.as_ref();
     Outcome {
         seed,
-        campaign: match () {
-            () if variation.is_large => Campaign::Large,
-            () if variation.sealed => Campaign::Sealed,
-            () => Campaign::Small,
+        campaign: match (variation.is_large, variation.sealed) {
+            (true, _) => Campaign::Large,
+            (_, true) => Campaign::Sealed,
+            _ => Campaign::Small,
         },
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,

@@ -126,13 +126,19 @@ fn a_joiner_that_only_its_sponsor_reaches_does_not_become_up_and_says_whom_it_do
     assert!((1..3).all(|observer| !net.reported(observer, "six").contains(&ChangeKind::Joined)));
 }
 
-#[test]
-fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
-    let mut net = Net::cluster(Profile::Local, 3);
+/// Returns three members that have addresses of both families, as the next node will have.
+fn of_both_families(profile: Profile) -> Net {
+    let mut net = Net::cluster(profile, 3);
     for host in 0..3 {
         net.further.push((host, v6(1 + host as u16)));
     }
     net.further.push((3, address(9)));
+    net
+}
+
+#[test]
+fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
+    let mut net = of_both_families(Profile::Local);
     let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
     net.run_until(ms(200), "it is up", |net| net.nodes[node].core.is_up());
     net.run_until(Duration::from_secs(2), "all agree", Net::all_agree);
@@ -140,11 +146,7 @@ fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
 
 #[test]
 fn a_joiner_of_another_family_whose_first_answers_are_lost_gets_further_ones_before_it_begins_anew() {
-    let mut net = Net::cluster(Profile::Default, 3);
-    for host in 0..3 {
-        net.further.push((host, v6(1 + host as u16)));
-    }
-    net.further.push((3, address(9)));
+    let mut net = of_both_families(Profile::Default);
     net.is_lost = Some(|bytes| {
         let messages = Packet::decode(bytes).expect("decodes").messages;
         messages.iter().any(|message| matches!(message, Message::Reached { .. }))
@@ -207,11 +209,7 @@ fn a_sponsor_names_a_joiner_of_the_other_family_that_does_not_become_up() {
 
 #[test]
 fn no_sponsor_complains_about_a_joiner_of_the_other_family_that_is_reached() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    for host in 0..3 {
-        net.further.push((host, v6(1 + host as u16)));
-    }
-    net.further.push((3, address(9)));
+    let mut net = of_both_families(Profile::Local);
     let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
     net.run(net.settings.retry_interval * 4);
     assert!(net.nodes[node].core.is_up());

@@ -105,7 +105,7 @@ fn an_address_gets_no_more_than_three_times_the_bytes_that_came_in_its_name() {
         for kind in 0..13 {
             for pause in [ms(100), ms(900)] {
                 let factor = factor(ports, is_named, kind, pause);
-                // Whom nobody knows is answered, and no more.
+                // A stranger is answered, and is sent nothing else.
                 let most = if is_named { 3.0 } else { 1.0 };
                 if factor > most {
                     worst.push((ports, is_named, kind, pause, factor));

@@ -55,7 +55,7 @@ fn whoever_stood_still_shows_a_leader_that_lives_again_soon() {
             net.pause(sleeper, true);
             net.run(ms(paused));
             net.pause(sleeper, false);
-            // What it was told before it stood still is past.
+            // What it knew before it stood still is not enough: the lease has to last.
             let is_shown =
                 |net: &Net| net.nodes[sleeper].core.leadership().valid_until.is_some_and(|until| until > net.now);
             net.run_until(SECOND, "the leader is shown", is_shown);

@@ -68,8 +68,8 @@ fn a_view_arrives_although_whoever_told_of_it_died_and_voters_hear_no_question()
     net.run_until(SECOND * 15, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
 }
 
-#[test]
-fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
+/// Returns a cluster, and a newcomer that has just asked for the view.
+fn asking() -> (Net, usize) {
     let mut net = long_named();
     let late = NODES;
     net.sent = Some(Vec::new());
@@ -77,6 +77,12 @@ fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
     while questions(&net, late).is_empty() {
         net.run(ms(1));
     }
+    (net, late)
+}
+
+#[test]
+fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
+    let (mut net, late) = asking();
     for other in 0..NODES {
         net.cut_one_way(late, other);
         net.cut_one_way(other, late);
@@ -87,13 +93,7 @@ fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
 
 #[test]
 fn so_many_parts_that_come_before_those_that_they_follow_are_kept() {
-    let mut net = long_named();
-    let late = NODES;
-    net.sent = Some(Vec::new());
-    net.add("late", late, &[5]);
-    while questions(&net, late).is_empty() {
-        net.run(ms(1));
-    }
+    let (mut net, late) = asking();
     let digest = questions(&net, late)[0].digest;
     let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
     let (_, teller, _) = asked.next_back().expect("a question").clone();
