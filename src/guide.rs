@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::agent::{KEPT_EVENTS, KEPT_LIST_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+use crate::agent::{KEPT_EVENTS, KEPT_LIST_BYTES, MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
@@ -105,7 +105,10 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ),
         ("requests that wait", format!("{}; {MAX_OPEN_REQUESTS_PER_MEMBER}", count(MAX_OPEN_REQUESTS))),
         ("the wait of a request", format!("{}; {}", seconds(MAX_REQUEST_TIMEOUT), seconds(http::MAX_ANSWER_WAIT))),
-        ("messages that wait", format!("{}, {}", count(MAX_WAITING_MESSAGES), mib(MAX_WAITING_BYTES))),
+        (
+            "messages that wait for one listener",
+            format!("{}, {}; {}", count(MAX_WAITING_MESSAGES), mib(MAX_WAITING_BYTES), mib(MAX_ALL_WAITING_BYTES)),
+        ),
         ("events kept", format!("{}; {}", count(KEPT_EVENTS), mib(KEPT_LIST_BYTES))),
         (
             "a growing partition",
@@ -117,6 +120,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("connections", count(http::DEFAULT_MAX_CONNECTIONS)),
         ("event streams", format!("{}, and 24 fewer than connections", count(http::DEFAULT_MAX_STREAMS))),
         ("messages to one node; replies", format!("{}; {}", http::MAX_MESSAGES, http::MAX_REPLIES)),
+        ("messages on event streams", mib(http::MAX_UNREAD_MESSAGE_BYTES)),
         ("other commands, and reads", count(http::MAX_COMMANDS)),
         ("large answers", format!("{}; {}", http::MAX_LARGE_ANSWERS, mib(http::MAX_COUNTED_ANSWER_BYTES))),
         (

@@ -87,8 +87,8 @@ pub use self::messages::DirectFigures;
 #[cfg(all(test, feature = "agent"))]
 pub(crate) use self::messages::test_said;
 pub use self::messages::{
-    Broadcasted, Inbox, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError, Messages, ReceiveError,
-    Received,
+    Broadcasted, Inbox, MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError,
+    Messages, ReceiveError, Received,
 };
 #[cfg(feature = "agent")]
 pub(crate) use self::messages::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - The number of open streams is limited by the table of connections; a slow reader loses its own events only.
 //! - A stream holds a position, one frame that is shared with the others, and at most one page of a snapshot: it has no
-//!   queue of its own. A reader that takes no bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
+//!   queue of its own. The frame of a message is made for it alone, and is counted by the table until it was sent. A reader that takes no bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
 //! - A stream ends when the tokens are replaced: its reader comes back with a good one, or does not.
 //! - A stream can be resumed after every event that carries an `id:`; the header `Last-Event-ID` of the answer names
 //!   the event after which a stream starts, so that a stream without any event can be resumed as well.
@@ -29,7 +29,7 @@ use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
 use super::reference::Access;
-use super::table::{ConnectionState, Hold, Kind};
+use super::table::{ConnectionState, FrameHold, Hold, Kind};
 use crate::agent::{Filter, Inbox, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
@@ -174,6 +174,8 @@ struct Feed {
     lagged: Option<Bytes>,
     /// The rest of a snapshot, sent before the next event.
     snapshot: Option<Pages>,
+    /// The message that was given to the connection last, until the connection asks for more: by then it is sent.
+    message: Option<FrameHold>,
     judged_by: JudgedBy,
     _hold: Hold,
 }
@@ -213,6 +215,7 @@ impl Feed {
             wants_events: true,
             lagged: None,
             snapshot: None,
+            message: None,
             judged_by,
             _hold: hold,
         };
@@ -227,6 +230,7 @@ impl Feed {
 
     /// Returns the next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Result<Bytes, Revoked>> {
+        self.message = None;
         loop {
             if self.judged_by.0.has_changed().unwrap_or(true) {
                 return None;
@@ -248,7 +252,9 @@ impl Feed {
                 received = self.subscription.recv(), if self.wants_events => received,
                 message = next_message(self.inbox.as_mut()) => match message {
                     Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
-                        return Some(Ok(frame(MESSAGE, None, &json::Message::from(&message))));
+                        let frame = frame(MESSAGE, None, &json::Message::from(&message));
+                        self.message = Some(self.app.table.hold_frame(&self.line, frame.len()));
+                        return Some(Ok(frame));
                     }
                     Ok(_) => continue,
                     Err(ReceiveError::Lagged { missed }) => {

@@ -30,6 +30,8 @@ pub(super) fn frame(event: &str, id: Option<&str>, data: &impl Serialize) -> Byt
     // These types cannot fail to be encoded, see the tests of `json`.
     let _ = serde_json::to_writer(&mut frame, data);
     frame.extend_from_slice(END.as_bytes());
+    // What grew by doubling may have room for as much again.
+    frame.shrink_to_fit();
     frame.into()
 }
 

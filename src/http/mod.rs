@@ -86,7 +86,9 @@ pub use limits::{
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
 pub use query::MAX_QUERY_ITEMS;
-pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MIN_CONNECTIONS};
+pub use table::{
+    MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MAX_UNREAD_MESSAGE_BYTES, MIN_CONNECTIONS,
+};
 
 use self::frames::SharedFrames;
 use self::guard::Refused;

@@ -27,6 +27,12 @@ impl Inbox {
         Self { room: Arc::clone(room), id: room.listen(topics) }
     }
 
+    /// Returns its number in the mailroom.
+    #[cfg(test)]
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Waits for the next message. Cancel safe.
     pub async fn recv(&mut self) -> Result<Message, ReceiveError> {
         poll_fn(|context| self.poll_recv(context)).await
@@ -48,7 +54,7 @@ impl Inbox {
 
 fn told(next: Next) -> Result<Option<Message>, ReceiveError> {
     match next {
-        Next::Message(message) => Ok(Some(Arc::unwrap_or_clone(message))),
+        Next::Message(message) => Ok(Some(message)),
         Next::Missed(missed) => Err(ReceiveError::Lagged { missed }),
         Next::Nothing => Ok(None),
         Next::Closed => Err(ReceiveError::Closed),

@@ -22,7 +22,7 @@ mod outbox;
 pub use handle::{Broadcasted, MessageError};
 pub use inbox::{Inbox, Messages, Received};
 pub(super) use mailroom::Mailroom;
-pub use mailroom::{MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+pub use mailroom::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 pub use message::{Message, ReceiveError};
 #[cfg(feature = "agent")]
 pub use outbox::DirectFigures;

@@ -80,7 +80,7 @@ pub const MAX_ALLOWANCES: usize = 1_024;
 /// The greatest number of messages to single nodes that wait for their receipts, or for their answers.
 pub const MAX_LETTERS: usize = 1_024;
 /// The greatest size of their payloads in all, in bytes.
-pub const MAX_LETTER_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_LETTER_BYTES: usize = 4 * 1024 * 1024;
 /// The greatest number of them under way to one node at one time: a link has room for other frames, too.
 pub const MAX_LETTERS_UNDER_WAY: usize = 16;
 /// The time after which a message without a receipt is sent again.

@@ -4,7 +4,7 @@
 //!
 //! Must not know: other connections.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -68,6 +68,8 @@ pub(in crate::http) struct ConnectionState {
     pub(super) gone: CancellationToken,
     /// The answers that were begun.
     pub(super) answers: AtomicU32,
+    /// The size of the frame that was made for its reader alone and that may not be sent yet, in bytes.
+    pub(super) frame: AtomicUsize,
     has_ended: AtomicBool,
     ended: Notify,
 }
@@ -85,6 +87,7 @@ impl ConnectionState {
             shed,
             gone: CancellationToken::new(),
             answers: AtomicU32::new(0),
+            frame: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
             ended: Notify::new(),
         };

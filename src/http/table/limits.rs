@@ -19,6 +19,9 @@ pub const MAX_REPLIES: usize = 128;
 /// All other commands under way at one time.
 pub const MAX_COMMANDS: usize = 64;
 
+/// The size of the frames of messages that readers have not taken, in bytes together: each is made for one reader.
+pub const MAX_UNREAD_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+
 /// The most connections of each kind, derived from the two figures of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) struct Limits {

@@ -11,6 +11,8 @@
 //!
 //! Invariants:
 //! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
+//! - Frames that were made for one reader each take at most [`MAX_UNREAD_MESSAGE_BYTES`] together, as far as readers that take
+//!   nothing hold them: of these the longest without progress is shed.
 //! - The lock is held to look through the table once, never across an await.
 //!
 //! `connection_state` owns the state of one connection, `hosts` the number of each host's, `limits` the figures.
@@ -26,7 +28,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +38,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) use connection_state::{ConnectionState, Kind, MIN_READ_TIME, Phase};
 use hosts::Hosts;
 pub(super) use limits::Limits;
-pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MIN_CONNECTIONS};
+pub use limits::{
+    MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MAX_UNREAD_MESSAGE_BYTES, MIN_CONNECTIONS,
+};
 
 /// The time that a newcomer waits for a place in a table full of connections that are all being answered.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -53,6 +57,8 @@ pub(super) struct Table {
     refused: AtomicU64,
     accept_errors: AtomicU64,
     panics: AtomicU64,
+    /// The size of all frames that were made for one reader each and that may not be sent yet, in bytes.
+    frames: AtomicUsize,
     /// True while a newcomer waits for a place.
     is_crowded: AtomicBool,
     /// Cancelled when all connections have to end.
@@ -128,6 +134,7 @@ impl Table {
             refused: AtomicU64::new(0),
             accept_errors: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            frames: AtomicUsize::new(0),
             is_crowded: AtomicBool::new(false),
             close,
         })
@@ -237,6 +244,28 @@ impl Table {
         victim.is_some()
     }
 
+    /// Counts a frame that was made for this connection's reader alone, for as long as the result lives. If there are too
+    /// many, readers that take nothing are shed, the longest without progress first.
+    pub(super) fn hold_frame(self: &Arc<Self>, line: &Arc<ConnectionState>, bytes: usize) -> FrameHold {
+        line.frame.fetch_add(bytes, Ordering::Relaxed);
+        let held = self.frames.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if held > MAX_UNREAD_MESSAGE_BYTES {
+            let mut lines = self.lines();
+            while self.frames.load(Ordering::Relaxed) > MAX_UNREAD_MESSAGE_BYTES {
+                let holds = |line: &ConnectionState| line.frame.load(Ordering::Relaxed) > 0;
+                let may_go = |line: &ConnectionState| holds(line) && line.is_in(Phase::Writing);
+                let Some(victim) = lines.longest_without_progress(may_go) else { break };
+                self.release_frame(&victim);
+                self.shed(&mut lines, &victim);
+            }
+        }
+        FrameHold { table: Arc::clone(self), line: Arc::clone(line) }
+    }
+
+    fn release_frame(&self, line: &ConnectionState) {
+        self.frames.fetch_sub(line.frame.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(super) fn count_accept_error(&self) {
         self.accept_errors.fetch_add(1, Ordering::Relaxed);
     }
@@ -273,6 +302,19 @@ impl Drop for Seat {
         drop(line);
         // The connection itself was dropped before.
         self.line.gone.cancel();
+    }
+}
+
+/// A frame that may not be sent yet.
+#[derive(Debug)]
+pub(super) struct FrameHold {
+    table: Arc<Table>,
+    line: Arc<ConnectionState>,
+}
+
+impl Drop for FrameHold {
+    fn drop(&mut self) {
+        self.table.release_frame(&self.line);
     }
 }
 

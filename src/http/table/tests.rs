@@ -267,3 +267,41 @@ async fn messages_that_wait_leave_their_places_to_replies_and_commands() {
         assert!(table.enter(&seats.last().expect("one").line, kind).is_none(), "{kind:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_readers_do_not_take_cost_no_more_than_their_bound() {
+    let table = table(64, 64);
+    let frame = MAX_UNREAD_MESSAGE_BYTES / 8;
+    let (mut seats, mut holds) = (Vec::new(), Vec::new());
+    for at in 0..8 {
+        seats.push(admit(&table).await);
+        holds.push(table.hold_frame(&seats[at].line, frame));
+        seats[at].line.set_phase(Phase::Writing);
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    assert_eq!(shed(&seats), [0; 0], "exactly at the bound");
+    seats.push(admit(&table).await);
+    holds.push(table.hold_frame(&seats[8].line, frame));
+    assert_eq!(shed(&seats), [0], "the longest without progress");
+    // What was shed is free at once, and not once more when its task is dropped.
+    drop(holds.remove(0));
+    assert_eq!(table.frames.load(Ordering::Relaxed), MAX_UNREAD_MESSAGE_BYTES);
+    seats[1].line.progressed();
+    seats.push(admit(&table).await);
+    let last = table.hold_frame(&seats[9].line, 1);
+    assert_eq!(shed(&seats), [0, 2], "one that got on since, or that is not being written, stays");
+    drop((holds, last));
+    assert_eq!(table.frames.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_on_their_way_to_readers_that_read_shed_nobody() {
+    let table = table(64, 64);
+    let mut seats = Vec::new();
+    let mut holds = Vec::new();
+    for at in 0..20 {
+        seats.push(admit(&table).await);
+        holds.push(table.hold_frame(&seats[at].line, MAX_UNREAD_MESSAGE_BYTES / 8));
+    }
+    assert_eq!(shed(&seats), [0; 0]);
+}

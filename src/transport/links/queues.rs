@@ -25,7 +25,7 @@ pub(crate) const MAX_QUEUED_EVENTS: usize = 256;
 /// way to one node have room.
 pub(crate) const MAX_LINK_BYTES: usize = 2 * 1024 * 1024;
 /// The size of the larger frames that wait to be sent over all links, in bytes.
-pub(crate) const MAX_SENT_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;
 /// The size of the larger frames that wait for the driver, in bytes.
 pub(crate) const MAX_RECEIVED_BYTES: usize = 2 * 1024 * 1024;
 /// The largest frame that counts as small, in bytes: all but payloads and parts of views.
@@ -139,7 +139,7 @@ mod tests {
         // Each that stands still leaves as much to the others as it has itself.
         let mut links: Vec<_> = (0..20).map(|_| outgoing()).collect();
         let taken: Vec<usize> = links.iter().map(|(link, _)| offered(link)).collect();
-        assert_eq!(taken[..6], [32, 32, 16, 8, 4, 2]);
+        assert_eq!(taken[..4], [16, 8, 4, 2]);
         assert!(all.available_permits() < 2 * LARGE, "all links together have no more room");
         for nth in 0..2 * MAX_QUEUED_FRAMES {
             assert_eq!(links[19].0.offer(vec![0; SMALL_FRAME_BYTES], &all), nth < MAX_QUEUED_FRAMES, "{nth}");
@@ -149,7 +149,7 @@ mod tests {
         drop(waiting.try_recv().expect("it waits"));
         assert_eq!((all.available_permits(), first.room.available_permits()), (before + LARGE, LARGE));
         links.remove(0);
-        assert_eq!(all.available_permits(), before + LARGE + MAX_LINK_BYTES);
+        assert_eq!(all.available_permits(), before + LARGE + MAX_LINK_BYTES / 2);
         assert!(links[18].1.try_recv().is_ok_and(|small| small.room.is_none()));
     }
 
