@@ -21,8 +21,8 @@
 //! - A question is a small datagram, and goes to an address that a seed's name has, or that the voter proved; others are
 //!   limited by the credit of their host. No copy goes by a call: whoever is called was asked as the call was connected,
 //!   and what goes by it is not lost.
-//! - Voters of before are forgotten with their records, a day after they are gone, and the newest [`MAX_VOTERS`] of them
-//!   are remembered.
+//! - Voters of before are forgotten with their records, a day after they are gone, and by a member that starts again; the
+//!   newest [`MAX_VOTERS`] of them are remembered.
 //!
 //! Must not know: what a node does that is found.
 

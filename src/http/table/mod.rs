@@ -10,7 +10,8 @@
 //! that wait, all of these for commands, and all of them for short answers. So nothing that lasts can lock out what is above it, health checks above all.
 //!
 //! Invariants:
-//! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
+//! - There are never more connections than [`Limits::connections`], beside [`MAX_LEAVING`] that were shed and whose tasks
+//!   have not run yet, and never more of a kind than its tier.
 //! - Frames that were made for one reader each take at most [`MAX_UNREAD_MESSAGE_BYTES`] together, as far as readers that take
 //!   nothing hold them: of these the longest without progress is shed.
 //! - The lock is held to look through the table once, never across an await.
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,10 @@ const ADMIT_PATIENCE: Duration = Duration::from_millis(500);
 /// The time between its looks for one meanwhile.
 const ADMIT_RETRY: Duration = Duration::from_millis(20);
 
+/// The number of connections that are shed and not yet dropped, beside those that are open: their tasks have to run once
+/// more. The next newcomer waits for one of them.
+pub(super) const MAX_LEAVING: usize = 32;
+
 /// The connections, and what was counted about them.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -54,6 +60,10 @@ pub(super) struct Table {
     epoch: Instant,
     lines: Mutex<Lines>,
     shed: AtomicU64,
+    /// The number of those that are shed and not yet dropped.
+    leaving: AtomicUsize,
+    /// Notified when one of them is dropped.
+    left: Notify,
     refused: AtomicU64,
     accept_errors: AtomicU64,
     panics: AtomicU64,
@@ -131,6 +141,8 @@ impl Table {
             epoch: Instant::now(),
             lines: Mutex::default(),
             shed: AtomicU64::new(0),
+            leaving: AtomicUsize::new(0),
+            left: Notify::new(),
             refused: AtomicU64::new(0),
             accept_errors: AtomicU64::new(0),
             panics: AtomicU64::new(0),
@@ -157,6 +169,10 @@ impl Table {
     /// Takes a place for a new connection of this peer, another one's if need be; `None` if all are being answered and none gets done.
     /// Newcomers come one after the other.
     pub(super) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
+        while self.leaving.load(Ordering::Relaxed) >= MAX_LEAVING {
+            // A permit that was left by one that went before is used up first.
+            self.left.notified().await;
+        }
         let seat = self.wait_for_place(peer).await;
         self.is_crowded.store(false, Ordering::Relaxed);
         seat
@@ -197,6 +213,7 @@ impl Table {
 
     fn shed(&self, lines: &mut Lines, victim: &ConnectionState) {
         lines.remove(victim.id);
+        self.leaving.fetch_add(1, Ordering::Relaxed);
         victim.shed.cancel();
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
@@ -298,8 +315,11 @@ impl Drop for Seat {
         if std::thread::panicking() {
             self.table.panics.fetch_add(1, Ordering::Relaxed);
         }
-        let line = self.table.lines().remove(self.line.id);
-        drop(line);
+        let open = self.table.lines().remove(self.line.id);
+        if open.is_none() {
+            self.table.leaving.fetch_sub(1, Ordering::Relaxed);
+            self.table.left.notify_one();
+        }
         // The connection itself was dropped before.
         self.line.gone.cancel();
     }
