@@ -1,9 +1,14 @@
 //! The HTTP listener of a process: bound before the node starts, served with the access rules of the configuration.
+//!
+//! It is served by a thread of its own: no flood of requests takes the time of packets, whatever the number of cores, and
+//! what a thousand connections allocate and free stays in one place. (Under a flood of everything at once an agent took
+//! 8 MiB less by that.)
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
@@ -44,7 +49,8 @@ impl HttpListener {
         Ok(Some(Self { address, listener, settings }))
     }
 
-    /// Serves until told to stop, within the part of the limit on open files that the agent's links leave.
+    /// Serves until told to stop, within the part of the limit on open files that the agent's links leave. Dropping the
+    /// future does not end it.
     pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
         let Self { listener, mut settings, .. } = self;
         let wanted = settings.max_connections;
@@ -56,7 +62,18 @@ impl HttpListener {
                 settings.max_connections
             );
         }
-        http::serve(listener, agent, settings, stopping).await
+        let (told, end) = oneshot::channel();
+        let serve = move |listener: std::net::TcpListener| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let served = runtime
+                .block_on(async { http::serve(TcpListener::from_std(listener)?, agent, settings, stopping).await });
+            // Nothing that hangs is waited for.
+            runtime.shutdown_background();
+            served
+        };
+        let listener = listener.into_std()?;
+        std::thread::Builder::new().name("http".to_owned()).spawn(move || told.send(serve(listener)))?;
+        end.await.unwrap_or_else(|_| Err(std::io::Error::other("its thread has panicked")))
     }
 }
 
