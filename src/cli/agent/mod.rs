@@ -39,8 +39,8 @@ use crate::descriptors;
 use crate::handlers::{Board, Handlers};
 use crate::http::{self, Tokens};
 
-/// The greatest number of threads that run the nodes' tasks: no node has more to do than one can, and memory that each
-/// keeps for itself does not grow with the machine.
+/// The greatest number of threads for all but packets and HTTP, which have their own: there is little to do, and memory
+/// that each keeps for itself should not grow with the machine.
 const MAX_THREADS: usize = 2;
 /// Interval at which the line for the supervisor is looked at.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
