@@ -301,3 +301,35 @@ impl Feed {
         self.snapshot = Some(listing.pages(selection, &head, "}\n\n"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::super::Shared;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_message_is_counted_until_the_connection_asks_for_more() {
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = crate::Agent::start(config).await.expect("started");
+        agent.wait_until_up().await.expect("up");
+        let app = App::new(Shared::of(agent.clone()));
+        let seat = app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
+        let hold = app.table.enter(&seat.line, Kind::Stream).expect("a place");
+        let (line, judged_by) = (Arc::clone(&seat.line), JudgedBy(app.tokens.watch()));
+        let mut feed = Feed::open(app.clone(), line, hold, judged_by, Filter::all(), Vec::new(), &Start::Now).await;
+        feed.inbox = Some(agent.listen(["t"]).expect("a topic"));
+        feed.wants_events = false;
+        for bytes in [60_000, 1_000] {
+            agent.broadcast("t", &vec![0; bytes]).await.expect("said");
+            let frame = feed.next().await.expect("open").expect("a frame");
+            assert!(frame.len() > bytes, "its payload is in it");
+            assert_eq!(app.table.unread_messages(), frame.len(), "the one before is sent");
+        }
+        drop(feed);
+        assert_eq!(app.table.unread_messages(), 0);
+        agent.leave().await;
+    }
+}

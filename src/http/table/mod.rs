@@ -279,6 +279,12 @@ impl Table {
         FrameHold { table: Arc::clone(self), line: Arc::clone(line) }
     }
 
+    /// Returns the size of all such frames, in bytes.
+    #[cfg(test)]
+    pub(in crate::http) fn unread_messages(&self) -> usize {
+        self.frames.load(Ordering::Relaxed)
+    }
+
     fn release_frame(&self, line: &ConnectionState) {
         self.frames.fetch_sub(line.frame.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }

@@ -285,13 +285,13 @@ async fn frames_that_readers_do_not_take_cost_no_more_than_their_bound() {
     assert_eq!(shed(&seats), [0], "the longest without progress");
     // What was shed is free at once, and not once more when its task is dropped.
     drop(holds.remove(0));
-    assert_eq!(table.frames.load(Ordering::Relaxed), MAX_UNREAD_MESSAGE_BYTES);
+    assert_eq!(table.unread_messages(), MAX_UNREAD_MESSAGE_BYTES);
     seats[1].line.progressed();
     seats.push(admit(&table).await);
     let last = table.hold_frame(&seats[9].line, 1);
     assert_eq!(shed(&seats), [0, 2], "one that got on since, or that is not being written, stays");
     drop((holds, last));
-    assert_eq!(table.frames.load(Ordering::Relaxed), 0);
+    assert_eq!(table.unread_messages(), 0);
 }
 
 #[tokio::test(start_paused = true)]
