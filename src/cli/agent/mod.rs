@@ -11,7 +11,6 @@ mod reload;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -39,9 +38,6 @@ use crate::descriptors;
 use crate::handlers::{Board, Handlers};
 use crate::http::{self, Tokens};
 
-/// The greatest number of threads for all but packets and HTTP, which have their own: there is little to do, and memory
-/// that each keeps for itself should not grow with the machine.
-const MAX_THREADS: usize = 2;
 /// Interval at which the line for the supervisor is looked at.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -107,9 +103,9 @@ pub(super) fn run_nodes<C>(
     let no_threads = |error| Failure::failed(format!("cannot start threads: {error}"));
     let (logs, prepared) = prepare()?;
     let mut process = Process { signals, logs, out: output::start(io::stdout()).map_err(no_threads)? };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    // Packets and HTTP have threads of their own: there is little to do beside them, and each thread keeps memory.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(threads).enable_all().build().map_err(no_threads)?;
+    let runtime = runtime.worker_threads(1).enable_all().build().map_err(no_threads)?;
     let end = runtime.block_on(async {
         let end = live(&mut process, prepared).await;
         process.out.get_ref().drain().await;

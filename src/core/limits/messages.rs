@@ -47,7 +47,7 @@ pub const MAX_KEPT_MESSAGES: usize = 8_192;
 pub const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
 /// The greatest size of the payloads of those that began at this node, in bytes. A program that is faster than
 /// [`FETCH_TIME`] allows is told to wait.
-pub const MAX_KEPT_OWN_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_KEPT_OWN_BYTES: usize = 3 * 1024 * 1024;
 /// The time that members have to fetch a broadcast before a later one of the same node may take its place.
 pub const FETCH_TIME: Duration = Duration::from_secs(2);
 /// The time after a new broadcast for which the held ones are announced in packets of their own.
