@@ -190,6 +190,23 @@ async fn a_seed_whose_other_names_are_still_looked_up_founds_no_cluster_of_its_o
 }
 
 #[tokio::test]
+async fn a_seed_that_no_source_names_any_more_is_forgotten_once_a_lookup_is_over() {
+    let (mut driver, _requests, silent) = driver_with_seeds(2);
+    let found = |seed: usize| Some((format!("seed-{seed}.invalid:1"), vec![silent.local_address()]));
+    let known = |driver: &Driver| driver.seed_addresses.keys().cloned().collect::<Vec<_>>();
+    for seed in 0..2 {
+        driver.found(found(seed));
+    }
+    assert!(driver.lookup.is_none() && known(&driver).len() == 2);
+    // The next lookup.
+    driver.seeds_found.clear();
+    driver.found(found(1));
+    assert_eq!(known(&driver).len(), 2, "the other one may still be found");
+    driver.found(None);
+    assert_eq!(known(&driver), ["seed-1.invalid:1"]);
+}
+
+#[tokio::test]
 async fn oversized_datagrams_do_not_stop_the_reading() {
     let (mut driver, _requests, peer) = driver();
     let to = driver.parts.socket.local_address();
@@ -241,8 +258,10 @@ async fn a_state_that_is_not_stored_is_told_once_a_minute() {
     }
     assert_eq!(told(&driver).await, 1);
     assert_eq!(lines(&driver, "state stored again").await, 0);
+    let stored = Some(Stored { incarnation_bound: 1, ballot_version: 0 });
+    driver.written(Ok(Written { stored, error: Some("the disk is full".into()) }));
+    assert_eq!(lines(&driver, "state stored again").await, 0, "what came after it is not stored");
     for _ in 0..2 {
-        let stored = Some(Stored { incarnation_bound: 1, ballot_version: 0 });
         driver.written(Ok(Written { stored, error: None }));
         assert_eq!(lines(&driver, "state stored again").await, 1, "a success is told after a failure alone");
     }

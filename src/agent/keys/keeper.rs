@@ -76,7 +76,7 @@ impl Keeper {
 
     /// Has a change be under way, as on a slow disk, until the guard is dropped.
     #[cfg(test)]
-    fn hold_disk(&self) -> std::sync::MutexGuard<'_, SealConfig> {
+    pub(super) fn hold_disk(&self) -> std::sync::MutexGuard<'_, SealConfig> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

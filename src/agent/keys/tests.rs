@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{MutexGuard, mpsc};
 use std::time::{Instant, SystemTime};
 
 use super::rotation::{EXPECTED_BACK, Step, may_come_back};
@@ -86,10 +86,19 @@ fn has(agent: &Agent, name: &str, status: Status) -> bool {
 
 /// Has an agent answer what it would do, and be slow to do it, until what is returned is dropped.
 fn held_up(agent: &Agent) -> mpsc::Sender<()> {
+    held(agent, Keeper::hold_changes)
+}
+
+/// Has an agent answer nothing about changes, until what is returned is dropped.
+fn silent(agent: &Agent) -> mpsc::Sender<()> {
+    held(agent, Keeper::hold_disk)
+}
+
+fn held<T: 'static>(agent: &Agent, hold: for<'a> fn(&'a Keeper) -> MutexGuard<'a, T>) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let ((begun, begins), keeper) = (mpsc::channel::<()>(), Arc::clone(&agent.inner.keeper));
     std::thread::spawn(move || {
-        let _changes = keeper.hold_changes();
+        let _guard = hold(&keeper);
         begun.send(()).expect("awaited");
         let _ = released.recv();
     });
@@ -213,6 +222,21 @@ async fn who_is_started_anew_with_another_file_meanwhile_is_asked_anew_and_who_l
         assert_eq!(b.keys(), a.keys());
         end(again.into_iter().chain([b, a])).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_has_answered_need_not_answer_again_and_one_that_has_not_is_not_passed_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b] = two(directory.path(), &[1, 2]).await;
+    let step = Step::Use(key(2).id());
+    let nobody = BTreeSet::new();
+    let known = a.look(step, &nobody, ANSWER_TIMEOUT).await.expect("nobody objects");
+    let silent = silent(&b);
+    let look = async |known| a.look(step, known, Duration::from_millis(200)).await;
+    assert_eq!(look(&nobody).await, Err(locked_out(2, "b", "did not answer in time")));
+    assert_eq!(look(&known).await, Ok(known.clone()));
+    drop(silent);
+    end([b, a]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -362,6 +362,20 @@ mod tests {
     }
 
     #[test]
+    fn the_fullest_queues_alone_give_way_although_the_oldest_message_waits_in_another() {
+        let room = Arc::new(Mailroom::default());
+        let mut small = Inbox::listen(&room, topics(&["small"]));
+        let names = ["t0", "t1", "t2"];
+        let mut slow = names.map(|name| Inbox::listen(&room, topics(&[name])));
+        room.deliver(delivery(0, "small", 1), SystemTime::now());
+        for sequence in 1..=3 * (MAX_WAITING_BYTES / 65_536) as u64 {
+            room.deliver(delivery(sequence, names[sequence as usize % 3], 65_536), SystemTime::now());
+        }
+        assert!(slow.iter_mut().all(|inbox| matches!(inbox.try_recv(), Err(ReceiveError::Lagged { .. }))));
+        assert_eq!(sequences(&mut small), [0]);
+    }
+
+    #[test]
     fn places_of_many_slow_listeners_to_one_topic_are_counted_and_the_payload_once() {
         let room = Arc::new(Mailroom::default());
         let mut slow: Vec<Inbox> = (0..300).map(|_| Inbox::listen(&room, topics(&[]))).collect();

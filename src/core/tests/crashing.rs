@@ -178,6 +178,23 @@ fn two_of_three_observers_that_are_refused_are_refuted_by_the_third() {
 }
 
 #[test]
+fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word() {
+    let mut net = Net::linked(Profile::Local, 20);
+    let before = net.attempts_of(0);
+    let core = &mut net.nodes[0].core;
+    let others = core.view.live().to_vec();
+    let far: Vec<_> = others.iter().copied().filter(|slot| !core.observes(*slot)).collect();
+    assert!(far.len() > 1, "not everybody observes everybody");
+    for subject in &far {
+        let witness = others.iter().copied().find(|slot| slot != subject).expect("another one");
+        let run = core.view.record(*subject).run;
+        core.told_severed(witness, run, 0, true);
+    }
+    net.drain(0);
+    assert_eq!(net.attempts_of(0), before);
+}
+
+#[test]
 fn packets_of_the_dead_that_come_late_delay_the_verdict_and_do_not_prevent_it() {
     let mut net = Net::linked(Profile::Default, 4);
     let at = net.now;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::net::*;
+use crate::core::limits::CALL_ONE_IN;
 use crate::core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -210,6 +211,20 @@ fn islands_without_datagrams_find_each_other_by_links() {
     }
     net.run(SECOND * 60);
     net.assert_all_up();
+}
+
+#[test]
+fn each_of_two_missing_seeds_is_called_in_its_turn() {
+    for (nobody, late) in [(90, 91), (91, 90)] {
+        let mut net = Net::linked(Profile::Local, 1);
+        net.block_all_datagrams(true);
+        net.nodes[0].seeds.extend([nobody, late].map(address));
+        net.run(net.settings.retry_interval * 3);
+        net.add("late", late, &[late]);
+        net.run_until(net.settings.retry_interval * 6, "it founds", |net| net.nodes[1].core.is_up());
+        let turns = 2 * CALL_ONE_IN as u32;
+        net.run_until(net.settings.retry_interval * (turns + 1), "they meet by a link", Net::all_agree);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MI
 use crate::core::member::tests::record;
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use crate::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
 
 /// A host where somebody is who finds others, and another one.
 const FINDER: usize = 40;
@@ -140,6 +140,23 @@ fn answered(name: &str, pause: Duration) -> usize {
 fn who_looks_for_a_joiner_is_answered_in_each_interval_if_it_is_to_form_an_electorate_and_once_if_not() {
     assert_eq!(answered("n0", FINDER_INTERVAL), 5);
     assert_eq!(answered("n2", FINDER_INTERVAL), 1);
+}
+
+#[test]
+fn a_bare_heartbeat_is_answered_by_a_joiner_that_is_to_form_an_electorate_with_no_more_bytes() {
+    for (name, is_answered) in [("n0", true), ("n2", false)] {
+        let mut net = lonely(name);
+        let header = Header { cluster: Header::cluster_hash("test"), run: FINDERS_RUN, sequence: 1, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        assert!(packet.push(&Message::Heartbeat(Heartbeat { stamp: 1, echo: None })));
+        let bytes = packet.finish();
+        net.sent = Some(Vec::new());
+        net.input(0, Input::Packet { from: address(FINDER), bytes: &bytes });
+        let sent = net.sent.take().expect("kept");
+        let answers: Vec<_> = sent.iter().filter(|(_, to, _)| *to == address(FINDER)).collect();
+        assert_eq!(answers.len(), usize::from(is_answered), "{name}");
+        assert!(answers.iter().all(|(_, _, answer)| answer.len() <= bytes.len()));
+    }
 }
 
 /// Returns a joiner n0 at the moment at which a member found it, which cannot be reached from then on.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::leadership::{SECOND, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
-use crate::core::election::{Descent, ElectorateReport, Lineage, Term};
+use crate::core::election::{Body, Descent, ElectionMessage, ElectorateReport, Identity, Lineage, Roster, Term};
 use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
@@ -21,12 +21,13 @@ fn configured(voters: usize) -> Net {
     net
 }
 
-fn word() -> Message {
+fn report() -> ElectorateReport {
     let lineage = Lineage(0xbad);
-    Message::ElectorateReport(ElectorateReport {
-        descent: Descent { lineage, root: lineage, began: Term(0) },
-        is_sure: true,
-    })
+    ElectorateReport { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true }
+}
+
+fn word() -> Message {
+    Message::ElectorateReport(report())
 }
 
 /// Returns the report of an electorate that a node gives to others.
@@ -137,4 +138,52 @@ fn what_survivors_know_stays_with_who_heard_it_of_them_and_keeps_blank_voters_fr
         net.run(SETTLE);
         assert!(net.running().all(|node| !node.core.leadership().is_me), "nobody forms another one");
     }
+}
+
+/// Returns two of three voters that wait for the third one beside others, and a newcomer that votes nowhere.
+fn waiting_beside_a_newcomer() -> (Net, usize) {
+    let mut net = configured(3);
+    for (host, name) in ["n0", "n1", "d", "e"].into_iter().enumerate() {
+        net.add(name, host, &[0]);
+    }
+    net.run(SECOND * 10);
+    let liar = net.add_unconfigured("liar", far(0), &[0]);
+    net.run(SECOND);
+    (net, liar)
+}
+
+#[test]
+fn what_a_newcomer_told_a_joiner_as_its_sponsor_holds_the_voters_up_for_a_while_only() {
+    let (mut net, liar) = waiting_beside_a_newcomer();
+    let late = net.add("n2", 5, &[0]);
+    assert!(!net.nodes[late].core.is_up());
+    // As a welcome does. It never says so again.
+    let by = net.nodes[liar].core.me().run;
+    net.nodes[late].core.receive_electorate_report(by, report());
+    net.drain(late);
+    net.run(FOUNDED_HINT);
+    assert!(net.running().all(|node| !node.core.leadership().is_me), "it is believed for a while");
+    net.run(FOUNDED_REVIEW + SECOND * 3);
+    leader(&net);
+}
+
+#[test]
+fn the_roster_of_a_newcomer_that_votes_nowhere_keeps_nobody_from_forming() {
+    let (mut net, liar) = waiting_beside_a_newcomer();
+    let roster = Roster { names: 0, holds: None, asks: false, founded: Some(report()), newest: None };
+    let word = ElectionMessage { from: Identity(7), lineage: Lineage(0), body: Body::Roster(roster) };
+    let word = Message::Election(Box::new(word));
+    let says = |net: &mut Net| {
+        for _ in 0..20 {
+            // The third voter does not know who of those that were here before it is new.
+            for voter in [0, 1] {
+                Liar::new(liar).says(net, voter, std::slice::from_ref(&word));
+            }
+            net.run(ms(150));
+        }
+    };
+    says(&mut net);
+    net.add("n2", 5, &[0]);
+    says(&mut net);
+    leader(&net);
 }
