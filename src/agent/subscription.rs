@@ -170,12 +170,17 @@ impl Drop for Subscription {
     }
 }
 
-/// The events that a subscriber wants: by kind, by node, both or neither.
+/// The events that a subscriber wants: by kind, by node, both or neither. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    kinds: Option<BTreeSet<&'static str>>,
-    nodes: Option<BTreeSet<NodeId>>,
-    leases: Option<BTreeSet<LeaseName>>,
+    kinds: Option<Arc<[&'static str]>>,
+    nodes: Option<Arc<[NodeId]>>,
+    leases: Option<Arc<[LeaseName]>>,
+}
+
+/// Returns the items in their order, each once.
+fn sorted<T: Ord>(items: BTreeSet<T>) -> Arc<[T]> {
+    items.into_iter().collect()
 }
 
 impl Filter {
@@ -191,28 +196,28 @@ impl Filter {
             let name = EventKind::NAMES.into_iter().find(|name| *name == kind);
             name.ok_or_else(|| UnknownKind { kind: kind.to_owned() })
         };
-        self.kinds = Some(kinds.into_iter().map(known).collect::<Result<_, _>>()?);
+        self.kinds = Some(sorted(kinds.into_iter().map(known).collect::<Result<_, _>>()?));
         Ok(self)
     }
 
     /// Only events about these nodes, and about partitions that have one of them on either side.
     #[must_use]
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
-        self.nodes = Some(nodes.into_iter().collect());
+        self.nodes = Some(sorted(nodes.into_iter().collect()));
         self
     }
 
     /// Only events about leaders by these leases.
     #[must_use]
     pub fn leases(mut self, leases: impl IntoIterator<Item = LeaseName>) -> Self {
-        self.leases = Some(leases.into_iter().collect());
+        self.leases = Some(sorted(leases.into_iter().collect()));
         self
     }
 
     /// Returns true if an event passes.
     pub fn matches(&self, kind: &EventKind) -> bool {
-        let is_of = |leases: &BTreeSet<LeaseName>| kind.lease().is_some_and(|lease| leases.contains(lease));
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))
+        let is_of = |leases: &Arc<[LeaseName]>| kind.lease().is_some_and(|lease| leases.binary_search(lease).is_ok());
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind.name()))
             && self.nodes.as_ref().is_none_or(|nodes| nodes.iter().any(|node| kind.concerns(node)))
             && self.leases.as_ref().is_none_or(is_of)
     }

@@ -43,8 +43,11 @@ pub(super) async fn members(
     query: Pairs,
 ) -> Result<Response, Refusal> {
     query.only(&["status", "tag"])?;
-    let selection =
-        Selection { statuses: query.words("status", &Status::NAMES)?, tags: query.tags("tag")?, nodes: Vec::new() };
+    let selection = Selection {
+        statuses: query.words("status", &Status::NAMES)?,
+        tags: query.tags("tag")?,
+        ..Selection::default()
+    };
     let body = if app.agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
         let listing = Arc::new(app.agent.list());
         listing.pages(selection, "", "").whole().into()

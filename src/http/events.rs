@@ -24,12 +24,13 @@ use super::App;
 use super::frames::{COMMENT, frame, head};
 use super::guard::JudgedBy;
 use super::head::LAST_EVENT_ID;
+use super::held::held;
 use super::limits::{COMMENT_INTERVAL, PROBE_INTERVAL};
-use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
+use super::listing::{Pages, Revoked, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
 use super::reference::Access;
-use super::table::{ConnectionState, FrameHold, Hold, Kind};
+use super::table::{ConnectionState, Hold, Kind};
 use crate::agent::{Filter, Inbox, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
@@ -66,7 +67,7 @@ pub(super) async fn events(
     let start = start(&headers, &query)?;
     let hold = app.table.enter(&line, Kind::Stream);
     let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
-    let mut feed = Feed::open(app, line, hold, judged_by, filter, nodes, &start).await;
+    let mut feed = Feed::open(app, line, hold, judged_by, filter, nodes.into(), &start).await;
     (feed.inbox, feed.wants_events) = (inbox, wants_events);
     let start = EventId { run: feed.run, sequence: feed.subscription.position() };
     let frames = stream::unfold(Some(feed), |feed| async move {
@@ -164,7 +165,7 @@ struct Feed {
     run: Run,
     filter: Filter,
     /// The nodes to include in snapshots; all, if empty.
-    nodes: Vec<NodeId>,
+    nodes: Arc<[NodeId]>,
     subscription: Subscription,
     /// The listener to messages, if they were asked for.
     inbox: Option<Inbox>,
@@ -174,8 +175,6 @@ struct Feed {
     lagged: Option<Bytes>,
     /// The rest of a snapshot, sent before the next event.
     snapshot: Option<Pages>,
-    /// The message that was given to the connection last, until the connection asks for more: by then it is sent.
-    message: Option<FrameHold>,
     judged_by: JudgedBy,
     _hold: Hold,
 }
@@ -187,7 +186,7 @@ impl Feed {
         hold: Hold,
         judged_by: JudgedBy,
         filter: Filter,
-        nodes: Vec<NodeId>,
+        nodes: Arc<[NodeId]>,
         start: &Start,
     ) -> Self {
         let run = app.agent.run();
@@ -215,7 +214,6 @@ impl Feed {
             wants_events: true,
             lagged: None,
             snapshot: None,
-            message: None,
             judged_by,
             _hold: hold,
         };
@@ -230,7 +228,6 @@ impl Feed {
 
     /// Returns the next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Result<Bytes, Revoked>> {
-        self.message = None;
         loop {
             if self.judged_by.0.has_changed().unwrap_or(true) {
                 return None;
@@ -253,8 +250,8 @@ impl Feed {
                 message = next_message(self.inbox.as_mut()) => match message {
                     Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
                         let frame = frame(MESSAGE, None, &json::Message::from(&message));
-                        self.message = Some(self.app.table.hold_frame(&self.line, frame.len()));
-                        return Some(Ok(frame));
+                        let hold = self.app.table.hold_frame(&self.line, frame.len());
+                        return Some(Ok(held(frame, hold)));
                     }
                     Ok(_) => continue,
                     Err(ReceiveError::Lagged { missed }) => {
@@ -281,22 +278,18 @@ impl Feed {
     /// Sends the members as they are, or were a moment ago, and goes on with the events after that.
     async fn start_again(&mut self) {
         let agent = &self.app.agent;
-        let (listing, subscription) = if agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
-            let (snapshot, subscription) = agent.subscribe_from_snapshot();
-            (Arc::new(Listing::new(snapshot.sequence, snapshot.members)), subscription)
-        } else {
-            loop {
-                // The events after the listing have to be kept, and must still be kept when it has been read.
-                let oldest = agent.subscribe().middle();
-                let listing = self.app.listings.get(oldest).await;
-                if let Ok(subscription) = agent.subscribe_after(listing.sequence) {
-                    break (listing, subscription);
-                }
+        // Shared with the others that begin at about the same moment, in small views, too: there may be a thousand of them.
+        let (listing, subscription) = loop {
+            // The events after the listing have to be kept, and must still be kept when it has been read.
+            let oldest = agent.subscribe().middle();
+            let listing = self.app.listings.get(oldest).await;
+            if let Ok(subscription) = agent.subscribe_after(listing.sequence) {
+                break (listing, subscription);
             }
         };
         self.subscription = subscription.filtered(self.filter.clone()).read_by(Reader::Http);
         let id = EventId { run: self.run, sequence: listing.sequence }.to_string();
-        let selection = Selection { nodes: self.nodes.clone(), ..Selection::default() };
+        let selection = Selection { nodes: Arc::clone(&self.nodes), ..Selection::default() };
         let head = format!("{}{{\"id\":\"{id}\",\"members\":", head("snapshot", Some(&id)));
         self.snapshot = Some(listing.pages(selection, &head, "}\n\n"));
     }
@@ -310,7 +303,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_message_is_counted_until_the_connection_asks_for_more() {
+    async fn a_message_is_counted_until_its_last_byte_is_sent() {
         let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
         let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
         let agent = crate::Agent::start(config).await.expect("started");
@@ -319,16 +312,23 @@ mod tests {
         let seat = app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
         let hold = app.table.enter(&seat.line, Kind::Stream).expect("a place");
         let (line, judged_by) = (Arc::clone(&seat.line), JudgedBy(app.tokens.watch()));
-        let mut feed = Feed::open(app.clone(), line, hold, judged_by, Filter::all(), Vec::new(), &Start::Now).await;
+        let mut feed = Feed::open(app.clone(), line, hold, judged_by, Filter::all(), Arc::default(), &Start::Now).await;
         feed.inbox = Some(agent.listen(["t"]).expect("a topic"));
         feed.wants_events = false;
+        let mut unsent = Vec::new();
         for bytes in [60_000, 1_000] {
             agent.broadcast("t", &vec![0; bytes]).await.expect("said");
             let frame = feed.next().await.expect("open").expect("a frame");
             assert!(frame.len() > bytes, "its payload is in it");
-            assert_eq!(app.table.unread_messages(), frame.len(), "the one before is sent");
+            unsent.push(frame);
         }
-        drop(feed);
+        assert_eq!(app.table.unread_messages(), unsent[0].len() + unsent[1].len());
+        let last = unsent[0].split_off(60_000);
+        unsent.remove(0);
+        assert_eq!(app.table.unread_messages(), last.len() + 60_000 + unsent[0].len(), "its end is not sent yet");
+        drop(last);
+        assert_eq!(app.table.unread_messages(), unsent[0].len());
+        drop((unsent, feed));
         assert_eq!(app.table.unread_messages(), 0);
         agent.leave().await;
     }

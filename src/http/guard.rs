@@ -29,6 +29,7 @@ use tokio::sync::watch;
 
 use super::body;
 use super::head::{FETCH_DEST, FETCH_MODE, FETCH_SITE};
+use super::held::held;
 use super::host::Names;
 use super::limits::{
     MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES,
@@ -125,17 +126,7 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         let lasts = lasting(path);
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
-        let (body, _permit) = if is_command {
-            let whole = body::whole(body, most, &app.bodies).await?;
-            if matches!(lasts, Some(Kind::Message | Kind::Reply)) {
-                // Its answer may take long, and it does not need the bytes meanwhile.
-                (Body::from(whole.into_bytes()), None)
-            } else {
-                (Body::from(whole.bytes), whole.permit)
-            }
-        } else {
-            (body, None)
-        };
+        let body = if is_command { body::whole(body, most, &app.bodies, line.as_deref()).await?.into() } else { body };
         let request = Request::from_parts(parts, body);
         let lasts = if asks_other_nodes(&request) { Some(Kind::Command) } else { lasts.filter(|_| is_command) };
         let _hold = match (line.as_ref(), lasts) {
@@ -156,11 +147,11 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true for reads that other members, or a majority, are asked for. They count like commands: a reader cannot
-/// have the whole cluster talk more than a writer.
+/// Returns true for reads that other members, a majority or a database are asked for. They count like commands: a reader
+/// cannot have the whole cluster talk more than a writer.
 fn asks_other_nodes(request: &Request) -> bool {
     match request.uri().path() {
-        "/v1/keys" => true,
+        "/v1/keys" | "/v1/lease/nodes" => true,
         "/v1/leader" => request.uri().query().is_some_and(|query| query.contains("confirm")),
         _ => false,
     }
@@ -202,10 +193,8 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
     };
     let (mut parts, body) = response.into_parts();
     parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    let body = body.into_data_stream().map(move |bytes| {
-        let _ = (&hold, &weight);
-        bytes
-    });
+    let hold = Arc::new((hold, weight));
+    let body = body.into_data_stream().map(move |bytes| bytes.map(|bytes| held(bytes, Arc::clone(&hold))));
     Ok(Response::from_parts(parts, Body::from_stream(body)))
 }
 
@@ -372,6 +361,53 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_for_its_turn_makes_room_who_is_being_answered_does_not_and_health_checks_wait_for_nobody() {
+        use axum::routing::get;
+        use futures_util::FutureExt as _;
+        use tower::ServiceExt as _;
+
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = crate::Agent::start(config).await.expect("started");
+        let close = tokio_util::sync::CancellationToken::new();
+        let table = super::super::Table::new(super::super::Limits::new(4, 4), close.clone());
+        let settings = super::super::HttpSettings::default();
+        let address = ([127, 0, 0, 1], 1).into();
+        let app = App::new(Shared::new(agent.clone(), address, settings, Arc::clone(&table), close));
+        let router = axum::Router::new()
+            .route("/healthz", get(async || ()))
+            .route("/slow", get(std::future::pending::<()>))
+            .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard));
+        let admit = || table.admit(Ipv4Addr::LOCALHOST.into()).now_or_never().flatten();
+        let seats: Vec<_> = (0..4).map(|_| admit().expect("a place")).collect();
+        let is_shed = |at: usize| seats[at].line.shed().now_or_never().is_some();
+        let ask = |path: &str, at: usize| {
+            let request = Request::builder().uri(path).header(header::HOST, "127.0.0.1");
+            let request = request.extension(Arc::clone(&seats[at].line)).body(Body::empty()).expect("a request");
+            Box::pin(router.clone().oneshot(request))
+        };
+        let mut begun = ask("/slow", 0);
+        for _ in 0..2 {
+            assert!(begun.as_mut().now_or_never().is_none());
+        }
+        // Turns that were taken, and whose answers are not begun.
+        let mut turns: Vec<_> = (0..super::super::MAX_ANSWERS_MADE)
+            .map(|_| Box::pin(app.turns.take(false, || (), std::future::ready(()))))
+            .collect();
+        assert!(turns.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+        let mut waiting = ask("/slow", 1);
+        assert!(waiting.as_mut().now_or_never().is_none());
+
+        let mut health = ask("/healthz", 2);
+        let answered = (0..2).find_map(|_| health.as_mut().now_or_never());
+        assert_eq!(answered.expect("answered").expect("an answer").status(), StatusCode::OK);
+        let newcomer = admit();
+        assert!(newcomer.is_some() && is_shed(1), "its answer is not begun");
+        assert!(admit().is_none() && !is_shed(0), "it is being answered");
+        agent.leave().await;
+    }
+
+    #[tokio::test]
     async fn an_answer_weighs_until_it_has_been_read_or_is_given_up() {
         let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
         let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
@@ -393,8 +429,14 @@ mod tests {
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         let _small = count(MAX_UNCOUNTED_ANSWER_BYTES).await.expect("sent");
         drop(one);
-        let read = axum::body::to_bytes(two.into_body(), usize::MAX).await.expect("read");
-        assert_eq!((read.len(), app.weight.available_permits()), (half, MAX_COUNTED_ANSWER_BYTES / 1024));
+        let mut read = axum::body::to_bytes(two.into_body(), usize::MAX).await.expect("read");
+        assert_eq!((read.len(), app.weight.available_permits()), (half, half / 1024), "it is not sent yet");
+        // hyper keeps all of it until the last byte has left.
+        let last = read.split_off(half - 1);
+        drop(read);
+        assert_eq!(app.weight.available_permits(), half / 1024);
+        drop(last);
+        assert_eq!(app.weight.available_permits(), MAX_COUNTED_ANSWER_BYTES / 1024);
         let _whole = count(MAX_COUNTED_ANSWER_BYTES * 2).await.expect("a single one may be larger");
         assert_eq!(app.weight.available_permits(), 0);
         agent.leave().await;

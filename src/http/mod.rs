@@ -47,6 +47,7 @@ mod guard;
 mod handler_metrics;
 mod head;
 mod health;
+mod held;
 mod host;
 mod input;
 mod keys;

@@ -74,6 +74,7 @@ pub(super) const HOUSES: [House; 11] = [
         order: &[
             "limits",
             "head",
+            "held",
             "turns",
             "problem",
             "input",
@@ -82,9 +83,9 @@ pub(super) const HOUSES: [House; 11] = [
             "messages",
             "reference",
             "access",
-            "body",
             "host",
             "table",
+            "body",
             "connection",
             "server",
             "guard",

@@ -17,6 +17,11 @@ use crate::config::HttpConfig;
 use crate::descriptors;
 use crate::http::{self, HttpSettings, Tokens};
 
+/// The greatest number of threads for look-ups of names and for listings: more than the
+/// former can take up, since as many run at one time as there may be seeds.
+const MAX_BLOCKING_THREADS: usize = 72;
+const _: () = assert!(MAX_BLOCKING_THREADS > crate::core::limits::MAX_SEEDS);
+
 /// Reads the tokens in the files that the configuration names.
 pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
     let read = |path: &Option<PathBuf>| path.as_deref().map(read_token).transpose();
@@ -63,7 +68,8 @@ impl HttpListener {
         }
         let (told, end) = oneshot::channel();
         let serve = move |listener: std::net::TcpListener| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build()?;
             let served = runtime
                 .block_on(async { http::serve(TcpListener::from_std(listener)?, agent, settings, stopping).await });
             // Nothing that hangs is waited for.

@@ -20,7 +20,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub(super) use pages::{Listing, Pages, Revoked, Selection};
+pub(super) use pages::{Pages, Revoked, Selection};
 pub(super) use shared::{Listings, Source};
 pub use shared::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 

@@ -24,7 +24,7 @@ const MEMBERS_PER_PAGE: usize = 4_096;
 pub(in crate::http) struct Selection {
     pub(in crate::http) statuses: Vec<&'static str>,
     pub(in crate::http) tags: Vec<TagFilter>,
-    pub(in crate::http) nodes: Vec<NodeId>,
+    pub(in crate::http) nodes: Arc<[NodeId]>,
 }
 
 impl Selection {

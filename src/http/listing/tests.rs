@@ -105,7 +105,7 @@ fn what_was_not_asked_for_is_left_out() {
     assert_eq!(count(Selection { tags: tag(), ..Selection::default() }), 2_000);
     assert_eq!(count(Selection { statuses: vec!["left"], tags: tag(), ..Selection::default() }), 1_000);
     let nodes = ["n08999", "n04000", "nobody"].map(|name| NodeId::new(name).expect("a name")).to_vec();
-    assert_eq!(count(Selection { nodes, ..Selection::default() }), 1);
+    assert_eq!(count(Selection { nodes: nodes.into(), ..Selection::default() }), 1);
     assert_eq!(count(Selection { statuses: vec!["joining"], ..Selection::default() }), 0);
 }
 

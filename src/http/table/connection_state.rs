@@ -68,8 +68,8 @@ pub(in crate::http) struct ConnectionState {
     pub(super) gone: CancellationToken,
     /// The answers that were begun.
     pub(super) answers: AtomicU32,
-    /// The size of the frame that was made for its reader alone and that may not be sent yet, in bytes.
-    pub(super) frame: AtomicUsize,
+    /// The size of the frames that were made for its reader alone and that may not be sent yet, in bytes.
+    pub(super) frames: AtomicUsize,
     has_ended: AtomicBool,
     ended: Notify,
 }
@@ -87,7 +87,7 @@ impl ConnectionState {
             shed,
             gone: CancellationToken::new(),
             answers: AtomicU32::new(0),
-            frame: AtomicUsize::new(0),
+            frames: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
             ended: Notify::new(),
         };
@@ -105,7 +105,7 @@ impl ConnectionState {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn is_in(&self, phase: Phase) -> bool {
+    pub(in crate::http) fn is_in(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 

@@ -264,19 +264,19 @@ impl Table {
     /// Counts a frame that was made for this connection's reader alone, for as long as the result lives. If there are too
     /// many, readers that take nothing are shed, the longest without progress first.
     pub(super) fn hold_frame(self: &Arc<Self>, line: &Arc<ConnectionState>, bytes: usize) -> FrameHold {
-        line.frame.fetch_add(bytes, Ordering::Relaxed);
+        line.frames.fetch_add(bytes, Ordering::Relaxed);
         let held = self.frames.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if held > MAX_UNREAD_MESSAGE_BYTES {
             let mut lines = self.lines();
             while self.frames.load(Ordering::Relaxed) > MAX_UNREAD_MESSAGE_BYTES {
-                let holds = |line: &ConnectionState| line.frame.load(Ordering::Relaxed) > 0;
+                let holds = |line: &ConnectionState| line.frames.load(Ordering::Relaxed) > 0;
                 let may_go = |line: &ConnectionState| holds(line) && line.is_in(Phase::Writing);
                 let Some(victim) = lines.longest_without_progress(may_go) else { break };
-                self.release_frame(&victim);
+                self.release_frames(&victim, usize::MAX);
                 self.shed(&mut lines, &victim);
             }
         }
-        FrameHold { table: Arc::clone(self), line: Arc::clone(line) }
+        FrameHold { table: Arc::clone(self), line: Arc::clone(line), bytes }
     }
 
     /// Returns the size of all such frames, in bytes.
@@ -285,8 +285,11 @@ impl Table {
         self.frames.load(Ordering::Relaxed)
     }
 
-    fn release_frame(&self, line: &ConnectionState) {
-        self.frames.fetch_sub(line.frame.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    /// Takes up to so many bytes of a connection's frames from the sums: less, if it was shed before.
+    fn release_frames(&self, line: &ConnectionState, bytes: usize) {
+        let rest = |held: usize| Some(held.saturating_sub(bytes));
+        let held = line.frames.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).unwrap_or_default();
+        self.frames.fetch_sub(held.min(bytes), Ordering::Relaxed);
     }
 
     pub(super) fn count_accept_error(&self) {
@@ -336,11 +339,12 @@ impl Drop for Seat {
 pub(super) struct FrameHold {
     table: Arc<Table>,
     line: Arc<ConnectionState>,
+    bytes: usize,
 }
 
 impl Drop for FrameHold {
     fn drop(&mut self) {
-        self.table.release_frame(&self.line);
+        self.table.release_frames(&self.line, self.bytes);
     }
 }
 
