@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use crate::agent::{KEPT_EVENTS, KEPT_LIST_BYTES, MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+use crate::agent::{
+    KEPT_EVENTS, KEPT_LIST_BYTES, MAX_ALL_WAITING_BYTES, MAX_BLOCKING_THREADS, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES,
+};
 use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
@@ -116,6 +118,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ),
         ("gone members that the end", count(MAX_PARTITION_LOST)),
         ("handlers", format!("{MAX_HANDLERS}; {MAX_CONCURRENCY}")),
+        ("threads that wait", count(MAX_BLOCKING_THREADS)),
         ("lines of the log", count(journal::MAX_QUEUED_LINES)),
         ("connections", count(http::DEFAULT_MAX_CONNECTIONS)),
         ("event streams", format!("{}, and 24 fewer than connections", count(http::DEFAULT_MAX_STREAMS))),

@@ -25,10 +25,15 @@ use super::error::{Failure, StartError, Stop};
 use super::shared::Shared;
 use super::start::{self, Newborn};
 use crate::config::Config;
+use crate::core::limits::MAX_SEEDS;
 use crate::journal::Journal;
 
 /// The time that helper tasks have for their end: the last write of the state, the last words over links.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The greatest number of threads of one runtime that wait for disks and name servers: more than look-ups can take up, since
+/// as many run at one time as there may be seeds.
+pub(crate) const MAX_BLOCKING_THREADS: usize = MAX_SEEDS + 8;
 
 /// The handle of an agent that was started, or why it was not.
 type Started = Result<Inner, StartError>;
@@ -50,7 +55,8 @@ pub(super) async fn start(config: Config) -> Started {
 
 /// The thread.
 fn run(config: Config, journal: Journal, answer: oneshot::Sender<Started>) {
-    match Builder::new_current_thread().thread_name("headcount-io").enable_all().build() {
+    let mut runtime = Builder::new_current_thread();
+    match runtime.thread_name("headcount-io").max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build() {
         Ok(runtime) => {
             let runtime = Unwaited(Some(runtime));
             runtime.block_on(live(config, journal, answer));

@@ -73,6 +73,8 @@ pub use self::bus::{KEPT_EVENTS, KEPT_LIST_BYTES, Reader, Readers, Snapshot};
 pub(crate) use self::clock::Clock;
 pub use self::drain::Drained;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
+#[cfg(feature = "agent")]
+pub(crate) use self::host::MAX_BLOCKING_THREADS;
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
 pub use self::keys::{HeldKeys, KeyHolder, KeysError};

@@ -10,17 +10,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, MAX_BLOCKING_THREADS};
 use crate::cli::client::read_token;
 use crate::cli::failure::{Exit, Failure};
 use crate::config::HttpConfig;
 use crate::descriptors;
 use crate::http::{self, HttpSettings, Tokens};
-
-/// The greatest number of threads for look-ups of names and for listings: more than the
-/// former can take up, since as many run at one time as there may be seeds.
-const MAX_BLOCKING_THREADS: usize = 72;
-const _: () = assert!(MAX_BLOCKING_THREADS > crate::core::limits::MAX_SEEDS);
 
 /// Reads the tokens in the files that the configuration names.
 pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
