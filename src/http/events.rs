@@ -312,7 +312,8 @@ mod tests {
         let seat = app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
         let hold = app.table.enter(&seat.line, Kind::Stream).expect("a place");
         let (line, judged_by) = (Arc::clone(&seat.line), JudgedBy(app.tokens.watch()));
-        let mut feed = Feed::open(app.clone(), line, hold, judged_by, Filter::all(), Arc::default(), &Start::Now).await;
+        let mut feed =
+            Feed::open(Arc::clone(&app), line, hold, judged_by, Filter::all(), Arc::default(), &Start::Now).await;
         feed.inbox = Some(agent.listen(["t"]).expect("a topic"));
         feed.wants_events = false;
         let mut unsent = Vec::new();

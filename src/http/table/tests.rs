@@ -310,7 +310,9 @@ async fn frames_on_their_way_to_readers_that_read_shed_nobody() {
 async fn so_many_that_were_shed_may_still_be_there_and_the_next_newcomer_waits_for_one_of_them() {
     let table = table(MAX_LEAVING + 8, 8);
     let mut seats = full(&table).await;
-    seats.iter().for_each(|seat| seat.line.set_phase(Phase::Reading));
+    for seat in &seats {
+        seat.line.set_phase(Phase::Reading);
+    }
     for _ in 0..MAX_LEAVING {
         let begun = Instant::now();
         seats.push(admit(&table).await);
@@ -318,7 +320,7 @@ async fn so_many_that_were_shed_may_still_be_there_and_the_next_newcomer_waits_f
     }
     let waits = tokio::time::timeout(ADMIT_PATIENCE * 2, table.admit(HERE)).await;
     assert!(waits.is_err(), "memory of one more would not be counted");
-    let (_, newcomer) = tokio::join!(async { drop(seats.remove(0)) }, admit(&table));
+    let ((), newcomer) = tokio::join!(async { drop(seats.remove(0)) }, admit(&table));
     assert_eq!(table.leaving.load(Ordering::Relaxed), MAX_LEAVING, "one is gone, and one was shed");
     drop((newcomer, seats));
     assert_eq!((table.leaving.load(Ordering::Relaxed), table.figures().connections), (0, 0));
