@@ -88,8 +88,8 @@ pub(super) struct LeaderTracker {
     cut_off: BTreeMap<Run, Time>,
     /// The voters that were replaced or removed, the newest last.
     former_voters: Vec<NodeId>,
-    /// The electorate beside the known one that was reported last, and the time of that.
-    other: Option<(OtherElectorate, Time)>,
+    /// The electorate beside the known one that was reported last.
+    other: Option<other::Met>,
     /// News that too few members have reported.
     rumours: Rumours,
     /// Reports of an electorate by too few members, where none is known.

@@ -25,10 +25,19 @@ pub struct OtherElectorate {
     pub term: Term,
 }
 
+/// The other electorate, and when it was last heard of.
+#[derive(Debug)]
+pub(super) struct Met {
+    other: OtherElectorate,
+    at: Time,
+    /// The time of the last report that named the leader.
+    led_at: Time,
+}
+
 impl Core {
     /// Returns the other electorate that members have reported a short time ago, if any have.
     pub fn other_electorate(&self) -> Option<&OtherElectorate> {
-        let (other, at) = self.tracker.as_ref()?.other.as_ref()?;
+        let Met { other, at, .. } = self.tracker.as_ref()?.other.as_ref()?;
         let is_other = self.founded().is_some_and(|known| known.root != other.root);
         (is_other && self.now.since(*at) < OTHER_ELECTORATE_MEMORY).then_some(other)
     }
@@ -40,13 +49,16 @@ impl Core {
         let (now, by) = (self.now, self.view.record(slot).id.clone());
         self.raise_alarm(Alarm::OtherElectorate { id: by.clone() });
         let Some(tracker) = &mut self.tracker else { return };
-        let is_led = |other: &OtherElectorate, at: Time| {
-            other.root == root && other.leader.is_some() && now.since(at) < OTHER_ELECTORATE_MEMORY
+        let is_led = |met: &Met| {
+            met.other.root == root && met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY
         };
         match &mut tracker.other {
-            // A report without a leader replaces none that names the leader of the same electorate.
-            Some((other, at)) if leader.is_none() && is_led(other, *at) => *at = now,
-            other => *other = Some((OtherElectorate { by, root, leader: leader.cloned(), term }, now)),
+            // Most reports name no leader: such a one ends what was said of the leader only when nobody has named it for long.
+            Some(met) if leader.is_none() && is_led(met) => met.at = now,
+            other => {
+                let reported = OtherElectorate { by, root, leader: leader.cloned(), term };
+                *other = Some(Met { other: reported, at: now, led_at: now });
+            }
         }
     }
 }

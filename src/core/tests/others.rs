@@ -53,6 +53,21 @@ fn the_leader_of_another_electorate_is_shown_until_nobody_reports_that_one_any_m
     assert_eq!(shown(&net), Some((0xbee, None)), "that one led nobody of this one");
 }
 
+#[test]
+fn a_leader_that_nobody_names_any_more_is_forgotten_although_its_electorate_is_still_reported() {
+    let mut net = cluster(5, 3);
+    let root = Lineage(0xbad);
+    let led = LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, leader(&net).0) };
+    Liar::new(TELLER).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(led))]);
+    let mut names = Vec::new();
+    for _ in 0..4 {
+        net.run(OTHER_ELECTORATE_MEMORY / 3);
+        Liar::new(TELLER).says(&mut net, HEARER, &[report(0xbad)]);
+        names.push(shown(&net).expect("it is reported").1);
+    }
+    assert_eq!(names, [Some("n9".to_owned()), Some("n9".to_owned()), None, None]);
+}
+
 /// Returns the root of the electorate that a node is sure of.
 fn root_at(net: &Net, node: usize) -> Option<Lineage> {
     Some(net.nodes[node].core.election()?.founded()?.root)
