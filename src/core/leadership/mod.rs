@@ -182,8 +182,9 @@ impl Core {
         let mut standings = self.election()?.standings(self.electorate())?;
         for standing in &mut standings.voters {
             standing.has_lost_disk = self.is_vote_lost(&standing.voter.id);
-            // A leader goes by acknowledgements.
-            if standing.has_lost_disk && !standing.is_learner && !standings.are_heard {
+            // Whoever is gone will not acknowledge either: a leader need not wait for the end of its lease to say so.
+            let is_gone = standing.has_lost_disk || self.is_gone(&standing.voter.id);
+            if is_gone && !standing.is_learner {
                 standing.votes = Some(false);
             }
         }
@@ -193,6 +194,11 @@ impl Core {
     /// Returns true if the member of this name says that it does not vote although a voter has its name.
     fn is_vote_lost(&self, id: &NodeId) -> bool {
         self.view.slot_of(id.as_str()).is_some_and(|slot| self.view.record(slot).has_lost_vote())
+    }
+
+    /// Returns true if the member of this name is Down or has left.
+    fn is_gone(&self, id: &NodeId) -> bool {
+        self.view.slot_of(id.as_str()).is_some_and(|slot| !self.view.entry(slot).status.is_live())
     }
 
     /// Tells others if a voter has this node's name, and another identity: nobody else knows that it does not vote.

@@ -168,3 +168,35 @@ fn a_voter_that_has_its_disk_never_says_that_it_is_lost_however_voters_come_and_
     watch(&mut net);
     leader(&net);
 }
+
+#[test]
+fn a_leader_counts_no_voter_that_has_died_left_or_lost_its_disk_although_it_acknowledged_a_moment_ago() {
+    for how in ["dies", "leaves", "loses its disk"] {
+        let mut net = cluster(5, 3);
+        let (first, _) = leader(&net);
+        let gone = (0..3).find(|node| *node != first).expect("three");
+        let name = format!("n{gone}");
+        match how {
+            "dies" => net.kill(gone),
+            "leaves" => net.command(gone, Command::Leave),
+            _ => drop(wipe(&mut net, gone, 3)),
+        }
+        let standing_of_it = |net: &Net| {
+            let standings = net.nodes[first].core.standings().expect("it votes");
+            assert!(standings.are_heard, "it leads");
+            let now = net.nodes[first].core.now;
+            let voter = standings.voters.iter().find(|standing| standing.voter.id.as_str() == name).expect("a voter");
+            (standings.votes(voter, now), standings.failure_tolerance(now), voter.acknowledged)
+        };
+        let is_known = |net: &Net| {
+            let core = &net.nodes[first].core;
+            let slot = core.view.slot_of(&name);
+            !slot.is_some_and(|slot| core.view.entry(slot).status.is_live()) || lost_at(net, first).contains(&name)
+        };
+        while !is_known(&net) {
+            net.run(ms(1));
+        }
+        let (voted, tolerance, acknowledged) = standing_of_it(&net);
+        assert_eq!((voted, tolerance), (Some(false), Some(0)), "{how}: {acknowledged:?}");
+    }
+}
