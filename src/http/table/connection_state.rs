@@ -63,6 +63,8 @@ pub(in crate::http) struct ConnectionState {
     pub(super) progress: AtomicU64,
     /// Milliseconds since `epoch` at which `kind` began.
     pub(super) since: AtomicU64,
+    /// The number of uses that were begun, of which the last one is going on.
+    uses: AtomicU64,
     pub(super) shed: CancellationToken,
     /// Cancelled when its descriptor has been given back.
     pub(super) gone: CancellationToken,
@@ -84,6 +86,7 @@ impl ConnectionState {
             kind: AtomicU8::new(Kind::Short as u8),
             progress: AtomicU64::new(0),
             since: AtomicU64::new(0),
+            uses: AtomicU64::new(0),
             shed,
             gone: CancellationToken::new(),
             answers: AtomicU32::new(0),
@@ -113,9 +116,19 @@ impl ConnectionState {
         self.kind.load(Ordering::Relaxed) == kind as u8
     }
 
-    pub(super) fn become_kind(&self, kind: Kind) {
+    /// Begins a use of this kind, and returns its number; called with the table's lock held.
+    pub(super) fn begin_use(&self, kind: Kind) -> u64 {
         self.since.store(self.now(), Ordering::Relaxed);
         self.kind.store(kind as u8, Ordering::Relaxed);
+        self.uses.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Ends this use, if no other one was begun meanwhile: the last bytes of an answer may be sent while the next request is
+    /// already answered. Called with the table's lock held.
+    pub(super) fn end_use(&self, number: u64) {
+        if self.uses.load(Ordering::Relaxed) == number {
+            self.begin_use(Kind::Short);
+        }
     }
 
     /// The peer will send nothing more: it hung up, or closed its half.

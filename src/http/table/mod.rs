@@ -246,8 +246,8 @@ impl Table {
             let victim = stalled.or_else(overdue)?;
             self.shed(&mut lines, &victim);
         }
-        line.become_kind(kind);
-        Some(Hold { line: Arc::clone(line) })
+        let number = line.begin_use(kind);
+        Some(Hold { table: Arc::clone(self), line: Arc::clone(line), number })
     }
 
     /// Sheds one large answer that nobody reads. Returns true if there was one.
@@ -351,11 +351,14 @@ impl Drop for FrameHold {
 /// A connection's time as one of a kind.
 #[derive(Debug)]
 pub(super) struct Hold {
+    table: Arc<Table>,
     line: Arc<ConnectionState>,
+    number: u64,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.line.become_kind(Kind::Short);
+        let _lines = self.table.lines();
+        self.line.end_use(self.number);
     }
 }

@@ -66,6 +66,19 @@ async fn of_those_that_may_go_one_of_the_host_with_the_most_connections_goes_fir
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_late_end_of_an_answer_ends_no_later_use_of_its_connection() {
+    let table = table(64, 64);
+    let seat = admit(&table).await;
+    let answer = table.enter(&seat.line, Kind::Large).expect("room");
+    // The next request came by the same connection before the last bytes of the answer were sent.
+    let stream = table.enter(&seat.line, Kind::Stream).expect("room");
+    drop(answer);
+    assert!(seat.line.is(Kind::Stream));
+    drop(stream);
+    assert!(seat.line.is(Kind::Short));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_one_that_owes_a_request_for_the_longest_goes_first() {
     let table = table(8, 8);
     let mut seats = full(&table).await;
