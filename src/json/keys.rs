@@ -68,10 +68,11 @@ impl Keys {
     pub fn new(holders: &[agent::KeyHolder]) -> Self {
         let mut keys: BTreeMap<KeyId, KeyUse> = BTreeMap::new();
         for holder in holders {
-            for (place, id) in holder.held.iter().flat_map(|held| held.keys.iter().enumerate()) {
+            let Ok(held) = &holder.held else { continue };
+            for (place, id) in held.keys.iter().enumerate() {
                 let of_key = keys.entry(*id).or_default();
                 of_key.held_by.push(holder.node.to_string());
-                if place == 0 {
+                if place == 0 && held.mode.seals() {
                     of_key.sealing.push(holder.node.to_string());
                 }
             }
