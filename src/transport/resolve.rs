@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
@@ -50,6 +50,8 @@ pub(crate) enum ResolveError {
 pub(crate) struct Resolver {
     permits: Arc<Semaphore>,
     journal: Journal,
+    /// The seeds that did not resolve and of which the log said so, at most [`MAX_SEEDS`].
+    told: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// One seed, and its addresses.
@@ -84,7 +86,18 @@ impl SeedLookup {
 
 impl Resolver {
     pub(crate) fn new(journal: Journal) -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_LOOKUPS)), journal }
+        Self { permits: Arc::new(Semaphore::new(MAX_LOOKUPS)), journal, told: Arc::default() }
+    }
+
+    /// Notes that this seed resolved, or did not. Returns true if that it did not is news.
+    fn is_news(&self, seed: &str, is_resolved: bool) -> bool {
+        // Nothing that runs under the lock leaves it half done.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_resolved {
+            told.remove(seed);
+            return false;
+        }
+        told.len() < MAX_SEEDS && told.insert(seed.to_owned())
     }
 
     /// Returns all addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
@@ -171,10 +184,14 @@ impl Round {
 
     fn end(&self, lookup: Result<(String, Result<Vec<SocketAddr>, ResolveError>), JoinError>) {
         match lookup {
-            Ok((seed, Ok(addresses))) => self.found(seed, addresses),
-            // The core tells the operator when no seed is left; one of several is not worth a warning per try.
+            Ok((seed, Ok(addresses))) => {
+                self.resolver.is_news(&seed, true);
+                self.found(seed, addresses);
+            }
+            // Said once: a node tries all its seeds again for as long as it runs.
             Ok((seed, Err(error))) => {
-                self.resolver.journal.say(Level::DEBUG, format!("seed not resolved: {error}"));
+                let level = if self.resolver.is_news(&seed, false) { Level::WARN } else { Level::DEBUG };
+                self.resolver.journal.say(level, format!("a seed is tried again later: {error}"));
                 self.found(seed, Vec::new());
             }
             Err(error) => self.ended_unexpectedly(&error),
@@ -218,7 +235,7 @@ pub(super) mod tests {
     /// Creates a resolver with this many lookups at one time.
     pub(in crate::transport) fn resolver(lookups: usize) -> Resolver {
         let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
-        Resolver { permits: Arc::new(Semaphore::new(lookups)), journal }
+        Resolver { permits: Arc::new(Semaphore::new(lookups)), ..Resolver::new(journal) }
     }
 
     pub(in crate::transport) fn seeds(seeds: &[&str]) -> SeedSources {
@@ -245,6 +262,18 @@ pub(super) mod tests {
         assert_eq!(found["no-such-name.invalid:2"], Vec::new());
         let local = found["localhost:3"].clone();
         assert!(!local.is_empty() && local.iter().all(|found| found.ip().is_loopback() && found.port() == 3));
+    }
+
+    #[tokio::test]
+    async fn that_a_seed_does_not_resolve_is_news_once_until_it_resolves_again_and_of_so_many() {
+        let resolver = resolver(4);
+        let news = |is_resolved| resolver.is_news("a.invalid:1", is_resolved);
+        assert_eq!([false, false, true, true, false].map(news), [true, false, false, false, true]);
+        for other in 1..MAX_SEEDS {
+            assert!(resolver.is_news(&format!("b{other}.invalid:1"), false));
+        }
+        assert!(!resolver.is_news("c.invalid:1", false), "the table is full");
+        assert!(!resolver.is_news("b1.invalid:1", true) && resolver.is_news("c.invalid:1", false));
     }
 
     #[tokio::test(start_paused = true)]
