@@ -29,8 +29,10 @@ impl From<ClientError> for Failure {
             ClientError::Refused(problem) => told(problem),
             ClientError::Address { .. } => Failure::usage(what).hint("write it as in --http 127.0.0.1:7118"),
             ClientError::HostNotFound { .. } => Failure::failed(what).hint("check the name given with --http"),
-            ClientError::Unreachable { .. } => Failure::failed(what)
-                .hint("is it running? start one with `headcount agent`, or name another with --http"),
+            ClientError::Unreachable { .. } => Failure::failed(what).hint(
+                "is it running, and is that its HTTP port (7118 by default) and not its gossip port? start one with \
+                 `headcount agent`, or name another with --http",
+            ),
             ClientError::TimedOut { .. } => {
                 Failure::failed(what).hint("is it overloaded or stopped (SIGSTOP)? look at its log")
             }

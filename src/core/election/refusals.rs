@@ -126,7 +126,8 @@ pub enum ChangeError {
     /// Without the voter that was to be removed nobody could be elected.
     #[error(
         "without {id:?} only {there} of {voters} voters would be there, and {needed} are needed to elect anybody: bring the \
-         others back first, or remove those that are gone for good"
+         others back first, or put members that are up in the places of those that are gone for good (a replacement adds \
+         before it removes)"
     )]
     NoMajorityLeft {
         /// The voter that was to be removed.
