@@ -55,9 +55,9 @@ pub(super) fn advice(lost: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::judge;
     use crate::cli::doctor::report::Level;
     use crate::cli::doctor::tests::{electorate, leader_of};
+    use crate::cli::doctor::votes;
 
     /// Returns an electorate of a, b and c, of which some have lost their directories.
     fn with_lost(statuses: [&str; 3], lost: &[&str]) -> Voters {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_majority_that_lost_its_data_is_told_with_the_command_that_ends_it() {
         let judged = |statuses, lost: &[&str], state: &str| {
-            judge::leader(&leader_of(None, "quorum", state), Some(&with_lost(statuses, lost)), &[])
+            votes::leader(&leader_of(None, "quorum", state), Some(&with_lost(statuses, lost)), &[])
         };
         for state in ["vacant", "unavailable"] {
             let told = judged(["up"; 3], &["b", "c"], state);
@@ -94,7 +94,7 @@ mod tests {
     fn a_voter_that_lost_its_data_beside_a_leader_is_removed_and_added() {
         let mut voters = with_lost(["up"; 3], &["c"]);
         voters.failure_tolerance = Some(0);
-        let told = judge::voters(&leader_of(Some("a"), "quorum", "led"), &voters).expect("a finding");
+        let told = votes::voters(&leader_of(Some("a"), "quorum", "led"), &voters).expect("a finding");
         let advice = told.advice.expect("an advice");
         assert!(told.level == Level::Warn && advice.contains("`headcount voters remove c`, then"), "{advice}");
         assert!(!advice.contains("says why it does not vote"), "{advice}");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_voter_is_not_told_to_be_removed_while_nobody_leads_who_could_remove_it() {
-        let own = |voters: &Voters| judge::own_vote("c", voters, false);
+        let own = |voters: &Voters| votes::own_vote("c", voters, false);
         assert!(own(&with_lost(["up"; 3], &["c"])).is_some_and(|told| told.level == Level::Fail));
         assert_eq!(own(&with_lost(["up"; 3], &["b", "c"])), None, "what is said of the leader holds");
     }

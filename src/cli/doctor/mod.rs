@@ -12,7 +12,7 @@
 //!   gossip port.
 //! - Nobody is sent what it does not take: where packets are sealed, a question is sealed with the key at hand, or not sent.
 //! - What could not be looked at is said, and is no success.
-//! - Judgements (`judge`, `figures`) are made of values alone, and are tested so.
+//! - Judgements (`judge`, `votes`, `figures`) are made of values alone, and are tested so.
 
 mod electorates;
 mod figures;
@@ -31,6 +31,7 @@ mod tests_config;
 mod tests_night;
 #[cfg(test)]
 mod tests_probe;
+mod votes;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -254,11 +255,11 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
             let advice = Some("see `ready`: this node has met no member yet");
             Finding::warn("leader", "who leads is not known before this node is a member", advice)
         } else {
-            judge::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default())
+            votes::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default())
         });
         if let Some(voters) = voters {
-            report.extend(judge::voters(&leader, &voters));
-            report.extend(judge::own_vote(&info.node, &voters, figures::is_aside(&figures)));
+            report.extend(votes::voters(&leader, &voters));
+            report.extend(votes::own_vote(&info.node, &voters, figures::is_aside(&figures)));
             report.extend(electorates::other(&leader, &voters));
             lineages.extend(voters.lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
         }

@@ -15,41 +15,41 @@ const THREE_UP: [(&str, &str); 3] = [("a", "up"), ("b", "up"), ("c", "up")];
 #[test]
 fn a_node_that_does_not_lead_claims_nothing_of_who_votes() {
     let led = leader_of(Some("b"), "quorum", "led");
-    let told = judge::voters(&led, &electorate(&THREE_UP, None)).expect("a finding");
+    let told = votes::voters(&led, &electorate(&THREE_UP, None)).expect("a finding");
     assert!(told.level == Level::Ok && told.found.contains("b knows: `headcount voters list"), "{told:?}");
     assert!(!told.found.contains("may fail"), "{told:?}");
-    let told = judge::voters(&led, &electorate(&THREE_UP, Some(1))).expect("a finding");
+    let told = votes::voters(&led, &electorate(&THREE_UP, Some(1))).expect("a finding");
     assert_eq!(told.found, "3 of 3 vote: 1 more may fail", "the leader knows");
     let mut idle = electorate(&THREE_UP, Some(0));
     voter(&mut idle, "c").votes = Some(false);
-    let advice = judge::voters(&led, &idle).and_then(|told| told.advice).expect("an advice");
+    let advice = votes::voters(&led, &idle).and_then(|told| told.advice).expect("an advice");
     assert!(advice.contains("doctor` at c") && !advice.contains("replace"), "{advice}");
 }
 
 #[test]
 fn a_voter_that_lost_its_identity_is_told_how_to_vote_again() {
     let mut voters = electorate(&THREE_UP, None);
-    assert_eq!(judge::own_vote("a", &voters, false), None);
+    assert_eq!(votes::own_vote("a", &voters, false), None);
     voter(&mut voters, "a").votes = Some(false);
-    let told = judge::own_vote("a", &voters, false).expect("a finding");
+    let told = votes::own_vote("a", &voters, false).expect("a finding");
     let advice = told.advice.clone().unwrap_or_default();
     assert!(told.level == Level::Fail && advice.contains("voters remove a") && advice.contains("add a"), "{told:?}");
-    assert_eq!(judge::own_vote("b", &voters, false), None);
-    assert_eq!(judge::own_vote("a", &voters, true), None, "its disk is told of");
+    assert_eq!(votes::own_vote("b", &voters, false), None);
+    assert_eq!(votes::own_vote("a", &voters, true), None, "its disk is told of");
 }
 
 #[test]
 fn a_lost_majority_is_told_of_recovery_and_of_no_change_that_needs_a_leader() {
     let missing = electorate(&[("a", "up"), ("b", "down"), ("c", "down")], None);
     let nobody = leader_of(None, "quorum", "unavailable");
-    let told = judge::leader(&nobody, Some(&missing), &[]);
+    let told = votes::leader(&nobody, Some(&missing), &[]);
     let advice = told.advice.clone().unwrap_or_default();
     assert!(told.level == Level::Fail && told.found.contains("1 of 3") && told.found.ends_with("b, c)"), "{told:?}");
     assert!(advice.contains("headcount recover`") && advice.contains("never while"), "{told:?}");
     assert!(!advice.contains("replace"), "{told:?}");
     // For the rest of a lease a node may still hold somebody for its leader.
     let led = leader_of(Some("b"), "quorum", "led");
-    let told = judge::voters(&led, &missing).expect("a finding");
+    let told = votes::voters(&led, &missing).expect("a finding");
     let advice = told.advice.clone().unwrap_or_default();
     assert!(told.level == Level::Fail && advice.contains("recover") && !advice.contains("replace"), "{told:?}");
 }
@@ -100,15 +100,18 @@ fn modes_of_leadership_that_differ_are_told() {
 fn the_last_voter_that_can_be_spared_is_missed() {
     let led = leader_of(Some("a"), "quorum", "led");
     let level = |statuses: &[(&str, &str)], tolerance| {
-        judge::voters(&led, &electorate(statuses, tolerance)).map(|finding| finding.level)
+        votes::voters(&led, &electorate(statuses, tolerance)).map(|finding| finding.level)
     };
     let well = [("a", "up"), ("b", "up"), ("c", "up")];
     let missing = [("a", "up"), ("b", "up"), ("c", "down")];
     assert_eq!((level(&well, Some(1)), level(&well, None)), (Some(Level::Ok), Some(Level::Ok)));
     assert_eq!((level(&missing, Some(0)), level(&missing, None)), (Some(Level::Warn), Some(Level::Warn)));
     assert_eq!(level(&well[..1], Some(0)), None, "one voter alone never tolerates a failure");
-    let told = judge::voters(&led, &electorate(&missing, Some(0))).expect("a finding");
+    let told = votes::voters(&led, &electorate(&missing, Some(0))).expect("a finding");
     assert!(told.found.contains("1 of 3 do not vote (c)"), "{told:?}");
+    // A leader whose lease is about to end.
+    let lost = [("a", "up"), ("b", "down"), ("c", "down")];
+    assert_eq!((level(&lost, Some(0)), level(&lost, None)), (Some(Level::Fail), Some(Level::Fail)));
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn an_even_number_of_voters_is_told_to_tolerate_no_more_failures() {
     let led = leader_of(Some("a"), "quorum", "led");
     let all = ["a", "b", "c", "d"].map(|id| (id, "up"));
     let found = |voters: &[(&str, &str)]| {
-        judge::voters(&led, &electorate(voters, Some(1))).map(|finding| finding.found).unwrap_or_default()
+        votes::voters(&led, &electorate(voters, Some(1))).map(|finding| finding.found).unwrap_or_default()
     };
     assert_eq!(found(&all), "4 of 4 vote: 1 more may fail; 4 voters tolerate no more failures than 3 would");
     assert_eq!(found(&all[..3]), "3 of 3 vote: 1 more may fail");
@@ -126,7 +129,7 @@ fn an_even_number_of_voters_is_told_to_tolerate_no_more_failures() {
 fn nobody_leads_for_a_reason_and_the_command_that_shows_it_fits_the_mode() {
     let advice = |mode: &str| {
         let nobody = leader_of(None, mode, "unavailable");
-        judge::leader(&nobody, None, &[]).advice.unwrap_or_default()
+        votes::leader(&nobody, None, &[]).advice.unwrap_or_default()
     };
     assert!(advice("quorum").contains("voters list") && !advice("quorum").contains("--nodes"));
     assert!(advice("lease").contains("--nodes") && !advice("lease").contains("voters list"));
@@ -134,9 +137,9 @@ fn nobody_leads_for_a_reason_and_the_command_that_shows_it_fits_the_mode() {
     let voters = electorate(&[("a", "up"), ("b", "up"), ("c", "down")], None);
     let drains = |id: &str, draining| Member { draining, ..member(id, "up") };
     let all = [drains("a", true), drains("b", true), member("c", "down"), drains("x", false)];
-    let told = judge::leader(&vacant, Some(&voters), &all);
+    let told = votes::leader(&vacant, Some(&voters), &all);
     assert!(told.level == Level::Fail && told.found.contains("drain (a, b)"), "{told:?}");
     let some = [drains("a", true), drains("b", false), member("c", "down")];
-    assert_eq!(judge::leader(&vacant, Some(&voters), &some).level, Level::Warn);
+    assert_eq!(votes::leader(&vacant, Some(&voters), &some).level, Level::Warn);
     assert!(judge::members(&some, false).iter().any(|finding| finding.found == "drains, and get no new work: a"));
 }
