@@ -6,6 +6,7 @@
 //! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
+//! | the joiners that it holds beside the view | `joiners` |
 //! | joiners that have proven nothing: whose turn it is | `unproven` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
@@ -23,6 +24,7 @@ mod cookies;
 mod finders;
 mod founding;
 mod join;
+mod joiners;
 mod names;
 mod reachable;
 mod referral;
@@ -33,8 +35,8 @@ mod unproven;
 
 pub(in crate::core) use admission::Admissions;
 pub(in crate::core) use join::Joining;
+pub(in crate::core) use joiners::Joiners;
 pub(in crate::core) use names::NameProbes;
 pub(in crate::core) use reachable::Reaches;
 pub(in crate::core) use rivals::Rivals;
-pub(in crate::core) use sponsor::Joiners;
 pub(in crate::core) use transfer::{Transfer, ViewServer};

@@ -1,0 +1,307 @@
+//! Joiners: those that a sponsor holds *beside* the view, until they are Up or gone.
+//!
+//! Invariants:
+//! - A joiner is listed as joining; it is neither hashed, gossiped nor synced.
+//! - There are at most [`MAX_JOINERS`], of which those of a crowded host or network give way to others; one that is silent
+//!   for its down timeout is dropped, and one whose port also refuses connections at once.
+//! - Joiners that ask before this node is Up itself wait: as many, and of the most crowded host one gives way, too.
+//!
+//! Must not know: who is admitted.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admission::{AnsweredJoins, Denials};
+use super::reachable::Unreached;
+use super::unproven::UnprovenJoins;
+use crate::core::Core;
+use crate::core::doors::{Notice, Output};
+use crate::core::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, REACH_PATIENCE};
+use crate::core::member::{Change, ChangeKind, NodeId, Record, Run};
+use crate::core::packet::{Host, Newcomer, gives_way};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+
+/// The joiners of this sponsor, by run.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Joiners {
+    held: BTreeMap<Run, Joiner>,
+    /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
+    waiting: BTreeMap<Run, (Newcomer, Time)>,
+    /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
+    pub(in crate::core) unreached: Unreached,
+    /// The addresses of joiners that were told lately that they are not let in.
+    pub(super) denied: Denials,
+    /// The questions that were answered lately.
+    pub(in crate::core) answered: AnsweredJoins,
+    /// The turns of those that have proven nothing.
+    pub(in crate::core) unproven: UnprovenJoins,
+}
+
+#[derive(Debug)]
+struct Joiner {
+    record: Arc<Record>,
+    /// The address that its cookie was sent to, and came back from.
+    from: SocketAddr,
+    /// The source address of its packets: another one, if addresses are translated on the way.
+    heard_from: SocketAddr,
+    heard: Time,
+    /// Time at which it was first admitted.
+    since: Time,
+    /// The number of times that its port refused a connection since it was heard last.
+    refusals: u8,
+    /// True if it was reported as joining: its name is not listed in any other way.
+    is_listed: bool,
+}
+
+/// The state of a member from the time when it was joining.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Taken {
+    /// The joining record of that name that was reported.
+    pub(in crate::core) listed: Option<Arc<Record>>,
+    /// True if its address has echoed a cookie.
+    pub(in crate::core) proven: bool,
+}
+
+impl Joiner {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        self.from == address || self.heard_from == address
+    }
+}
+
+impl Joiners {
+    /// Returns the number of joiners that are kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.held.len() + self.waiting.len()
+    }
+
+    pub(in crate::core) fn contains(&self, run: Run) -> bool {
+        self.held.contains_key(&run)
+    }
+
+    /// Returns true if this is a joiner's own record, under the name with which it was admitted, from the address that
+    /// its cookie came back from.
+    pub(in crate::core) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
+        let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
+        record.run == run && self.held.get(&run).is_some_and(is_its_own)
+    }
+
+    /// Returns true if the joiner of this run has itself sent a higher incarnation than this record has.
+    pub(in crate::core) fn is_ahead_of(&self, record: &Record) -> bool {
+        self.held.get(&record.run).is_some_and(|joiner| joiner.record.incarnation > record.incarnation)
+    }
+
+    /// Returns the address at which a joiner is answered that is heard from `from`.
+    pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
+        self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
+    }
+
+    /// Returns true if a joiner's cookie came back from this address.
+    pub(in crate::core) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
+        self.home_of(run, from).is_some()
+    }
+
+    /// Returns true if this run asked to join from another address, and does not advertise this one.
+    pub(super) fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
+        let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
+        self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
+            || self.waiting.get(&run).is_some_and(|(newcomer, _)| is_not_here(newcomer.from, &newcomer.record))
+    }
+
+    /// Returns the number of joiners listed as joining.
+    pub(in crate::core) fn listed(&self) -> usize {
+        self.held.values().filter(|joiner| joiner.is_listed).count()
+    }
+
+    /// Keeps a newcomer until this node is Up. If there are too many, the one of the most crowded host gives way that asked
+    /// least lately; who did not ask again for `patience` is forgotten first.
+    pub(super) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
+        let run = newcomer.record.run;
+        if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
+            self.forget_who_gave_up(now, patience);
+        }
+        if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
+            let waiting = self.waiting.iter().map(|(run, (newcomer, asked))| (*run, newcomer.from, *asked));
+            let Some(first) = gives_way(waiting, newcomer.from) else { return };
+            self.waiting.remove(&first);
+        }
+        self.waiting.insert(run, (newcomer.clone(), now));
+    }
+
+    /// Forgets those that did not ask again for so long: joiners ask once in a retry interval at least.
+    fn forget_who_gave_up(&mut self, now: Time, patience: Duration) {
+        self.waiting.retain(|_, (_, asked)| now.since(*asked) <= patience);
+    }
+
+    /// Returns the number of joiners that wait until this node is Up.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes out those that wait, one of each host after the other.
+    pub(super) fn take_waiting(&mut self) -> Vec<Newcomer> {
+        let waiting = self.waiting_in_turn();
+        self.waiting.clear();
+        waiting
+    }
+
+    /// Returns those that wait, one of each host after the other.
+    pub(super) fn waiting_in_turn(&self) -> Vec<Newcomer> {
+        let mut of_host: BTreeMap<Host, usize> = BTreeMap::new();
+        let mut turns = BTreeMap::new();
+        for (run, (newcomer, _)) in &self.waiting {
+            let turn = of_host.entry(Host::of(newcomer.from)).or_default();
+            turns.insert((*turn, *run), newcomer);
+            *turn += 1;
+        }
+        turns.into_values().cloned().collect()
+    }
+
+    /// Returns the record of the joiner of this name.
+    pub(super) fn of_name(&self, id: &NodeId) -> Option<&Arc<Record>> {
+        self.held.values().map(|joiner| &joiner.record).find(|record| record.id == *id)
+    }
+
+    /// Returns true if another joiner is held only in the place of one of these.
+    pub(super) fn is_full(&self) -> bool {
+        self.held.len() >= MAX_JOINERS
+    }
+
+    /// Removes the joiner of a record that enters the view; its name is no longer listed as joining.
+    pub(in crate::core) fn take(&mut self, record: &Record) -> Taken {
+        let mut taken = Taken::default();
+        if let Some(joiner) = self.held.remove(&record.run) {
+            taken.proven = joiner.from == record.address;
+            taken.listed = Some(joiner.record).filter(|_| joiner.is_listed);
+        }
+        for joiner in self.held.values_mut().filter(|joiner| joiner.is_listed && joiner.record.id == record.id) {
+            joiner.is_listed = false;
+            taken.listed = Some(Arc::clone(&joiner.record));
+        }
+        taken
+    }
+
+    /// Returns the number of joiners at addresses of the same host as this one.
+    pub(super) fn of_host(&self, address: SocketAddr) -> usize {
+        let host = Host::of(address);
+        self.held.values().filter(|joiner| Host::of(joiner.from) == host).count()
+    }
+
+    /// Returns the joiner that gives way to a newcomer at this address: the longest idle one of the most crowded host.
+    pub(super) fn gives_way(&self, newcomer: SocketAddr) -> Option<Run> {
+        gives_way(self.held.iter().map(|(run, joiner)| (*run, joiner.from, joiner.heard)), newcomer)
+    }
+}
+
+impl Core {
+    /// Tells the operator of a joiner of the other address family that asks again, or is dropped, although it was
+    /// admitted and had time to be reached by members of this family: presumably they do not reach it.
+    pub(super) fn name_stuck_joiner(&mut self, record: &Record) {
+        let Record { ref id, run, address: advertised, .. } = *record;
+        let here = self.me().address;
+        let is_stuck = |joiner: &Joiner| self.now.since(joiner.since) > REACH_PATIENCE;
+        if advertised.is_ipv6() != here.is_ipv6() && self.joiners.held.get(&run).is_some_and(is_stuck) {
+            let id = id.clone();
+            self.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
+        }
+    }
+
+    /// Holds a joiner beside the view, and reports it if its name is new in the listing.
+    pub(super) fn hold(&mut self, newcomer: &Newcomer, is_in_view: bool) {
+        let record = Arc::new(newcomer.record.clone());
+        let rivals: Vec<Run> = self
+            .joiners
+            .held
+            .iter()
+            .filter(|(run, joiner)| joiner.record.id == record.id && **run != record.run)
+            .map(|(run, _)| *run)
+            .collect();
+        let mut previous = None;
+        for run in rivals {
+            self.timers.cancel(Timer::Joiner(run));
+            previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
+        }
+        let before = self.joiners.held.get(&record.run);
+        previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
+        let since = before.map_or(self.now, |joiner| joiner.since);
+        let is_listed = !is_in_view;
+        if is_listed && previous.as_ref() != Some(&record) {
+            self.report(previous.as_ref(), &record, None);
+        }
+        self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
+        let Newcomer { from, heard_from, .. } = *newcomer;
+        let joiner = Joiner { from, heard_from, heard: self.now, since, refusals: 0, is_listed, record };
+        self.joiners.held.insert(joiner.record.run, joiner);
+    }
+
+    /// Notes that a joiner of ours pulls, and so is alive.
+    pub(super) fn heard_joiner(&mut self, run: Run) {
+        if let Some(joiner) = self.joiners.held.get_mut(&run) {
+            (joiner.heard, joiner.refusals) = (self.now, 0);
+        }
+    }
+
+    /// Judges a joiner: drops it after the down timeout, and connects to its port if it was silent for a shorter time;
+    /// a joiner is busy, and is Up soon.
+    pub(in crate::core) fn judge_joiner(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get(&run) else { return };
+        // By our own down timeout: a joiner's may be anything, and places are few.
+        let deadline = joiner.heard + self.settings.down_timeout;
+        if deadline <= self.now {
+            self.name_stuck_joiner(&Arc::clone(&joiner.record));
+            return self.drop_joiner(run);
+        }
+        let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
+        if look_at > self.now {
+            return self.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        }
+        self.timers.set(Timer::Joiner(run), deadline.min(self.now + JOINER_SILENCE));
+        self.visit_joiner(run, address);
+    }
+
+    /// Notes that a silent joiner's port refused a connection; the last of so many refusals drops it. A live one behind
+    /// a firewall that refuses will ask again.
+    pub(in crate::core) fn joiner_refused(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
+        if self.now.since(joiner.heard) < JOINER_SILENCE {
+            return;
+        }
+        joiner.refusals += 1;
+        if joiner.refusals >= JOINER_REFUSALS {
+            return self.drop_joiner(run);
+        }
+        self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
+    }
+
+    /// Removes a listed joiner of this name from the listing; returns true if there was one.
+    pub(in crate::core) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
+        let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
+        let run = named.map(|(run, _)| *run);
+        if let Some(run) = run {
+            self.drop_joiner(run);
+        }
+        run.is_some()
+    }
+
+    /// Drops all joiners, and reports them as removed.
+    pub(in crate::core) fn drop_joiners(&mut self) {
+        for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
+            self.drop_joiner(run);
+        }
+        self.joiners.waiting.clear();
+    }
+
+    pub(super) fn drop_joiner(&mut self, run: Run) {
+        self.timers.cancel(Timer::Joiner(run));
+        self.end_visit(run);
+        if let Some(joiner) = self.joiners.held.remove(&run)
+            && joiner.is_listed
+        {
+            let previous = Some(Arc::clone(&joiner.record));
+            let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
+            self.outputs.push_back(Output::Change(change));
+        }
+    }
+}
