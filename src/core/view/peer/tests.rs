@@ -1,0 +1,99 @@
+//! The bounds of what is remembered of one peer.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn numbers_go_no_further_than_time_allows() {
+    let mut peer = Peer::new(Time::ORIGIN);
+    assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE + 1), Freshness::Jumped, "the first one, too");
+    assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE), Freshness::Fresh);
+    peer.receive(Time::ORIGIN, 10, 0);
+    assert_eq!(peer.freshness(Time::ORIGIN, 10 + SEQUENCE_BURST), Freshness::Fresh, "at the same moment");
+    assert_eq!(peer.freshness(Time::ORIGIN, 11 + SEQUENCE_BURST), Freshness::Jumped);
+    let later = Time::ORIGIN + Duration::from_secs(1);
+    let farthest = 10 + SEQUENCE_BURST + 1_000 * SEQUENCES_PER_MS;
+    assert_eq!(peer.freshness(later, farthest), Freshness::Fresh);
+    assert_eq!(peer.freshness(later, farthest + 1), Freshness::Jumped);
+    let much_later = Time::ORIGIN + Duration::from_secs(u64::from(u32::MAX));
+    assert_eq!(peer.freshness(much_later, MAX_SEQUENCE + 1), Freshness::Jumped);
+}
+
+#[test]
+fn a_restarted_window_takes_what_follows_and_nothing_before() {
+    let mut peer = Peer::new(Time::ORIGIN);
+    peer.receive(Time::ORIGIN, 50_000, 0);
+    peer.restart_window(2_000);
+    for (sequence, expected) in [
+        (2_000, Freshness::Fresh),
+        (1_999, Freshness::Seen),
+        (1_999 - REPLAY_WINDOW, Freshness::Old),
+        (2_001, Freshness::Fresh),
+    ] {
+        assert_eq!(peer.freshness(Time::ORIGIN, sequence), expected, "{sequence}");
+    }
+}
+
+#[test]
+fn a_member_that_is_heard_costs_two_hundred_bytes() {
+    assert!(size_of::<Session>() <= 200, "{} bytes", size_of::<Session>());
+}
+
+#[test]
+fn the_longest_round_trip_that_a_stamp_can_tell_is_learnt() {
+    let mut rtt = Rtt::UNMEASURED;
+    for _ in 0..3 {
+        rtt.learn(MAX_TICKS);
+        assert_eq!(rtt.get(), Some(Duration::from_micros(u64::from(MAX_TICKS) * 100)));
+    }
+    rtt.learn(0);
+    assert_eq!(rtt.get(), Some(Duration::from_micros(u64::from(MAX_TICKS) * 100) * 7 / 8));
+}
+
+#[test]
+fn both_ends_learn_the_round_trip_unless_a_stamp_is_held_for_long() {
+    let one_way = Duration::from_millis(20);
+    let most = MAX_ECHO_HOLD.as_millis() as u64;
+    for (hold, is_learnt) in [(0, true), (3, true), (most, true), (most + 1, false), (6_600, false), (70_000, false)] {
+        let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
+        let sent = Time::ORIGIN + Duration::from_secs(1);
+        b.receive(sent + one_way, 1, 0);
+        a.receive(sent, 1, 0);
+        b.heartbeat(sent + one_way, a.stamp(sent));
+        let answered = sent + one_way + Duration::from_millis(hold);
+        a.heartbeat(answered + one_way, b.stamp(answered));
+        assert_eq!(a.rtt(), is_learnt.then_some(one_way * 2), "held for {hold} ms");
+    }
+}
+
+proptest! {
+    /// Tests with clocks that run one in a hundred too fast or too slow, for hours, whatever the stamps are held.
+    #[test]
+    fn clocks_that_drift_invent_no_round_trip(
+        fast in 0.99..1.01_f64,
+        began in 0..100_000_u64,
+        trip in 0..100_u64,
+        holds in prop::collection::vec(0..30_000_u64, 1..50),
+    ) {
+        let one_way = Duration::from_micros(trip * 500);
+        let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
+        let mut now = Duration::from_secs(began);
+        let local = |now: Duration, rate: f64| Time::ORIGIN + now.mul_f64(rate);
+        for (nth, hold) in (1..).zip(holds) {
+            let stamp = a.stamp(local(now, 1.0));
+            now += one_way;
+            b.receive(local(now, fast), nth, 0);
+            b.heartbeat(local(now, fast), stamp);
+            now += Duration::from_millis(hold);
+            let answer = b.stamp(local(now, fast));
+            now += one_way;
+            a.receive(local(now, 1.0), nth, 0);
+            a.heartbeat(local(now, 1.0), answer);
+        }
+        let error = MAX_ECHO_HOLD / 100 + Duration::from_micros(200);
+        if let Some(rtt) = a.rtt() {
+            prop_assert!(rtt <= one_way * 2 + error && rtt + error >= one_way * 2, "{rtt:?} for {:?}", one_way * 2);
+        }
+    }
+}
