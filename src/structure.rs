@@ -6,6 +6,7 @@
 
 mod circles;
 mod houses;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::fs;

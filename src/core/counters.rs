@@ -1,4 +1,8 @@
-//! The counters of the core: traffic, and everything it refused, by reason.
+//! The counters of the core: traffic, and everything it refused, by reason; times are counted in a `histogram`.
+//!
+//! Invariants: a counter never falls.
+//!
+//! Must not know: why something is counted.
 
 mod histogram;
 

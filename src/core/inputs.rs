@@ -84,7 +84,7 @@ impl Core {
             Timer::Transfer => self.pull_again(),
             Timer::Reach => self.ask_to_be_reached(),
             Timer::CatchUp => self.catch_up(),
-            Timer::Gossip => self.gossip(),
+            Timer::Gossip => self.gossip_tick(),
             Timer::Flood => self.flood(),
             Timer::FloodAgain => self.flood_own_again(),
             Timer::Reunite => self.reunite(),
@@ -110,6 +110,19 @@ impl Core {
             Timer::RepairMessages => self.repair_messages(),
             Timer::Letter(number) => self.tend_letter(number),
         }
+    }
+
+    /// Gossips, and does what each room has to do now and then, for which a timer of its own would be too much.
+    fn gossip_tick(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return;
+        }
+        self.gossip();
+        self.review_founders();
+        self.forget_more_ghosts();
+        self.tell_the_accused();
+        self.sync_if_needed();
+        self.end_old_calls();
     }
 
     fn command(&mut self, command: Command) {

@@ -16,8 +16,8 @@
 //!
 //! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
 //!
-//! Rooms, from the ground up. Each names only those above it in this table (a test reads the imports), and opens with what
-//! it owns and what it must not know.
+//! Rooms, the lowest first: a room may import only those in the rows before its own (a test reads the imports). Each opens
+//! with what it owns and what it must not know.
 //!
 //! | idea | room |
 //! |---|---|
@@ -30,7 +30,7 @@
 //! | what is counted | `counters` |
 //! | the vocabulary of the two doors; all deadlines in one table | `doors/`, `timers` |
 //! | packets in, packets out: whose packet it is, and for which room | `packet/` |
-//! | spreading news: at once, by gossip, by repair (anti-entropy) | `dissemination/` |
+//! | spreading news: at once, by gossip, by sync (anti-entropy) | `dissemination/` |
 //! | merging what others say; what is not believed; refuting, leaving, removing, reaping | `membership/` |
 //! | links between members; ways around what does not pass | `connectivity/` |
 //! | who observes whom; when silence or a broken link becomes a verdict | `detection/` |
@@ -212,9 +212,9 @@ pub struct Core {
     unreached_at: Option<SocketAddr>,
     /// Joiners let in.
     admissions: Admissions,
-    /// Words to those we buried.
+    /// The limit of `HeldStatus` to senders of whose name there is a tombstone.
     burials: Questions,
-    /// Words of those who are not in the view, and proved their addresses, about what they hold of this node.
+    /// The limit of what is taken from senders that proved an address and are not in the view, about this node's own status.
     objections: Questions,
     /// Refusals to other clusters and versions.
     refusals: Questions,

@@ -12,15 +12,15 @@ pub struct Sizes {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// Dead members that are buried.
+    /// Tombstones.
     pub tombstones: usize,
-    /// Newcomers beside the view.
+    /// Joiners that are held beside the view.
     pub joiners: usize,
     /// Members that have, had, or are to have links, and connections.
     pub links: usize,
     /// Processes that seem to be gone.
     pub crashes: usize,
-    /// Members that are doubted, or heard by others alone, or said to leave by newcomers.
+    /// Indirect probes under way, members that others alone hear, and departures that newcomers reported.
     pub inquiries: usize,
     /// Names whose owner is being asked.
     pub name_probes: usize,

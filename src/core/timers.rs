@@ -1,8 +1,10 @@
-//! One enum, one table: every deadline of the core.
+//! Timers: all deadlines of the core, in one table.
 //!
 //! Timers are keyed by runs and tickets, never by table positions, so that one that outlives its cause finds nothing
 //! and does nothing. Deadlines that packets keep pushing back (a member's silence) are not moved with every packet: the
 //! timer fires at the old deadline, looks, and is set anew.
+//!
+//! Must not know: what a deadline is for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

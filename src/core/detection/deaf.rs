@@ -72,7 +72,7 @@ impl Core {
         self.unreached_at = None;
     }
 
-    /// Tells the members that were accused meanwhile, so that they refute it: most of them are not observed otherwise,
+    /// Tells the members that were accused meanwhile, so that they refute it (Lifeguard's buddy system): most of them are not observed otherwise,
     /// and would learn it from members that believe it. One that was told while nothing got through is told again.
     pub(in crate::core) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();

@@ -7,6 +7,10 @@
 //! last sign ──0.8 × suspect──▶ probe ×3 or more, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
+//! The timeouts are fixed, and not learnt from arrivals as by a phi accrual detector (Hayashibara and others, 2004): they are
+//! part of the record, so that all observers reach the same verdict at the same moment, and an attacker or a calm hour
+//! cannot teach them another one.
+//!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `flapping`).
 //! A node that doubts itself multiplies both of the timeouts by which it accuses, and does not count silence that it
 //! slept through (see `health`).
@@ -19,6 +23,8 @@
 //! - An accusation claims no more silence than was demanded for it. The silence that the accuser forgave or slept
 //!   through would otherwise count against the accused everywhere else, and take its chance to refute: others reach
 //!   Down `down_timeout` after the last sign that the accusation tells of.
+//!
+//! Must not know: the way a sign of life took.
 
 use std::time::Duration;
 

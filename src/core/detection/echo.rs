@@ -17,6 +17,8 @@
 //!   the status that it is held as.
 //! - No member whose packets arrive is accused before witnesses were heard, or had half as long again to answer: it may
 //!   be this node that is not heard, and its questions with it.
+//!
+//! Must not know: what follows for a member that is heard in vain (see `detector`).
 
 use std::time::Duration;
 

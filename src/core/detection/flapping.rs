@@ -20,6 +20,8 @@
 //!
 //! Every node counts the refutations that it sees in its own view; a node that joined lately counts from zero, so the
 //! damping is complete once the newcomers have seen the flapping, too. A new run starts from zero.
+//!
+//! Must not know: why a member was silent.
 
 use std::time::Duration;
 

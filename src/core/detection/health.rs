@@ -10,7 +10,7 @@
 //! | an elder had not heard this node for its suspect timeout, and it had to refute | 1, 7 |
 //! | others hear two or more members that this node does not hear | 1, 3 |
 //!
-//! The points are the *score*. A node with score s waits 1 + s times as long before it accuses anybody, and before it
+//! The points are the *score* (`detector` multiplies its timeouts by it). A node with score s waits 1 + s times as long before it accuses anybody, and before it
 //! declares a suspected member Down; half a suspect timeout of ticks in time takes a point away. Time that this process
 //! slept through takes none away. Lifeguard counts probes that nobody answers, and this node does not: the silence of
 //! many at once is what a cut or a crash of many looks like, and must not delay its own report. Only if a third member
@@ -151,7 +151,7 @@ impl LocalHealth {
         self.awake_since
     }
 
-    /// Returns the factor by which timeouts are stretched.
+    /// Returns the factor by which timeouts are stretched (Lifeguard's local health multiplier).
     pub(in crate::core) fn stretch(&self) -> u32 {
         1 + self.score
     }

@@ -5,6 +5,10 @@
 //! phase, so that heartbeats are spread over the interval rather than sent in one burst, and the period carries some
 //! jitter and never divides the suspect timeout exactly: a heartbeat due at the very deadline would make ten times the
 //! false alarms.
+//!
+//! Invariants: no observer waits longer than `heartbeat_interval` for a packet of a node that runs in time.
+//!
+//! Must not know: how observers judge silence.
 
 use std::time::Duration;
 

@@ -15,6 +15,10 @@
 //!
 //! Answers tell what the sender heard *itself* and what counts (see `echo`), never what it was told, so that no
 //! evidence can go round and grow younger on its way.
+//!
+//! Invariants: at most one inquiry about each observed member; an answer moves a last sign forward only.
+//!
+//! Must not know: what is done about a subject that nobody heard.
 
 use crate::core::doors::SelfDoubt;
 use std::collections::{BTreeMap, BTreeSet};

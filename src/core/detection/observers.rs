@@ -15,6 +15,8 @@
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
 //!   large cluster, more in a small one, where rings overlap.
+//!
+//! Must not know: what observers see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Settled members: those that newcomers cannot displace from the graph.
+//! Settled members: those that have been live for their down timeout and [`SETTLE`] more. Newcomers cannot displace them from
+//! the graph of observers.
 //!
 //! Anybody who reaches a port may invent members, by the hundred; they take the places of neighbours on the rings,
 //! observe nobody, and pass no news on. Until they are found out, a dead member between two of them would have no

@@ -6,6 +6,10 @@
 //! that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
 //! told what is held, so that it can refute that, too. Strangers introduce themselves (see `introduction`).
+//!
+//! Invariants: a few packets in a `retry_interval`, however many are lost; nobody is given up before it is reaped.
+//!
+//! Must not know: why somebody is lost.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

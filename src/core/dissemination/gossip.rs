@@ -6,19 +6,24 @@
 //!
 //! Peers are chosen in turn, not at random: every peer is sent to once before any is sent to again, so that the longest
 //! wait is bounded (the round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent
-//! updates for a peer whose own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉
-//! times.
+//! updates for a peer whose own fingerprint, as last heard, differs (SWIM's piggybacking, section 4.1): each update at most
+//! 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose fingerprint differs carry them, too, however often
+//! (see `packet::answer`).
 //!
 //! While there are many names on hearsay (see `invented`), a tick also sends to one member that echoed to this node.
+//!
+//! Invariants: those go first that have waited longest for a packet of this node, whatever it carried.
+//!
+//! Must not know: what else is done at a tick (see `inputs`).
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::recent::Recent;
+use crate::core::Core;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::PacketBuilder;
-use crate::core::{Core, Phase};
 
 /// One tick in so many also sends to one peer out of all live members.
 const STRANGER_ONE_IN: u32 = 10;
@@ -45,22 +50,14 @@ impl Core {
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
     }
 
-    /// Runs one gossip tick.
+    /// Sends to the peers whose turn it is, and sets the next tick.
     pub(in crate::core) fn gossip(&mut self) {
-        if matches!(self.phase, Phase::Joining(_)) {
-            return;
-        }
         let pace = 0.95 + 0.05 * self.rng.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_turns() {
             self.gossip_to(slot);
             self.counters.gossip_sent += 1;
         }
-        self.review_founders();
-        self.forget_more_ghosts();
-        self.tell_the_accused();
-        self.sync_if_needed();
-        self.end_old_calls();
     }
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.

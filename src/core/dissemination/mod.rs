@@ -9,7 +9,8 @@
 //!
 //! Owns: the updates that are still to be sent, and the number of times each was sent.
 //!
-//! Must not know: the meaning of a record, or whose word counts.
+//! Must not know: the meaning of a record, or whose record is believed. (News about leases is passed on of elders alone:
+//! `lease_updates` asks `membership` for that.)
 
 mod flood;
 mod gossip;

@@ -4,6 +4,8 @@
 //! [`MAX_RECENT_UPDATES`] are kept; the most-sent ones are dropped first, and of those the oldest. Updates that are no
 //! longer kept travel by sync. While there are many names on hearsay (see `invented`), their updates begin as if they had
 //! been sent [`HANDICAP`] times, so that others come first.
+//!
+//! Must not know: to whom updates are sent.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;

@@ -14,6 +14,10 @@
 //! [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints different, and so cause the next
 //! round. Updates learnt that way spread like any others. While there are many names on hearsay (see `invented`), half of
 //! the packets are for others first, and each round begins at another bucket: not all of these may ever become equal.
+//!
+//! Invariants: a round sends at most [`SYNC_PACKETS`] datagrams, or frames on a link, and only records that may differ.
+//!
+//! Must not know: which of two records counts.
 
 use crate::core::counters::DropReason;
 use crate::core::packet::Way;
@@ -73,7 +77,7 @@ impl Core {
     }
 
     /// Begins a sync, at a gossip tick, if the peer last seen with another view still has it.
-    pub(super) fn sync_if_needed(&mut self) {
+    pub(in crate::core) fn sync_if_needed(&mut self) {
         let Some((run, since)) = self.fingerprint_mismatch.with else { return };
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {
             self.fingerprint_mismatch.with = None;

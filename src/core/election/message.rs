@@ -3,6 +3,8 @@
 //! Every message carries its sender's identity and the lineage of its electorate; a message of another lineage, or from
 //! a sender that is not in the receiver's electorate, does not count. Forming the first electorate is the exception,
 //! since it has no lineage yet.
+//!
+//! Must not know: how messages are acted upon.
 
 use serde::{Deserialize, Serialize};
 

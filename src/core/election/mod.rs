@@ -79,8 +79,19 @@
 //! leaders; nothing that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must
 //! not give an older one back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
 //!
-//! This page holds the state of the machine and its inputs: `place` where it is in its life as a voter, `outputs` what
-//! goes to the disk and to others, `look` what others may look at, `doors` the vocabulary, `refusals` why something is not done.
+//! | beside the rules | file |
+//! |---|---|
+//! | the state of the machine, and its inputs | this page |
+//! | the vocabulary of its doors; alarms; why something is not done | `doors`, `alarm`, `refusals` |
+//! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
+//! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `words`, `admission` |
+//! | what goes to the disk and to others | `outputs` |
+//! | numbered views; a voter to be, that gets them | `view`, `learning` |
+//! | voters that are to lead nothing | `draining` |
+//!
+//! In the words of the papers: a proof of leadership (`confirming`) is Raft's ReadIndex, with the question's own round
+//! (6.4); `leading` hands leadership over as by leadership transfer (3.10); `changing` is the change by a single server
+//! (4.1); an electorate is a configuration.
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else

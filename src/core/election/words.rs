@@ -1,4 +1,4 @@
-//! Words to other voters.
+//! Sending election messages to other voters.
 //!
 //! Must not know: what the words mean to those who hear them.
 

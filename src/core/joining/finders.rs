@@ -18,6 +18,8 @@
 //! - All finders together put a founding off once, for [`FINDER_PATIENCE`] at most, unless one of them lets this node in.
 //! - Members that look for this node are answered by no more than they asked, [`MAX_FINDERS_ANSWERED`] of them in
 //!   [`FINDER_INTERVAL`].
+//!
+//! Must not know: which electorate the members know of.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Founding: the choice of the first member among nodes that look for a cluster and find none.
 //!
-//! A *candidate* is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether
+//! A *candidate* for founding (no election's candidate: nobody votes) is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether
 //! or not its own list names it. The first candidate founds the cluster: listed ones come before named ones, then the
 //! smaller address.
 //!
@@ -20,6 +20,8 @@
 //! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked, and its view
 //!   puts the founding off once, for as long as [`FOUNDING_RETRIES`] retry intervals at most.
 //! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
+//!
+//! Must not know: what is done once a cluster is there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admission::{AnsweredJoins, Denials};
+use super::admission_limits::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
 use super::unproven::UnprovenJoins;
 use crate::core::Core;

@@ -2,12 +2,13 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the joiner's side | `join`, what it is answered: `answers`, the limits of its haste: `cookies` |
+//! | the joiner's side | `join`, whom it asked: `asked`, what it is answered: `answers`, the limits of its haste: `cookies` |
 //! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
-//! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
+//! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission_limits`, `reachable` |
 //! | the joiners that it holds beside the view | `joiners` |
 //! | joiners that have proven nothing: whose turn it is | `unproven` |
+//! | a node that was cut off for too long begins anew | `anew` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
 //! | moving a whole view, page by page | `transfer/` |
@@ -16,7 +17,7 @@
 //!
 //! Must not know: what happens to a member once it is Up.
 
-mod admission;
+mod admission_limits;
 mod anew;
 mod answers;
 mod asked;
@@ -33,7 +34,7 @@ mod sponsor;
 mod transfer;
 mod unproven;
 
-pub(in crate::core) use admission::Admissions;
+pub(in crate::core) use admission_limits::Admissions;
 pub(in crate::core) use join::Joining;
 pub(in crate::core) use joiners::Joiners;
 pub(in crate::core) use names::NameProbes;

@@ -7,6 +7,10 @@
 //! for a crowd is forgotten in favour of others.) An answer from the holder's own run refuses the newcomer; an answer from
 //! that address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence
 //! frees the name only if the detector has given the holder up; until then the newcomer waits, and the questions go on.
+//!
+//! Invariants: a live holder that answers keeps its name; at most [`MAX_NAME_PROBES`] names are asked about.
+//!
+//! Must not know: who else is admitted (see `sponsor`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

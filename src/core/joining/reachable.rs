@@ -32,6 +32,8 @@
 //!
 //! Invariant: of joiners that it cannot reach, the sponsor remembers only since when, for at most [`MAX_UNREACHED`] of
 //! them.
+//!
+//! Must not know: what a node does that is not reachable.
 
 use crate::core::packet::{Newcomer, Way};
 use std::collections::BTreeMap;

@@ -10,6 +10,8 @@
 //! - A joiner follows referrals only of nodes that it asked itself, and was told of (see `asked`), at most [`MAX_HOPS`]
 //!   without a pause, and at most [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small
 //!   packets, no more.
+//!
+//! Must not know: how a view is served (see `transfer`).
 
 use std::net::SocketAddr;
 use std::time::Duration;

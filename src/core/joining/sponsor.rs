@@ -5,7 +5,7 @@
 //!   answered in a second (see `unproven`).
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
-//!   not let in is told so a few times (see `admission`).
+//!   not let in is told so a few times (see `admission_limits`).
 //! - A name that a live member holds is only given away after that member was probed (see `names`).
 //!
 //! Must not know: how joiners are kept (see `joiners`).

@@ -9,6 +9,16 @@
 //! Every node learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another
 //! one beside it. Members look for voters and seeds that are not there (`missing`).
 //!
+//! | idea | file |
+//! |---|---|
+//! | the election machine's surroundings: packets, time, its disk | `machine` |
+//! | who leads, as every member hears it; one member's word that others must confirm | `news`, `rumours` |
+//! | agreed views: fetched, and served to others | `views` |
+//! | the existence of an electorate: what is sure, and what was told | `founded`, `hearsay` |
+//! | another electorate beside this one | `other` |
+//! | voters and seeds that are not there | `missing` |
+//! | an operator's commands: asked of the leader, carried out for others | `forward`, `remote_commands` |
+//!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
 //! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.

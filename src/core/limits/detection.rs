@@ -62,9 +62,9 @@ pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
 pub const MAX_NEWBORNS: usize = 32;
-/// The time for which it does so at least, if there is room.
+/// The least time for which a sponsor observes a newborn, if there is room.
 pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
-/// The time for which it does so at the most, while neighbours are doubted and the newborn is not settled.
+/// The greatest time for which a sponsor observes a newborn, while neighbours are doubted and the newborn is not settled.
 pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
 /// The time after the refusal of a newborn's port for which its probes have to stay unanswered, where its sponsor decides
 /// alone.
@@ -91,7 +91,7 @@ pub const MIN_PARTITION: usize = 2;
 /// The time for which the next report of a growing partition waits, for each name in the report before: a report lists
 /// both sides whole, so that this bounds the names told in a second. Only the second report of thousands waits.
 pub const PARTITION_PAUSE_PER_NAME: Duration = Duration::from_millis(1);
-/// The longest such time.
+/// The longest time for which the next report of a growing partition waits.
 pub const MAX_PARTITION_PAUSE: Duration = Duration::from_secs(60);
 /// The greatest number of members of a reported partition that are gone for good and are still named when it is over.
 pub const MAX_PARTITION_LOST: usize = 16_384;

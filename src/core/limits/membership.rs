@@ -131,18 +131,18 @@ pub const MAX_ALIASES_PER_RUN: usize = 4;
 pub const MAX_ALIASES: usize = 1_024;
 /// The least time between two questions to one member whether packets from elsewhere that bear its run are its own.
 pub const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
-/// The greatest number of members that are asked so in [`CLAIM_INTERVAL`].
+/// The greatest number of members that are asked in [`CLAIM_INTERVAL`] whether packets from elsewhere are their own.
 pub const MAX_CLAIMS_PER_INTERVAL: usize = 256;
 /// The greatest number of members that are asked at one time for a nonce that restarts their replay window.
 pub const MAX_RESTARTS: usize = 256;
-/// The time for which such a nonce is valid.
+/// The time for which a nonce that restarts a replay window is valid.
 pub const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time for which the report of a newcomer that another member leaves is kept, within which a crash would be
 /// detected.
 pub const DEPARTURE_PATIENCE: Duration = Duration::from_secs(2);
-/// The time between two questions to that member meanwhile.
+/// The time between two questions to a member that newcomers report to leave.
 pub const DEPARTURE_ASK_AGAIN: Duration = Duration::from_millis(500);
-/// The number of elders that observe it that are asked each time.
+/// The number of elders that are asked each time about a member that newcomers report to leave: of those that observe it.
 pub const DEPARTURE_WITNESSES: usize = 3;
 /// The greatest number of members of which such reports are kept; of others the report has to come again.
 pub const MAX_DEPARTURES: usize = 128;

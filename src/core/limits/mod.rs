@@ -1,5 +1,9 @@
-//! Named bounds of the core, by subject. Everything that can grow has its limit here; bounds of tables have a test at the
-//! limit.
+//! Named bounds of the core, by subject: `membership`, `joining`, `detection`, `connectivity`, `dissemination`,
+//! `leadership`, `messages`, and of single packets and those who send them `packets`.
+//!
+//! Invariants: everything that can grow has its limit here; bounds of tables have a test at the limit.
+//!
+//! Must not know: who keeps to a limit.
 
 mod connectivity;
 mod detection;

@@ -44,18 +44,19 @@ pub const MAX_QUESTIONS: usize = 4_000;
 /// The greatest number of joiners of one host that have proven nothing and are answered in [`QUESTION_INTERVAL`]: a host
 /// may have a thousand agents that all come at once, and a second time after a lost packet.
 pub const MAX_UNPROVEN_JOINS_PER_HOST: usize = 2_000;
-/// The greatest number of such joiners that are answered in [`QUESTION_INTERVAL`] in all. More than any crowd needs: many
+/// The greatest number of joiners that have proven nothing and are answered in [`QUESTION_INTERVAL`] in all. More than any crowd needs: many
 /// forged senders leave a share of these turns to honest joiners, which ask again.
 pub const MAX_UNPROVEN_JOINS: usize = 10_000;
 /// The greatest number of further such joiners in [`QUESTION_INTERVAL`], at addresses of one host that this node contacted
 /// itself.
 pub const MAX_CONTACTED_JOINS_PER_HOST: usize = 256;
-/// The greatest number of those in all.
+/// The greatest number of joiners in [`QUESTION_INTERVAL`] that have proven nothing and are answered because they are at
+/// addresses which this node contacted itself.
 pub const MAX_CONTACTED_JOINS: usize = MAX_CONTACTED;
 /// The greatest number of questions in [`QUESTION_INTERVAL`] to addresses of one host that others named, and where no
 /// packet came from.
 pub const MAX_HEARSAY_QUESTIONS_PER_HOST: usize = 32;
-/// The greatest number of such questions in [`QUESTION_INTERVAL`] in all.
+/// The greatest number of questions in [`QUESTION_INTERVAL`] to addresses that others named, and where no packet came from.
 pub const MAX_HEARSAY_QUESTIONS: usize = 256;
 /// The greatest number of packets in [`QUESTION_INTERVAL`] to addresses of one host at which joiners want to be reached,
 /// and where no packet came from: so many joiners of one host are admitted in that time.

@@ -1,14 +1,12 @@
-//! Records: the cluster's knowledge of a node, and the merging of two records of one node.
+//! Records: the cluster's knowledge of a node. Which of two records of one node counts is `precedence`.
 //!
 //! Invariants:
 //! - Nothing that is local to an observer (age, method, link state) is in a record: equal records are equal bytes, and
 //!   equal sets of records are equal views.
-//! - Merging is a maximum over `(incarnation, status, bytes)`: commutative, associative, idempotent. This makes the
-//!   order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised above a
-//!   graceful departure under way).
 //! - Only its owner raises a record's incarnation.
+//!
+//! Must not know: whose word a record is, or who holds it.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -184,21 +182,6 @@ impl Record {
             && text(&self.version, Self::MAX_VERSION_BYTES)
             && self.timing.is_valid()
             && self.protocol.min <= self.protocol.max
-    }
-
-    /// Compares two records of one node by `(incarnation, status)`; the greater one wins. `Equal` means that only the
-    /// bytes can tell.
-    pub fn precedence(&self, other: &Record) -> Ordering {
-        self.incarnation.cmp(&other.incarnation).then(self.status.cmp(&other.status))
-    }
-
-    /// Returns true if `self` replaces `held` on merging: the maximum by precedence, ties broken by the encoded bytes.
-    pub fn supersedes(&self, held: &Record) -> bool {
-        match self.precedence(held) {
-            Ordering::Greater => true,
-            Ordering::Less => false,
-            Ordering::Equal => self != held && self.encode() > held.encode(),
-        }
     }
 
     /// Returns the canonical bytes, as they travel and as they are hashed.

@@ -1,4 +1,4 @@
-//! Doubt: one member's word about another is not merged unconditionally.
+//! Belief: which of one member's words about another are merged, and when.
 //!
 //! A record's incarnation is raised by its owner alone, so a lie about a live member ends when its owner refutes it.
 //! That holds only for lies that an owner can refute and that do not make others deaf to it:
@@ -74,7 +74,7 @@ impl Claims {
         (reporters.len(), now.since(*since))
     }
 
-    /// Forgets the claims of a run: where it is is settled.
+    /// Forgets the claims of a run, whose address is known by now.
     pub(super) fn close(&mut self, claimed: Run) {
         self.reporters.retain(|(run, _), _| *run != claimed);
     }

@@ -4,6 +4,10 @@
 //! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Only peers that are Up
 //! count: if nine of ten leave at once, fellow leavers would confirm each other and vanish with the update. So a
 //! leaving member itself confirms nothing while it knows of any member that stays.
+//!
+//! Invariants: at most [`CONFIRMATIONS`] peers are waited for, and none for ever.
+//!
+//! Must not know: what the record says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -11,6 +11,8 @@
 //!   packets heard, notes, and raised incarnations; notes only count while the accusation is new, since a note that
 //!   waits anywhere looks fresher than it is.
 //! - No member is held as Down for silence, on anyone's word, that was not Suspect here before, long enough to refute.
+//!
+//! Must not know: how silence is measured, or to whom an update is sent on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | merging updates into the view: maximum of (incarnation, rank) | `merge` |
+//! | merging updates into the view: the maximum by `member::precedence` | `merge` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
 //! | updates that are not believed on one member's word | `belief` |
 //! | this node's own record: incarnations, tags, leaving; reports of departures | `lifecycle`, `departures` |

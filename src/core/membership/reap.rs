@@ -1,5 +1,9 @@
 //! Reaping: Down and Left records are forgotten at age `reap_after`, everywhere at the same age, since their ages
 //! travel with them. A tombstone stays as long again, so that a late copy is not merged as a new member.
+//!
+//! Invariants: nobody is forgotten who is neither Down nor Left; a tombstone outlives the records that it covers.
+//!
+//! Must not know: why a member is gone.
 
 use crate::core::Core;
 use crate::core::doors::Output;

@@ -3,6 +3,10 @@
 //! A Down member is removed as it is; one that may be live only by force. The record then has status Left (forced),
 //! which outranks every other status of its incarnation and obliges its owner to stop as soon as it learns of it. One
 //! that has left by itself is removed, too: it is not expected back any more.
+//!
+//! Invariants: a command is answered once; a removal is reported as done when peers hold it (see `confirm`).
+//!
+//! Must not know: the reason of the operator.
 
 use super::confirm::Purpose;
 use crate::core::doors::{CommandError, Reply, Ticket};

@@ -1,7 +1,7 @@
 //! Repair: a broadcast that spreading missed is found in what others tell that they hold, and fetched from them.
 //!
 //! For as long as a node keeps a broadcast, its gossip packets say so in a line per origin
-//! ([`Message::HaveBroadcasts`]), and a while after the last new one it says so in packets of their own, to
+//! ([`Message::HaveBroadcasts`]; Plumtree calls this lazy push: IHave and Graft), and a while after the last new one it says so in packets of their own, to
 //! [`REPAIR_PEERS`]. Whoever has not seen a number of those asks for it ([`Message::WantBroadcasts`]), again after
 //! [`WANT_TIMEOUT`], and gets it over the link between the two, or as datagrams. So a message that every copy missed by
 //! chance arrives with the next packets, and an idle cluster pays nothing.

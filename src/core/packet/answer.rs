@@ -8,10 +8,10 @@
 
 use std::net::SocketAddr;
 
+use super::introduced::Introduction;
 use super::questions::Asked;
 use super::sender::{Sender, SenderKind};
 use super::senders::MoveStep;
-use super::stranger::Introduction;
 use super::way::Way;
 use crate::core::counters::DropReason;
 use crate::core::doors::Receiver;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::inbox::News;
+use super::introduced::Introduction;
 use super::questions::Question;
 use super::sender::Sender;
-use super::stranger::Introduction;
 use crate::core::counters::DropReason;
 use crate::core::election::ElectionMessage;
 use crate::core::limits::MAX_WANTS;

@@ -1,7 +1,7 @@
 //! Packets: the edge of the core, where bytes come in and go out.
 //!
 //! ```text
-//! bytes ─▶ receive ─▶ standing (the sender?) ─▶ inbox (parsed once, shared) ─▶ the room that the message is for
+//! bytes ─▶ receive ─▶ senders (whose is it?) ─▶ inbox (parsed once, shared) ─▶ the room that the message is for
 //!                                                             the room ─▶ send ─▶ Output::Transmit
 //! ```
 //!
@@ -11,12 +11,13 @@
 //! | its messages, handed to the rooms | `dispatch` |
 //! | what goes back to its sender | `answer` |
 //! | questions that a packet asks once | `questions` |
-//! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders` |
+//! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders`; one packet's: `sender`, `way` |
+//! | strangers that proved an address | `introduced` |
 //! | the messages of the packet at hand | `inbox` |
 //! | the contents of every packet to a member, and its greatest size | `send` |
 //! | addresses that proved to be their owner's | `proof` |
 //! | the proof that a member is at another address by now | `keepsakes` |
-//! | limits on answers to strangers: of an address, of hosts and of all | `rates`, `turns`; `host` |
+//! | limits on answers to strangers: of an address, of hosts and of all | `rates`, `turns`; `host`, `crowds` |
 //! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! # Why every exchange ends
@@ -33,7 +34,7 @@
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each call the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
 //! | any, in a member's name from elsewhere; a sequence number out of range | a `Probe` at its home | once in [`CLAIM_INTERVAL`] for each run |
-//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::admission`), and who has proven nothing in turn (see `joining::unproven`) |
+//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::admission_limits`), and who has proven nothing in turn (see `joining::unproven`) |
 //! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page`, `Reminder` | – | they go with others |
 //! | `ReachMe`; `WhoHolds` | `Reached`; `Holds` | these are not answered |
 //! | `Pull` | `Page`s | each page that is asked for next is a later one, and [`MAX_PULL_RETRIES`] times the same |
@@ -74,6 +75,7 @@ mod crowds;
 mod dispatch;
 mod host;
 mod inbox;
+mod introduced;
 mod keepsakes;
 mod proof;
 mod questions;
@@ -82,7 +84,6 @@ mod receive;
 mod send;
 mod sender;
 mod senders;
-mod stranger;
 mod turns;
 mod way;
 
@@ -90,11 +91,11 @@ pub(in crate::core) use credit::Credit;
 pub(in crate::core) use crowds::gives_way;
 pub(in crate::core) use host::Host;
 pub(in crate::core) use inbox::{Inbox, News, Versions};
+pub(in crate::core) use introduced::{Introduction, Newcomer};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
 pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
 pub(in crate::core) use sender::{Sender, SenderKind};
 pub(in crate::core) use senders::{MoveStep, Senders};
-pub(in crate::core) use stranger::{Introduction, Newcomer};
 pub(in crate::core) use turns::Turns;
 pub(in crate::core) use way::Way;

@@ -1,5 +1,10 @@
 //! Proofs without memory: nonces and cookies are keyed hashes of the facts that they prove, so that asking a million
 //! strangers needs no table. The key lives as long as the run.
+//!
+//! Invariants: a nonce or a cookie holds for one address (and run) and two minutes at most; a keepsake for one run and
+//! address, as long as this node runs.
+//!
+//! Must not know: what is granted for a proof.
 
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;

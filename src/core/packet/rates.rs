@@ -3,6 +3,10 @@
 //! Each address gets one turn in [`QUESTION_INTERVAL`] and each host its share of all turns, but an address that this
 //! node itself contacted needs no share: an attacker that floods it uses up the turns of one host, and neither islands
 //! that look for each other nor a `join` command have to wait for those.
+//!
+//! Invariants: memory is bounded by the number of turns, whatever arrives.
+//!
+//! Must not know: the contents of a packet.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

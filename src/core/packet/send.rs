@@ -5,6 +5,10 @@
 //! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a
 //! nonce of ours, a packet to it stays as small as a stranger's question and carries a probe, and its host has so much
 //! credit (see `credit`).
+//!
+//! Invariants: every packet to a member carries the fingerprint; none to an unproven address is larger than a question.
+//!
+//! Must not know: what rooms put into a packet.
 
 use std::net::SocketAddr;
 

@@ -2,7 +2,9 @@
 //!
 //! [`Timing`] travels in a node's record, because every observer judges a node by *its* timeouts; the rest of
 //! [`Settings`] concerns the node alone. Both are checked by the same bounds wherever they come from: a file, code, or
-//! the wire.
+//! the wire. Leases by quorum have settings of their own: `lease`.
+//!
+//! Must not know: the use that is made of a setting.
 
 mod lease;
 

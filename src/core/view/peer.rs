@@ -1,6 +1,10 @@
 //! This node's own observations of a member: times of packets, round trip, packets sent to it.
 //!
 //! Nothing here is in a record, and nothing here is ever hashed.
+//!
+//! Invariants: what is remembered of one peer has a greatest size, whatever it sends.
+//!
+//! Must not know: what follows from an observation.
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,10 @@
 //!
 //! A tombstone is a name and an incarnation; it is outside the fingerprint and is kept for `reap_after`; at
 //! [`MAX_TOMBSTONES`] the oldest is dropped.
+//!
+//! Invariants: a name has one tombstone at most: that of the record that was reaped last.
+//!
+//! Must not know: why a member died.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -133,7 +133,8 @@ pub enum Message {
         /// True if more pages follow.
         more: bool,
     },
-    /// Asks for a confirmation once the receiver holds this record; sent with the update.
+    /// Asks for a confirmation once the receiver holds this record; sent with the update. (SWIM's "confirm" declares a member
+    /// failed; here an update does.)
     Confirm(Confirmation),
     /// Confirms that the sender holds the record.
     Confirmed(Confirmation),
@@ -181,7 +182,7 @@ pub enum Message {
         /// The addresses of other members that are Up. If there are none, the joiner is to ask the sender again soon.
         members: [Option<SocketAddr>; MAX_REFERRALS],
     },
-    /// Answers `Severed`: the sender received a packet of the run after its port refused. The sequence number shows
+    /// Answers `Severed` (SWIM's "alive" refutes a suspicion; here an update does): the sender received a packet of the run after its port refused. The sequence number shows
     /// whether that is news: a dead process sends no more packets, but its last ones, and reports about those, may be
     /// under way for a while.
     Alive {

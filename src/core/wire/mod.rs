@@ -16,6 +16,14 @@
 //! appended, and golden bytes in the tests pin the existing ones. A message that does not re-encode to the very bytes
 //! received is rejected, so that everything has exactly one encoding and a record's hash can stand for the record.
 //!
+//! | idea | file |
+//! |---|---|
+//! | a packet as a whole, and its header | `packet`, `header` |
+//! | every message: the specification; what messages of membership and of leadership carry | `message`; `fields`, `leading` |
+//! | messages between programs | `parcel` |
+//! | reading no more than is needed: a record in place, a glance at a `Join` | `read`, `raw`, `raw_join` |
+//! | why bytes are no packet; address families in words | `error`, `families` |
+//!
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
 //! accepted as a whole or not at all. This module must not know the *meaning* of a message.
 

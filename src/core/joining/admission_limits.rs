@@ -6,6 +6,8 @@
 //!
 //! Invariants: bounded memory; a joiner that is held already is never counted again; hosts without an admission so far
 //! are not kept waiting by others.
+//!
+//! Must not know: what a joiner says of itself.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,0 +1,59 @@
+//! Pages: the head of a folder of the core names every file in it, so that a reader finds an idea without opening them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Finds the files below a folder whose module is the head of others.
+fn heads(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the source is there") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "tests") {
+            found.push(path.join("mod.rs"));
+            found.push(path.with_extension("rs"));
+            heads(&path, found);
+        }
+    }
+    found.retain(|path| path.is_file());
+}
+
+/// Returns the modules that a head has and does not name in its page; those of tests need no name.
+fn unnamed(text: &str) -> Vec<&str> {
+    let page: Vec<&str> = text.lines().filter(|line| line.starts_with("//!")).collect();
+    let page = page.join("\n");
+    let mut before = "";
+    let mut unnamed = Vec::new();
+    for line in text.lines() {
+        let module =
+            line.split("mod ").nth(1).filter(|_| !line.starts_with("//")).and_then(|rest| rest.strip_suffix(';'));
+        if let Some(module) = module.filter(|_| before != "#[cfg(test)]") {
+            let is_named = ["`", "/`", "::", "/"].iter().any(|end| {
+                page.match_indices(&format!("{module}{end}"))
+                    .any(|(at, _)| page[..at].ends_with(['`', '/']) || page[..at].ends_with("::"))
+            });
+            if !is_named {
+                unnamed.push(module);
+            }
+        }
+        before = line;
+    }
+    unnamed
+}
+
+#[test]
+fn the_page_of_each_folder_of_the_core_names_its_files() {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core");
+    let mut found = Vec::new();
+    heads(&core, &mut found);
+    assert!(found.len() >= 15, "only {} pages were read", found.len());
+    for path in found {
+        let text = fs::read_to_string(&path).expect("a source file");
+        assert_eq!(unnamed(&text), <[&str; 0]>::default(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_file_that_its_page_does_not_name_is_found() {
+    let page = |modules: &str| format!("//! | one | `one`, `rooms/` |\n//! two\n\n{modules}");
+    assert_eq!(unnamed(&page("mod one;\npub(super) mod rooms;\n#[cfg(test)]\nmod tests;")), <[&str; 0]>::default());
+    assert_eq!(unnamed(&page("mod one;\nmod two;\npub mod on;")), ["two", "on"]);
+}
