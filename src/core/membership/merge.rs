@@ -145,7 +145,7 @@ impl Core {
         self.date_accusation(slot, None);
         self.reobserve(slot);
         self.watch(slot);
-        self.settle(slot, from);
+        self.spread_change(slot, from);
         self.teach_who_came(slot, joiner.proven);
         Some(hash)
     }
@@ -240,7 +240,7 @@ impl Core {
         if !is_new_run && held.address != self.view.record(slot).address {
             self.follow_by_link(slot);
         }
-        self.settle(slot, from);
+        self.spread_change(slot, from);
         self.teach_who_came(slot, is_ours);
         let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
@@ -309,7 +309,7 @@ impl Core {
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
         self.judge_anew(slot, Held::of(&held));
-        self.settle(slot, None);
+        self.spread_change(slot, None);
         self.flooding.originate(slot);
     }
 
@@ -364,7 +364,7 @@ impl Core {
     }
 
     /// Spreads the update after any change of a member's record.
-    fn settle(&mut self, slot: Slot, from: Option<Slot>) {
+    fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
             self.gossiping.recent.note(slot, self.is_told_last(slot));
