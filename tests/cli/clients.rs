@@ -74,7 +74,7 @@ fn what_is_no_agent_is_a_failure_with_a_hint() {
     for (answer, hint) in [
         (|_: &str, _| Answer::Reply(200, "<html>".to_owned()), "is this a headcount agent"),
         (|_: &str, _| Answer::Reply(404, "<html>".to_owned()), "is this a headcount agent"),
-        (|_: &str, _| Answer::HangUp, "is it running?"),
+        (|_: &str, _| Answer::HangUp, "is that its HTTP port"),
     ] as [(fn(&str, usize) -> Answer, &str); 3]
     {
         let (code, output, errors) = run(&["members", "--http", &fake(answer)]);
