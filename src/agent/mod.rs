@@ -14,8 +14,20 @@
 //! - However an agent ends, [`Agent::stopped`] says how, a panic of its task included, and waits for no disk, name server
 //!   or peer that does not answer.
 //!
-//! This page holds the handle; `host`, `start` and `driver` run a node, `leader` and `lease` are what programs ask about leaders,
-//! `messages` what they say to each other, `bus`, `directory` and `subscription` what they see.
+//! This page holds the handle.
+//!
+//! | idea | file |
+//! |---|---|
+//! | running a node: its thread, its birth, the task that owns the core, its clocks | `host`, `start`, `driver/`, `clock` |
+//! | what handles ask of the driver; what it publishes for them | `request`, `shared` |
+//! | events, as programs see them: numbered, kept, read | `translate`, `bus/`, `subscription` |
+//! | members; the node's figures; its peers'; whether all hold one view | `directory`, `info`, `telemetry`, `agreement` |
+//! | joining on demand; the address that it advertises | `join`, `address` |
+//! | leaders and voters: what programs see, ask and command; led work of others; draining | `leadership`, `leader`, `work`, `drain` |
+//! | leaders by a lease in a database | `lease/`, `lease_desk/` |
+//! | messages between programs | `messages/` |
+//! | keys | `keys/` |
+//! | errors and ends; a driver that stands still | `error`, `watchdog` |
 //!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 

@@ -3,6 +3,18 @@
 //! Purpose: everything that people type. `headcount agent` and `headcount dev` run nodes in this process; every other
 //! command is a client that talks HTTP to a running agent and needs only the JSON shapes of this library.
 //!
+//! | idea | file |
+//! |---|---|
+//! | the grammar; exit codes and failures | `args/`, `failure` |
+//! | running nodes: `agent`, `dev`; signals, the supervisor that is told, logs | `agent/`, `dev`; `signals`, `supervisor` (or `no_supervisor`), `logs` |
+//! | asking an agent once: members, leaders, leases, keys, messages | `client`; `commands`, `leadership`, `lease`, `keys`, `messages` |
+//! | following it: `watch`, `top` | `watch`, `top/` |
+//! | what is wrong: `doctor` | `doctor/` |
+//! | commands that run while a node leads | `lead/` |
+//! | planning: `simulate`, `tune` | `simulate`, `tune`, `progress` |
+//! | shells | `shell` |
+//! | what is printed, and how it looks | `output`, `table`, `human`, `paint` |
+//!
 //! Invariants:
 //! - Standard output carries the answer, and nothing else: logs, warnings and errors go to standard error.
 //! - A closed standard output (`headcount members | head -1`) is a quiet end, not a failure.

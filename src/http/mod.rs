@@ -3,6 +3,19 @@
 //! [`http_reference`](crate::http_reference) has every call, and so have `GET /` and `GET /openapi.json`; `reference` is
 //! the table that they come from.
 //!
+//! | idea | file |
+//! |---|---|
+//! | accepting connections; one connection; the table of all, and who is shed | `server`, `connection`, `table/` |
+//! | the checks of every request: tokens, names of the host; whose turn it is | `guard`, `access`, `host`, `turns` |
+//! | what is taken from a request | `head`, `body`, `query`, `input` |
+//! | members and commands; health; leaders and voters; keys; messages | `calls`, `health`, `leadership`, `keys`, `messages` |
+//! | the stream of events, and its bytes; listings that many read; bytes that own their permit | `events`, `frames`, `listing/`, `held` |
+//! | metrics, and their text forms | `metrics`, `handler_metrics`, `exposition` |
+//! | broadcasts that are brought to nodes which the view lacks | `direct/` |
+//! | the dashboard | `dashboard` |
+//! | refusals | `problem/` |
+//! | limits that more than one of these keeps | `limits` |
+//!
 //! Invariants:
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
 //!   public handle, and everything has a bound:
