@@ -27,7 +27,7 @@ fn unnamed(text: &str) -> Vec<&str> {
         let module =
             line.split("mod ").nth(1).filter(|_| !line.starts_with("//")).and_then(|rest| rest.strip_suffix(';'));
         if let Some(module) = module.filter(|_| before != "#[cfg(test)]") {
-            let is_named = ["`", "/`", "::", "/"].iter().any(|end| {
+            let is_named = ["`", "::", "/"].iter().any(|end| {
                 page.match_indices(&format!("{module}{end}"))
                     .any(|(at, _)| page[..at].ends_with(['`', '/']) || page[..at].ends_with("::"))
             });

@@ -149,7 +149,7 @@ impl Resolver {
                         Err(error) => round.ended_unexpectedly(&error),
                     },
                     Some(lookup) = round.names.join_next() => round.end(lookup),
-                    else => return,
+                    else => return round.forget_former_seeds(),
                 }
             }
         });
@@ -196,6 +196,12 @@ impl Round {
             }
             Err(error) => self.ended_unexpectedly(&error),
         }
+    }
+
+    /// Forgets that the log named seeds which are none any more: they would take the places of others.
+    fn forget_former_seeds(&self) {
+        let mut told = self.resolver.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|seed| self.begun.contains(seed));
     }
 
     fn found(&self, seed: String, addresses: Vec<SocketAddr>) {
@@ -274,6 +280,16 @@ pub(super) mod tests {
         }
         assert!(!resolver.is_news("c.invalid:1", false), "the table is full");
         assert!(!resolver.is_news("b1.invalid:1", true) && resolver.is_news("c.invalid:1", false));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_no_seed_any_more_takes_no_place_of_those_that_were_told_of() {
+        let resolver = resolver(4);
+        for name in ["no-such-name.invalid:1", "nor-this.invalid:2"] {
+            let mut lookup = resolver.look_up(&seeds(&[name]));
+            while lookup.next().await.is_some() {}
+            assert_eq!(*resolver.told.lock().expect("not poisoned"), BTreeSet::from([name.to_owned()]));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use crate::json::{Leader, Member, Voter, Voters};
 /// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
 const RECOVER_ADVICE: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost \
     for good, disks and all: `headcount recover` at one that is left, and never while they may be alive behind a cut";
+
 /// Judges the presence of a leader, where there should be one.
 pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member]) -> Finding {
     let is_quorum = leader.mode == "quorum";
