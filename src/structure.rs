@@ -1,9 +1,10 @@
 //! The house's order: which room of an idea may name which.
 //!
 //! An idea is a folder of `src`, a room is a file or folder in it. Imports between the rooms of one idea point one way. They
-//! are read from the source. Calls from one `impl` of a shared type to another are no imports, and are not seen here; nor
-//! are tests, which may name anything (but in `core`).
+//! are read from the source; so are, in `core`, the calls from one room's methods to another's (see `calls`). Tests may name
+//! anything (but in `core`).
 
+mod calls;
 mod circles;
 mod houses;
 mod pages;

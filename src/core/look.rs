@@ -8,15 +8,9 @@ use std::time::Duration;
 use crate::core::counters::Counters;
 use crate::core::member::{DetectionMethod, NodeId, Record, Status};
 use crate::core::time::Time;
-use crate::core::view::View;
 use crate::core::{Core, Phase};
 
 impl Core {
-    /// Returns this node's own record.
-    pub fn me(&self) -> &Arc<Record> {
-        self.view.record(View::ME)
-    }
-
     /// Returns true if this node is a full member: it holds a whole view and said so.
     pub fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up)

@@ -28,21 +28,24 @@
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
 //! | the table of members, and what this node alone knows of each | `view/` |
 //! | what is counted | `counters` |
-//! | the vocabulary of the two doors; all deadlines in one table | `doors/`, `timers` |
-//! | packets in, packets out: whose packet it is, and for which room | `packet/` |
+//! | the vocabulary of the two doors; all deadlines in one table; the way out | `doors/`, `timers`, `outputs` |
+//! | who observes whom | `observers/` |
+//! | what packets carry, and whose they are | `packet/` |
+//! | links between members; ways around what does not pass | `connectivity/` |
 //! | spreading news: at once, by gossip, by sync (anti-entropy) | `dissemination/` |
 //! | merging what others say; what is not believed; refuting, leaving, removing, reaping | `membership/` |
-//! | links between members; ways around what does not pass | `connectivity/` |
-//! | who observes whom; when silence or a broken link becomes a verdict | `detection/` |
+//! | when silence or a broken link becomes a verdict | `detection/` |
 //! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
 //! | seeds and the lost: never islands | `discovery/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
+//! | packets in, each message handed to the room that it is for | `incoming/` |
 //! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
 //! | the way in, to the room that each input is for; what may be looked at | `inputs`, `look` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
-//! own (`impl Core`), and one room's method may call another's; imports show who names whose types, not who calls whom.
+//! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
+//! (`structure/calls.rs`, which a test compares with the source): there stands what, for instance, `connectivity` may touch.
 
 pub mod ahead;
 mod connectivity;
@@ -53,6 +56,7 @@ mod dissemination;
 mod doors;
 pub mod election;
 mod envelope;
+mod incoming;
 mod inputs;
 mod joining;
 mod leadership;
@@ -61,6 +65,8 @@ mod look;
 mod member;
 mod membership;
 mod messaging;
+mod observers;
+mod outputs;
 mod packet;
 mod settings;
 mod sizes;
@@ -103,7 +109,6 @@ use connectivity::Links;
 use detection::Crashes;
 use detection::Inquiries;
 use detection::LocalHealth;
-use detection::Observers;
 use detection::Partition;
 use discovery::Reunion;
 use dissemination::FingerprintMismatch;
@@ -124,6 +129,7 @@ use membership::Departures;
 use membership::Incarnation;
 use membership::{Arrivals, Homes, Move, Removals};
 use messaging::Messaging;
+use observers::Observers;
 use packet::{ContactedAddresses, NoticeRate, Questions};
 use packet::{Inbox, Versions};
 use packet::{Keepsakes, Prover, Senders};
@@ -362,16 +368,6 @@ impl Core {
         (self.seal_bytes, self.seal_slack) = (bytes, slack);
     }
 
-    /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
-    fn question_bytes(&self, answer: usize) -> usize {
-        answer + self.seal_slack
-    }
-
-    /// Returns the greatest size of a packet in a datagram.
-    pub(crate) fn datagram_bytes(&self) -> usize {
-        self.settings.mtu - self.seal_bytes
-    }
-
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
         self.give_letters_up();
@@ -381,35 +377,6 @@ impl Core {
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));
-    }
-
-    /// Reports one transition as the changes that fold to it.
-    fn report(&mut self, held: Option<&Arc<Record>>, new: &Arc<Record>, method: Option<DetectionMethod>) {
-        for change in Change::between(held, new, method) {
-            self.outputs.push_back(Output::Change(change));
-        }
-    }
-
-    /// Reports one transition from a record that is held no more.
-    fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
-        match Change::direct(held, new, method) {
-            Ok(change) => self.outputs.push_back(Output::Change(change)),
-            Err((held, new)) => self.report(Some(&held), &new, method),
-        }
-    }
-
-    /// Gives a notice, at most one of its kind in a while.
-    fn notice(&mut self, kind: &'static str, notice: Notice) {
-        self.notice_if_allowed(kind, notice);
-    }
-
-    /// Gives a notice, at most one of its kind in a while; returns true if it was given.
-    fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
-        let is_allowed = self.notices.allow(self.now, kind);
-        if is_allowed {
-            self.outputs.push_back(Output::Notice(notice));
-        }
-        is_allowed
     }
 
     /// Forgets a slot in everything that remembers slots, before the table gives it to somebody else.
@@ -428,9 +395,5 @@ impl Core {
         self.process_answers(run);
         self.inquiries.forget(run);
         self.account_for(run, true);
-    }
-
-    fn reply(&mut self, ticket: Ticket, reply: Reply) {
-        self.outputs.push_back(Output::Reply { ticket, reply });
     }
 }

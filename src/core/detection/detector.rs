@@ -28,7 +28,7 @@
 
 use std::time::Duration;
 
-use crate::core::limits::MIN_PAUSE;
+use crate::core::limits::{MIN_PAUSE, probe_after};
 use crate::core::member::{DetectionMethod, LeaveReason, Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -38,12 +38,6 @@ use crate::core::{Core, Phase};
 
 /// The least number of probes before a suspicion.
 pub(super) const PROBES: u32 = 3;
-
-/// Returns the silence after which a member is probed that is suspected after `demanded`: the last fifth is for the
-/// probes.
-pub(super) fn probe_after(demanded: Duration) -> Duration {
-    demanded * 4 / 5
-}
 
 impl Core {
     /// Sets the deadlines of a member whose record or last sign has just changed.
@@ -78,7 +72,7 @@ impl Core {
     }
 
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
-    pub(super) fn next_threshold(&self, slot: Slot) -> Option<Time> {
+    pub(in crate::core) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
         let (timing, stretch) = (entry.record.timing, self.local_health.stretch());
@@ -177,7 +171,7 @@ impl Core {
     }
 
     /// Sends a probe, "Are you there?", on every way there is.
-    pub(super) fn probe(&mut self, slot: Slot) {
+    pub(in crate::core) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         self.send_both_ways(slot, &Message::Probe { nonce, doubted: true });

@@ -56,7 +56,7 @@ impl Core {
     }
 
     /// Returns the silence after which this node would accuse a member, if this node is healthy.
-    pub(super) fn demanded_silence(&self, slot: Slot) -> Duration {
+    pub(in crate::core) fn demanded_silence(&self, slot: Slot) -> Duration {
         let entry = self.view.entry(slot);
         entry.peer.rare().refutations.demanded_silence(self.now, entry.record.timing)
     }

@@ -94,7 +94,7 @@ impl LocalHealth {
     }
 
     /// Notes that members are observed whose shortest suspect timeout is this.
-    pub(super) fn expect_contact(&mut self, quickest: Duration) {
+    pub(in crate::core) fn expect_contact(&mut self, quickest: Duration) {
         self.contact_expected = self.contact_expected.min(quickest);
     }
 

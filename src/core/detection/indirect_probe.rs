@@ -112,7 +112,7 @@ impl Inquiries {
     }
 
     /// Returns the number of probes that were sent in this doubt.
-    pub(super) fn probed(&self, subject: Run) -> u32 {
+    pub(in crate::core) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
     }
 
@@ -122,7 +122,7 @@ impl Inquiries {
     }
 
     /// Returns the members whose first probe of a doubt was not answered.
-    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+    pub(in crate::core) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 

@@ -1,9 +1,8 @@
-//! Detection: the graph of observers, and the verdicts on silence.
+//! Detection: verdicts on silence.
 //!
 //! | idea | file |
 //! |---|---|
-//! | the graph of observers: rings of names, settled members, retained neighbours, newborns and their sponsors, walking past doubted members, and one way of such a walk | `observers`, `rings`, `settled`, `retained`, `newborns`, `walk`, `path` |
-//! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
+//! | sending signs of life; taking them; being heard by those one hears | `heartbeat`, `sign`, `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
@@ -22,17 +21,10 @@ mod flapping;
 mod health;
 mod heartbeat;
 mod indirect_probe;
-mod newborns;
-mod observers;
 mod partition;
-mod path;
-mod retained;
-mod rings;
-mod settled;
-mod walk;
+mod sign;
 
 pub(in crate::core) use crash::Crashes;
 pub(in crate::core) use health::LocalHealth;
 pub(in crate::core) use indirect_probe::Inquiries;
-pub(in crate::core) use observers::Observers;
 pub(in crate::core) use partition::Partition;

@@ -73,7 +73,7 @@ impl Core {
     /// Notes a new update about a member, to be sent on.
     pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
-        if self.flooding.note(slot, from, self.is_told_last(slot)) {
+        if self.flooding.note(slot, from, self.view.is_told_last(slot)) {
             self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
         }
     }
@@ -99,7 +99,7 @@ impl Core {
                 }
             } else if is_any_sent {
                 // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
-                self.flooding.note(slot, from, self.is_told_last(slot));
+                self.flooding.note(slot, from, self.view.is_told_last(slot));
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
             }
         }
@@ -148,7 +148,7 @@ impl Core {
                 targets.extend(self.observers.retained());
             }
             targets.extend(live.choose(&mut self.rng));
-            if self.has_many_names() {
+            if self.view.has_many_names() {
                 let acquaintances: Vec<Slot> = self.view.acquaintances().collect();
                 targets.extend(acquaintances.sample(&mut self.rng, FLOOD_FANOUT));
             }

@@ -91,7 +91,7 @@ impl Core {
         {
             chosen.push(slot);
         }
-        if self.has_many_names() {
+        if self.view.has_many_names() {
             let acquaintances: Vec<Slot> = self.view.acquaintances().filter(|slot| !chosen.contains(slot)).collect();
             chosen.extend(acquaintances.choose(&mut self.rng));
         }

@@ -194,7 +194,7 @@ impl Core {
             let bucket = hash as usize % BUCKETS;
             buckets[bucket / 8] & (1 << (bucket % 8)) != 0
         };
-        let has_many = self.has_many_names();
+        let has_many = self.view.has_many_names();
         // Bucket by bucket, so that whole buckets are left out if not all fit; they will differ next time, too.
         let first = if has_many { self.rng.random_range(0..BUCKETS) } else { 0 };
         let (mut records, mut hearsay) = (Vec::new(), Vec::new());

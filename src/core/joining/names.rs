@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
+use crate::core::doors::Notice;
+use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MAX_NAME_QUESTIONS};
 use crate::core::member::{Record, Run, Status};
 use crate::core::packet::{Host, Newcomer, News, Sender, gives_way};
 use crate::core::time::Time;
@@ -163,16 +163,6 @@ impl Core {
             }
             self.ask_who(address);
         }
-    }
-
-    /// Sends `WhoAreYou` to an address.
-    pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
-        self.expected.note(self.now, address);
-        let nonce = self.prover.nonce(address, self.now);
-        let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
-        self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Handles an answer to a question of ours that a newcomer may wait for. An anonymous answer does not count: the

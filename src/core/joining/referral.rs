@@ -90,7 +90,8 @@ impl Referrals {
 impl Core {
     /// Returns up to three members that are Up, for a joiner at this address.
     pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
-        let known: Vec<Slot> = if self.has_many_names() { self.view.acquaintances().collect() } else { Vec::new() };
+        let known: Vec<Slot> =
+            if self.view.has_many_names() { self.view.acquaintances().collect() } else { Vec::new() };
         let all = if known.is_empty() { self.view.live() } else { &known };
         let drawn = all.sample(&mut self.rng, MAX_REFERRALS * 2);
         let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);

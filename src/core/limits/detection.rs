@@ -95,3 +95,9 @@ pub const PARTITION_PAUSE_PER_NAME: Duration = Duration::from_millis(1);
 pub const MAX_PARTITION_PAUSE: Duration = Duration::from_secs(60);
 /// The greatest number of members of a reported partition that are gone for good and are still named when it is over.
 pub const MAX_PARTITION_LOST: usize = 16_384;
+
+/// Returns the silence after which a member is probed that is suspected after `demanded`: the last fifth is for the
+/// probes.
+pub(in crate::core) fn probe_after(demanded: Duration) -> Duration {
+    demanded * 4 / 5
+}

@@ -9,7 +9,7 @@
 //! time.
 //!
 //! True and invented names look alike, and the true ones must not wait their turn among the others. So while there are
-//! more than [`MANY_NAMES`], whoever echoed to this node, or settled, comes first wherever members are told of: in
+//! more than [`MANY_NAMES`](crate::core::limits::MANY_NAMES), whoever echoed to this node, or settled, comes first wherever members are told of: in
 //! floods, in gossip, when views are compared, and when a joiner is served the view. News goes to members that echoed,
 //! too, since invented neighbours pass nothing on. And of names that are refused, some are asked whether they are there:
 //! a member's own word needs no budget.
@@ -24,8 +24,8 @@
 use crate::core::counters::DropReason;
 use crate::core::doors::Notice;
 use crate::core::limits::{
-    FORGET_GHOSTS_AFTER, MANY_NAMES, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_BYTES, MAX_UNSETTLED_NAMES,
-    NAMES_AT_ONCE, NAMES_PER_SECOND,
+    FORGET_GHOSTS_AFTER, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN, MAX_UNSETTLED_BYTES, MAX_UNSETTLED_NAMES, NAMES_AT_ONCE,
+    NAMES_PER_SECOND,
 };
 use crate::core::member::{Record, Status};
 use crate::core::time::Time;
@@ -79,16 +79,6 @@ impl Core {
         {
             self.ask_who(record.address);
         }
-    }
-
-    /// Returns true if so many names are known by the word of others that most of them may be invented.
-    pub(in crate::core) fn has_many_names(&self) -> bool {
-        self.view.unsettled_names() > MANY_NAMES
-    }
-
-    /// Returns true if there are many names, and this one is known by the word of others alone: others are told of first.
-    pub(in crate::core) fn is_told_last(&self, slot: Slot) -> bool {
-        self.has_many_names() && self.view.entry(slot).is_hearsay()
     }
 
     /// Forgets members that others named, that never answered this node and are gone: the longest gone, if there are

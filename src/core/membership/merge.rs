@@ -367,7 +367,7 @@ impl Core {
     fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
-            self.gossiping.recent.note(slot, self.is_told_last(slot));
+            self.gossiping.recent.note(slot, self.view.is_told_last(slot));
             self.flood_news(slot, from);
         }
     }

@@ -34,7 +34,7 @@ pub(in crate::core) struct Inbox {
 
 /// One message.
 #[derive(Debug)]
-pub(super) enum Received {
+pub(in crate::core) enum Received {
     News(News),
     Heartbeat(Heartbeat),
     Message(Box<Message>),
@@ -63,7 +63,7 @@ impl Inbox {
         self.unknown = 0;
     }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Received> {
+    pub(in crate::core) fn drain(&mut self) -> impl Iterator<Item = Received> {
         self.received.drain(..)
     }
 
@@ -75,11 +75,11 @@ impl Inbox {
         })
     }
 
-    pub(super) fn is_asked_to_confirm(&self) -> bool {
+    pub(in crate::core) fn is_asked_to_confirm(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Confirm(_)))
     }
 
-    pub(super) fn is_page(&self) -> bool {
+    pub(in crate::core) fn is_page(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Page { .. }))
     }
 }
@@ -110,7 +110,11 @@ impl Versions {
 
 impl Core {
     /// Reads a packet to its end. After an error the contents of the inbox have no meaning.
-    pub(super) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+    pub(in crate::core) fn read_whole(
+        &mut self,
+        mut messages: Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<(), PacketError> {
         self.read_at_most(usize::MAX, &mut messages, inbox)
     }
 
@@ -143,7 +147,7 @@ impl Core {
     }
 
     /// Returns the record that an update is about.
-    pub(super) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
+    pub(in crate::core) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
         match news {
             News::Known { slot, .. } => self.view.record(*slot),
             News::Record { record, .. } => record,

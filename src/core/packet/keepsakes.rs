@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Gives a member the keepsake to prove a move by, beside an answer to its record's address.
-    pub(super) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(in crate::core) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if entry.peer.is_proven() && self.observes(slot) && !self.is_unproven_here(slot) {
             packet.push(&Message::Keepsake { keepsake: self.prover.keepsake(entry.record.run, entry.record.address) });
@@ -164,7 +164,7 @@ impl Core {
     }
 
     /// Notes the keepsake that a member was asked for.
-    pub(super) fn given_keepsake(&mut self, slot: Slot, keepsake: Nonce) {
+    pub(in crate::core) fn given_keepsake(&mut self, slot: Slot, keepsake: Nonce) {
         let record = self.view.record(slot);
         self.keepsakes.give(record.run, keepsake, record.address);
     }
@@ -186,7 +186,7 @@ impl Core {
     /// Returns true if a run that introduces itself by this record, and answers this question, has just proven that it
     /// holds the keepsake that this node gave to it at its held address; or, if a stray is held, the one it was given
     /// before, from its old address.
-    pub(super) fn is_reminded(
+    pub(in crate::core) fn is_reminded(
         &self,
         run: Run,
         from: SocketAddr,

@@ -12,10 +12,11 @@
 
 use std::net::SocketAddr;
 
+use super::sender::Sender;
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Output, Receiver};
-use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
+use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::core::member::{LeaveReason, Status};
 use crate::core::view::{Entry, Slot, View, is_due};
 use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder};
@@ -73,7 +74,7 @@ impl Core {
     /// Returns the answer to a member's question of `asked` bytes. To an unproven address no larger packet than the
     /// question is sent, so the answer itself comes first; the rest is room for a probe, without which two members that
     /// are unproven to each other would ask for ever.
-    pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
+    pub(in crate::core) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
         // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
         let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
@@ -94,7 +95,7 @@ impl Core {
     }
 
     /// Tells the receiver the status that it is held as, if it must know.
-    pub(super) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(in crate::core) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.must_be_told(slot) {
             let age_ms = self.age_ms(entry);
@@ -208,5 +209,34 @@ impl Core {
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::Transmit { to, receiver, bytes });
+    }
+
+    /// Sends `WhoAreYou` to an address.
+    pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
+        self.expected.note(self.now, address);
+        let nonce = self.prover.nonce(address, self.now);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::WhoAreYou { nonce, echo: None });
+        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+        self.transmit(address, Receiver::Anybody, packet);
+    }
+
+    /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
+    /// an unproven address are together no larger than the packet, whatever it asks.
+    pub(in crate::core) fn may_answer(&mut self, sender: &Sender, bytes: usize) -> bool {
+        let is_allowed = self.answered_bytes + bytes <= sender.bytes;
+        if is_allowed {
+            self.answered_bytes += bytes;
+        }
+        is_allowed
+    }
+
+    /// Answers a stranger with one message, never larger than its question, and does not say who answers.
+    pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
+        let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
+        packet.push(&Message::Reply);
+        if packet.push(message) && self.may_answer(&sender, packet.len()) {
+            self.transmit(sender.from, Receiver::of(sender.run), packet);
+        }
     }
 }

@@ -250,7 +250,7 @@ impl Core {
 
     /// Returns true if a packet whose sequence number is not accepted answers the question that restarts its replay
     /// window.
-    pub(super) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
+    pub(in crate::core) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
         let run = self.view.record(slot).run;
         let Some(restart) = self.senders.restarts.get(&run) else { return false };
         let is_fresh = self.now.since(restart.since) < RESTART_TIMEOUT;

@@ -21,7 +21,7 @@ use super::order::Order;
 use super::peer::Peer;
 use super::runs::Runs;
 use super::tally::Tally;
-use crate::core::limits::MAX_ACQUAINTANCES;
+use crate::core::limits::{MANY_NAMES, MAX_ACQUAINTANCES};
 use crate::core::member::{NodeId, Record, Run, Status};
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
@@ -130,6 +130,16 @@ impl View {
     /// since.
     pub(in crate::core) fn unsettled_names(&self) -> usize {
         self.unsettled_names
+    }
+
+    /// Returns true if so many names are known by the word of others that most of them may be invented.
+    pub(in crate::core) fn has_many_names(&self) -> bool {
+        self.unsettled_names > MANY_NAMES
+    }
+
+    /// Returns true if there are many names, and this one is known by the word of others alone: others are told of first.
+    pub(in crate::core) fn is_told_last(&self, slot: Slot) -> bool {
+        self.has_many_names() && self.entry(slot).is_hearsay()
     }
 
     /// Returns the size of those members' texts together, in bytes.

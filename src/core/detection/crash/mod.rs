@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// Opens a case, since a process near this one is gone: a link to it shows at once if this one is gone, too.
-    pub(super) fn look_for_crash(&mut self, subject: Slot) {
+    pub(in crate::core) fn look_for_crash(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         if self.suspect_of_crash(run).is_some() && !self.is_linked(run) && !self.is_case(run) {
             self.open_case(run, CRASH_REVIEWS);

@@ -8,16 +8,13 @@
 
 use std::net::SocketAddr;
 
-use super::introduced::Introduction;
 use super::questions::Asked;
-use super::sender::{Sender, SenderKind};
-use super::senders::MoveStep;
-use super::way::Way;
 use crate::core::counters::DropReason;
 use crate::core::doors::Receiver;
 use crate::core::election::ElectorateReport;
-use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES, MIN_QUESTION_BYTES};
+use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::core::member::{NodeId, Record, Status};
+use crate::core::packet::{Introduction, MoveStep, Sender, SenderKind, Way};
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
 use crate::core::{Core, Phase};
@@ -105,25 +102,6 @@ impl Answer {
 }
 
 impl Core {
-    /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
-    /// an unproven address are together no larger than the packet, whatever it asks.
-    pub(in crate::core) fn may_answer(&mut self, sender: &Sender, bytes: usize) -> bool {
-        let is_allowed = self.answered_bytes + bytes <= sender.bytes;
-        if is_allowed {
-            self.answered_bytes += bytes;
-        }
-        is_allowed
-    }
-
-    /// Answers a stranger with one message, never larger than its question, and does not say who answers.
-    pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
-        let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
-        packet.push(&Message::Reply);
-        if packet.push(message) && self.may_answer(&sender, packet.len()) {
-            self.transmit(sender.from, Receiver::of(sender.run), packet);
-        }
-    }
-
     pub(super) fn answer_member(&mut self, slot: Slot, sender: Sender, fingerprint: u64, answer: &Answer) {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.answer_stranger(sender, answer);

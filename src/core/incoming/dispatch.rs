@@ -9,14 +9,12 @@
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::inbox::News;
-use super::introduced::Introduction;
 use super::questions::Question;
-use super::sender::Sender;
 use crate::core::counters::DropReason;
 use crate::core::election::ElectionMessage;
 use crate::core::limits::MAX_WANTS;
 use crate::core::member::{LeaveReason, Status};
+use crate::core::packet::{Introduction, News, Sender};
 use crate::core::view::Slot;
 use crate::core::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
 use crate::core::{Core, Phase};

@@ -73,7 +73,7 @@ impl Walk {
     }
 
     /// Returns true if a neighbour is doubted.
-    pub(super) fn is_on(&self) -> bool {
+    pub(in crate::core) fn is_on(&self) -> bool {
         self.since.is_some()
     }
 
@@ -82,7 +82,7 @@ impl Walk {
     }
 
     /// Returns the time since when this member is walked past, or to.
-    pub(super) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
+    pub(in crate::core) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
         self.since.filter(|_| self.passed.contains(&slot))
     }
 
@@ -90,7 +90,7 @@ impl Walk {
         self.ends.iter().copied()
     }
 
-    pub(super) fn doubted(&self) -> &BTreeSet<Slot> {
+    pub(in crate::core) fn doubted(&self) -> &BTreeSet<Slot> {
         &self.doubted
     }
 }

@@ -21,13 +21,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::detector::probe_after;
 use super::newborns::Newborns;
 use super::retained::RetainedNeighbours;
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::settled::Settled;
 use super::walk::Walk;
-use crate::core::limits::MIN_CRASH_PROBE_GAP;
+use crate::core::limits::{MIN_CRASH_PROBE_GAP, probe_after};
 use crate::core::member::Status;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -77,7 +76,7 @@ impl Observers {
     }
 
     /// Returns the shortest suspect timeout of all members that this node observes.
-    pub(super) fn quickest(&self) -> Duration {
+    pub(in crate::core) fn quickest(&self) -> Duration {
         self.quickest
     }
 

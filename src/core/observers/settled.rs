@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Returns true if so many members are new that they may be invented.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(in crate::core) fn is_crowded(&self) -> bool {
         self.view.live().len() - self.view.settled() > CROWD
     }
 

@@ -1,0 +1,56 @@
+//! Signs of life: what a member's packet shows, whatever it says.
+//!
+//! Invariant: a sign changes no status. It moves the time from which silence counts, and ends what began with silence.
+//!
+//! Must not know: what the packet says.
+
+use crate::core::Core;
+use crate::core::doors::Output;
+use crate::core::member::Status;
+use crate::core::time::Time;
+use crate::core::view::Slot;
+
+impl Core {
+    /// Takes a packet of a member's run as a sign that it lives. The status that it is held at does not change by that.
+    pub(in crate::core) fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
+        let record = self.view.record(slot);
+        let (id, run) = (record.id.clone(), record.run);
+        if self.counts_as_alive(slot) {
+            self.sign_counts(slot, arrived);
+        }
+        self.outputs.push_back(Output::Heard(id));
+        self.heard_on_the_way(slot);
+        if self.is_case(run) {
+            self.heard_suspected_crash(slot);
+        }
+    }
+
+    /// Counts a packet of a member's run that shows that the member lives (see `echo`).
+    pub(in crate::core) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
+        self.counters.signs_of_life += 1;
+        self.measure_age(slot, arrived);
+        if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
+            self.remember_flapping(slot);
+            self.view.peer_mut(slot).lived_at(arrived);
+        }
+        if let Some(session) = &mut self.view.peer_mut(slot).session {
+            session.sign = session.sign.max(arrived);
+        }
+        if !self.removed_runs.is_empty() {
+            self.evict_again(slot);
+        }
+        self.heard_directly(slot);
+    }
+
+    /// Measures the age that the last sign of life of an observed member has reached.
+    fn measure_age(&mut self, slot: Slot, arrived: Time) {
+        if !self.observes(slot) {
+            return;
+        }
+        let age = self.view.entry(slot).peer.session.as_ref().map(|session| arrived.since(session.sign));
+        // The session begins with the first sign, which ends no silence.
+        if let Some(age) = age.filter(|age| !age.is_zero()) {
+            self.counters.heartbeat_ages.observe(age);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Calls in the core: rooms extend one state by methods, so that a room can call another one without an import. They call
+//! those below them; what they call above them is listed here, with the reason, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use super::houses::HOUSES;
+use super::{code, sources};
+
+/// What a room says to, or asks of, one that stands above it.
+struct Upward {
+    room: &'static str,
+    above: &'static str,
+    calls: &'static [&'static str],
+    /// The reason why it is called from below.
+    why: &'static str,
+}
+
+const UPWARD: [Upward; 23] = [
+    Upward {
+        room: "observers",
+        above: "connectivity",
+        calls: &["is_linked", "plan_link"],
+        why: "neighbours are linked, and others are not",
+    },
+    Upward {
+        room: "observers",
+        above: "detection",
+        calls: &["demanded_silence", "look_for_crash", "next_threshold", "probe", "watch"],
+        why: "whoever is observed from now on is watched, whoever is walked past was silent",
+    },
+    Upward {
+        room: "observers",
+        above: "packet",
+        calls: &["packet_to", "send_to"],
+        why: "of members that do not settle some are sent a packet, to learn whether they are there",
+    },
+    Upward {
+        room: "packet",
+        above: "connectivity",
+        calls: &["acknowledge_over_greeting", "send_by_call", "send_detoured"],
+        why: "a copy goes by a connection where datagrams may not pass",
+    },
+    Upward {
+        room: "packet",
+        above: "detection",
+        calls: &["is_withheld", "own_word_of"],
+        why: "a deaf node keeps its verdicts to itself",
+    },
+    Upward {
+        room: "packet",
+        above: "membership",
+        calls: &["is_known_for_long"],
+        why: "an address needs no proof once its member has been at it for long",
+    },
+    Upward {
+        room: "connectivity",
+        above: "dissemination",
+        calls: &["gossip_to"],
+        why: "who says that it is unheard is told at once what it missed",
+    },
+    Upward {
+        room: "connectivity",
+        above: "detection",
+        calls: &["closed_unanswered", "lost_link", "no_link", "process_answers", "refused_link"],
+        why: "what became of a link is evidence of the process behind it",
+    },
+    Upward {
+        room: "connectivity",
+        above: "joining",
+        calls: &["ask_again_to_join", "joiner_refused"],
+        why: "a connection to a seed is there, or a joiner's address refuses one",
+    },
+    Upward {
+        room: "connectivity",
+        above: "leadership",
+        calls: &["election", "renewal_interval"],
+        why: "voters keep their detours before others, for as long as renewals need",
+    },
+    Upward {
+        room: "connectivity",
+        above: "messaging",
+        calls: &["has_letters_for", "letters_have_no_link", "letters_wait", "send_letters"],
+        why: "letters wait for links, which are opened for them",
+    },
+    Upward {
+        room: "connectivity",
+        above: "incoming",
+        calls: &["receive_packet"],
+        why: "packets come in by connections, too",
+    },
+    Upward {
+        room: "dissemination",
+        above: "membership",
+        calls: &["counts_about_leases"],
+        why: "news of leases are taken from members that were there for a while",
+    },
+    Upward {
+        room: "dissemination",
+        above: "joining",
+        calls: &["may_serve"],
+        why: "records to one member have one limit, whether it joins or compares",
+    },
+    Upward {
+        room: "dissemination",
+        above: "leadership",
+        calls: &["push_leader_renewal"],
+        why: "gossip carries who leads",
+    },
+    Upward {
+        room: "dissemination",
+        above: "messaging",
+        calls: &["push_held_broadcasts"],
+        why: "gossip carries which broadcasts are held",
+    },
+    Upward {
+        room: "membership",
+        above: "detection",
+        calls: &[
+            "doubt_myself",
+            "is_deaf",
+            "is_spoken_of_from_afar",
+            "is_withheld",
+            "mark_judged",
+            "may_be_delayed",
+            "note_refutation",
+            "note_silence",
+            "process_answers",
+            "watch",
+        ],
+        why: "each new record is one more fact about silence, and about this node's own health",
+    },
+    Upward {
+        room: "membership",
+        above: "joining",
+        calls: &[
+            "begin_joining",
+            "drop_joiner_named",
+            "forget_everybody",
+            "hear_of_rival",
+            "incarnation_raised",
+            "seek_cluster",
+        ],
+        why: "a node that was removed, or whose name another one has, joins anew",
+    },
+    Upward {
+        room: "membership",
+        above: "discovery",
+        calls: &["look_for"],
+        why: "members that were heard of and never met are looked for",
+    },
+    Upward {
+        room: "membership",
+        above: "leadership",
+        calls: &["ballot", "hand_over", "voters_that_may_lead"],
+        why: "a leader that leaves hands over first, and what a voter promised is stored with the rest",
+    },
+    Upward {
+        room: "detection",
+        above: "leadership",
+        calls: &["voter_may_be_gone"],
+        why: "a leader learns at once that a vote may be missing",
+    },
+    Upward {
+        room: "joining",
+        above: "discovery",
+        calls: &["answered_contact", "answered_not_up", "contacted", "end_contacts", "start_reunion"],
+        why: "whoever is in the view, or founds one, looks for islands from then on",
+    },
+    Upward {
+        room: "joining",
+        above: "leadership",
+        calls: &["election", "push_founded", "receive_electorate_report"],
+        why: "who founds a cluster may found its electorate, and a joiner is told of the one that there is",
+    },
+];
+
+/// Returns what stands in the blocks `impl Core` of a file.
+fn methods_of_the_state(code: &str) -> String {
+    let mut is_inside = false;
+    let mut inside = String::new();
+    for line in code.lines() {
+        is_inside = (is_inside || line == "impl Core {") && line != "}";
+        if is_inside {
+            inside.extend([line, "\n"]);
+        }
+    }
+    inside
+}
+
+/// Returns the word that begins a text.
+fn word(text: &str) -> &str {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default()
+}
+
+/// Returns the names of the methods that some code has.
+fn defined(code: &str) -> impl Iterator<Item = &str> {
+    code.match_indices("fn ").map(|(at, found)| word(&code[at + found.len()..])).filter(|name| !name.is_empty())
+}
+
+/// Returns the names that are called on the state in some code, each as often as it is.
+fn called(code: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for receiver in ["self", "core", "Self::", "Core::"] {
+        for (at, _) in code.match_indices(receiver) {
+            if code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_' || letter == '.') {
+                continue;
+            }
+            let rest = &code[at + receiver.len()..];
+            let rest = if receiver.ends_with(':') { Some(rest) } else { rest.trim_start().strip_prefix('.') };
+            let name = rest.map(word).unwrap_or_default();
+            if !name.is_empty() && rest.is_some_and(|rest| rest[name.len()..].starts_with('(')) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// The upward calls of the rooms, by the two rooms, and the number of all calls between rooms.
+type Found = (BTreeMap<(String, String), BTreeSet<String>>, usize);
+
+/// Finds the calls between rooms, each given with its code.
+fn upward(order: &[&str], rooms: &[(String, String)]) -> Found {
+    let rank = |room: &str| order.iter().position(|known| *known == room);
+    let rooms: Vec<(&str, String)> = rooms.iter().map(|(room, code)| (&**room, methods_of_the_state(code))).collect();
+    let homes: BTreeMap<&str, &str> =
+        rooms.iter().flat_map(|(room, code)| defined(code).map(move |name| (name, *room))).collect();
+    let (mut found, mut all) = (BTreeMap::<_, BTreeSet<String>>::new(), 0);
+    for (room, code) in &rooms {
+        for name in called(code) {
+            let Some(home) = homes.get(name).filter(|home| *home != room) else { continue };
+            all += 1;
+            if rank(home) > rank(room) {
+                found.entry(((*room).to_owned(), (*home).to_owned())).or_default().insert(name.to_owned());
+            }
+        }
+    }
+    (found, all)
+}
+
+/// Returns where the calls found and those listed differ.
+fn flaws(mut found: BTreeMap<(String, String), BTreeSet<String>>, listed: &[Upward]) -> Vec<String> {
+    let mut flaws = Vec::new();
+    for Upward { room, above, calls, why } in listed {
+        let mut found = found.remove(&((*room).to_owned(), (*above).to_owned())).unwrap_or_default();
+        let gone = calls.iter().filter(|name| !found.remove(**name));
+        flaws.extend(gone.map(|name| format!("{room} calls {above} by {name} no more: take it from the list")));
+        flaws.extend(found.iter().map(|name| format!("{room} calls {name} of {above}, which stands above it ({why})")));
+    }
+    for ((room, above), names) in found {
+        flaws.push(format!("{room} calls {names:?} of {above}, which stands above it"));
+    }
+    flaws
+}
+
+#[test]
+fn what_a_room_of_the_core_calls_above_it_is_listed_and_nothing_else() {
+    let core = &HOUSES[0];
+    assert_eq!(core.idea, "core");
+    let folder = core.folder();
+    let mut files = Vec::new();
+    sources(&folder, false, &mut files);
+    let rooms: Vec<(String, String)> = files
+        .iter()
+        .filter_map(|path| {
+            let inside = path.strip_prefix(&folder).expect("below it").with_extension("");
+            let room = inside.iter().next()?.to_str()?.to_owned();
+            // The page's own methods bring a node to life and end it: they tell all rooms.
+            (room != "mod").then(|| (room, code(&fs::read_to_string(path).expect("a source file"))))
+        })
+        .collect();
+    let (found, all) = upward(core.order, &rooms);
+    assert!(all > 600, "only {all} calls were seen: the wrong files are read");
+    let flaws = flaws(found, &UPWARD);
+    assert!(flaws.is_empty(), "{}", flaws.join("\n"));
+}
+
+#[test]
+fn a_call_that_points_up_is_found() {
+    let file = |room: &str, code: &str| (room.to_owned(), format!("impl Core {{\n{code}\n}}\n"));
+    let above = file("above", "    pub(in crate::core) fn tell(&mut self) {}\n    fn ask() {}");
+    for call in ["self.tell()", "self\n        .tell()", "each(|core| core.tell())", "Core::tell(self)", "Self::ask()"]
+    {
+        let below = file("below", &format!("    fn act(&mut self) {{\n        {call};\n    }}"));
+        let (found, all) = upward(&["below", "above"], &[below.clone(), above.clone()]);
+        assert_eq!((found.len(), all), (1, 1), "{call}");
+        let (found, all) = upward(&["above", "below"], &[below, above.clone()]);
+        assert_eq!((found.len(), all), (0, 1), "{call}");
+    }
+    for other in ["self.above.tell()", "myself.tell()", "self.tell", "core_of.tell()"] {
+        let below = file("below", &format!("    fn act(&mut self) {{\n        {other};\n    }}"));
+        assert_eq!(upward(&["below", "above"], &[below, above.clone()]).1, 0, "{other}");
+    }
+    let elsewhere =
+        ("below".to_owned(), "impl Other {\n    fn act(&mut self) {\n        self.tell();\n    }\n}\n".to_owned());
+    assert_eq!(upward(&["below", "above"], &[elsewhere, above]).1, 0, "another type's method of that name");
+}
+
+#[test]
+fn a_call_that_is_not_listed_and_one_that_is_no_more_are_named() {
+    let listed = [Upward { room: "below", above: "above", calls: &["ask", "tell"], why: "reasons" }];
+    let found = |above: &str, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        BTreeMap::from([(("below".to_owned(), above.to_owned()), names)])
+    };
+    assert_eq!(flaws(found("above", &["ask", "tell"]), &listed), <[&str; 0]>::default());
+    let told = flaws(found("above", &["tell", "order"]), &listed).join("\n");
+    assert!(
+        told.contains("by ask no more") && told.contains("calls order of above") && !told.contains("tell"),
+        "{told}"
+    );
+    assert!(flaws(found("attic", &["tell"]), &[]).join("").contains("{\"tell\"} of attic"));
+}
