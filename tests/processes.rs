@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use support::{Agent, Watch, wait_for};
+use support::{Agent, wait_for};
 
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -19,19 +19,6 @@ fn five_in(profile: &str) -> Vec<Agent> {
         agent.wait_for_up(&FIVE);
     }
     agents
-}
-
-/// Watches an agent. The watch begins with the connection: new tags of `other` prove that it stands.
-fn watch_from_now(agent: &Agent, other: &Agent) -> Watch {
-    let watch = agent.watch();
-    let mut round = 0;
-    wait_for("the watch stands", || {
-        round += 1;
-        let (done, _) = other.client(&["tags", &format!("watched={round}")]);
-        assert!(done.success());
-        watch.about(&other.name).contains(&"node_updated".to_owned()).then_some(())
-    });
-    watch
 }
 
 #[test]
@@ -94,7 +81,7 @@ fn a_removal_that_nobody_confirms_is_accepted_only() {
 #[test]
 fn a_stopped_process_is_suspected_then_down_once_and_comes_back_accusing_nobody() {
     let agents = five_in("local");
-    let watches: Vec<_> = agents.iter().map(|agent| watch_from_now(agent, &agents[0])).collect();
+    let watches: Vec<_> = agents.iter().map(Agent::watch).collect();
     agents[4].signal(Signal::SIGSTOP);
     for watch in &watches[..4] {
         watch.wait_for("e", "node_detected_down");
@@ -238,7 +225,7 @@ fn wait_for_links(agents: &[Agent], each: f64) {
 fn a_killed_process_is_reported_through_its_broken_links() {
     let agents = five_in("default");
     wait_for_links(&agents, 4.0);
-    let watches: Vec<_> = agents.iter().map(|agent| watch_from_now(agent, &agents[0])).collect();
+    let watches: Vec<_> = agents.iter().map(Agent::watch).collect();
     agents[4].signal(Signal::SIGKILL);
     for watch in &watches[..4] {
         watch.wait_for("e", "node_detected_down");
@@ -254,7 +241,7 @@ fn a_killed_process_is_reported_through_its_broken_links() {
 fn a_process_restarted_at_once_on_its_port_is_reported_down_once_and_joins() {
     let mut agents = five_in("local");
     wait_for_links(&agents, 4.0);
-    let watch = watch_from_now(&agents[0], &agents[0]);
+    let watch = agents[0].watch();
     let (old, seed) = (agents.pop().expect("five"), agents[0].gossip.clone());
     let bind = old.gossip.clone();
     drop(old);

@@ -100,15 +100,6 @@ fn of_voters_that_drain_at_one_moment_the_last_one_says_that_nobody_is_left_to_l
 fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
     let (mut cluster, old) = Cluster::of_five();
     let watch = cluster.other_than(&old).watch();
-    let watched = cluster.other_than(&old).name.clone();
-    // A watch begins with its connection.
-    let tagged = cluster.agents.iter().find(|agent| agent.name == watched).expect("it");
-    let mut round = 0;
-    wait_for("the watch stands", || {
-        round += 1;
-        assert!(tagged.client(&["tags", &format!("round={round}")]).0.success());
-        (!watch.about(&watched).is_empty()).then_some(())
-    });
     drop(cluster.agents.remove(old.at));
     let new = cluster.wait_for_leader(old.term);
     assert_ne!(new.name, old.name);

@@ -171,20 +171,28 @@ impl Agent {
         }
     }
 
-    /// Begins to watch this agent's events.
+    /// Watches this agent's events: all from now on.
     pub fn watch(&self) -> Watch {
         let mut command = self.asking();
-        command.args(["watch", "--format", "json", "--http", &self.http]);
+        // The stream begins with the members, which shows that it is open.
+        command.args(["watch", "--snapshot", "--format", "json", "--http", &self.http]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("watch runs");
         let stdout = child.stdout.take().expect("piped");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&lines);
+        let (opened, open) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let event: Value = serde_json::from_str(&line).expect("one object a line");
-                sink.lock().expect("not poisoned").push(event);
+                if event["event"] == "snapshot" {
+                    // One after a gap has nobody who waits for it.
+                    let _ = opened.send(());
+                } else {
+                    sink.lock().expect("not poisoned").push(event);
+                }
             }
         });
+        open.recv_timeout(PATIENCE).expect("the stream opens");
         Watch { child, lines }
     }
 

@@ -8,7 +8,7 @@
 //! wait is bounded (the round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent
 //! updates for a peer whose own fingerprint, as last heard, differs (SWIM's piggybacking, section 4.1): each update at most
 //! 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose fingerprint differs carry them, too, however often
-//! (see `packet::answer`).
+//! (see `incoming::answer`).
 //!
 //! While there are many names on hearsay (see `invented`), a tick also sends to one member that echoed to this node.
 //!
