@@ -73,6 +73,21 @@
 //! arrived while a process stood still may be read a moment after its timers. On Windows there is neither SIGTERM nor SIGHUP
 //! (Ctrl-C leaves), open files are not budgeted, and nobody looks at who else may read the data directory.
 
+// | idea | file |
+// |---|---|
+// | the protocol, without I/O | `core` |
+// | the handle and the driver of the core; what moves bytes; what survives | `agent`, `transport`, `store` |
+// | leases in a database | `lease` |
+// | what a user sees of members and changes | `member`, `event` |
+// | the binary: command line, HTTP, event handlers, configuration | `cli`, `http`, `handlers`, `config` |
+// | JSON, and a client that speaks it | `json`, `client` |
+// | metrics; the log | `metrics`, `journal` |
+// | sealed packets and keys | `seal` |
+// | the simulator | `sim` |
+// | commands that are run; limits of open files | `process`, `descriptors` |
+// | lines that others cause; trouble that comes and goes; text from elsewhere | `quiet`, `trouble`, `text` |
+// | tests of the order of files and of the guide | `structure`, `guide` |
+
 pub mod agent;
 #[cfg(feature = "agent")]
 #[doc(hidden)]

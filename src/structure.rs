@@ -3,6 +3,13 @@
 //! An idea is a folder of `src`, a room is a file or folder in it. Imports between the rooms of one idea point one way. They
 //! are read from the source; so are, in `core`, the calls from one room's methods to another's (see `calls`). Tests may name
 //! anything (but in `core`).
+//!
+//! | idea | file |
+//! |---|---|
+//! | calls in the core, and those that point up | `calls` |
+//! | files that import each other in a loop | `circles` |
+//! | the orders of the rooms | `houses` |
+//! | pages that name their files | `pages` |
 
 mod calls;
 mod circles;

@@ -38,6 +38,13 @@
 //!
 //! This module must not know terminals or exit codes.
 
+// | idea | file |
+// |---|---|
+// | addresses as people write them | `address` |
+// | the calls; one exchange of bytes or JSON | `calls`, `exchange` |
+// | events across broken connections; server-sent events | `events`, `sse` |
+// | why a call fails | `error` |
+
 mod address;
 mod calls;
 mod error;

@@ -19,6 +19,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// | idea | file |
+// |---|---|
+// | the table of keys; storing a given value in its field | `keys`, `set` |
+// | layers and where each value comes from; a value before it is checked | `layers`, `given` |
+// | files: TOML, and reading what a configuration names | `file`, `read` |
+// | parts: of the binary, leadership, leases, seals, the token, handlers | `agent`, `leadership`, `lease`, `seal`, `token`, `handlers` |
+// | texts that mean something else: addresses, durations, paths | `addresses`, `words` |
+// | what a running agent applies | `reload` |
+// | `config show`; reasons to refuse, and problems for people | `show`, `error`, `problem` |
+
 mod addresses;
 #[cfg(feature = "agent")]
 mod agent;

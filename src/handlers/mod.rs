@@ -17,6 +17,15 @@
 //!   it started stays behind.
 //!
 //! Must not know: how events come about, where a configuration came from.
+//!
+//! | idea | file |
+//! |---|---|
+//! | one handler's task: events in, runs out | `task` |
+//! | what waits, and what is dropped | `queue` |
+//! | an event as a handler gets it | `event` |
+//! | one run of a command | `command` |
+//! | one post to a web address, and its TLS | `webhook`, `tls` |
+//! | figures for whoever shows them | `figures` |
 
 #[cfg(unix)]
 mod command;

@@ -11,6 +11,12 @@
 //! - The subscriber is the one that was in force where the agent was started, otherwise the global one.
 //!
 //! Must not know: which messages are worth sending.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the texts of the lines | `words` |
+//! | so many lines about events in a time | `pace` |
+//! | the queue that loses what does not fit, and counts it | `lossy` |
 
 mod lossy;
 mod pace;

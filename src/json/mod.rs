@@ -11,6 +11,18 @@
 //!
 //! This module must not know sockets, routes or terminals.
 
+// | idea | file |
+// |---|---|
+// | members, events, snapshots | `view` |
+// | the state of one node | `info` |
+// | requests and answers of single calls; problems | `calls` |
+// | the leader, the voters, the agreed view | `leadership` |
+// | nodes that a database of leases lists | `lease` |
+// | messages between programs | `message` |
+// | ids of keys | `keys` |
+// | targets for Prometheus | `targets` |
+// | instants and durations | `time` |
+
 mod calls;
 mod info;
 mod keys;

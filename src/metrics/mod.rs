@@ -28,6 +28,12 @@
 //!
 //! Must not know: HTTP.
 
+// | idea | file |
+// |---|---|
+// | membership, detection, traffic, messages, leadership | `figures` |
+// | leases in a database | `leases` |
+// | counters, gauges, families, histograms | `shapes` |
+
 mod figures;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod leases;

@@ -10,6 +10,12 @@
 //! - As the first process of a container this one waits for whatever it inherits.
 //!
 //! Must not know: why a command runs, and for how long it may.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the commands, tied to this process | `tied` |
+//! | a command and all that it started | `group` |
+//! | processes that nobody waits for | `strays` |
 
 mod group;
 #[cfg(all(target_os = "linux", feature = "agent"))]

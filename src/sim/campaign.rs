@@ -2,6 +2,11 @@
 //! throughout.
 //!
 //! Must not know: what runs it, on how many threads, or where its output is printed.
+//!
+//! | idea | file |
+//! |---|---|
+//! | what must hold once all is healed | `checks` |
+//! | the same of contenders for leases | `leases` |
 
 mod checks;
 mod leases;

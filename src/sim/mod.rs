@@ -13,6 +13,16 @@
 //! - [`tune`]: settings for a goal, from a model that the simulator verifies.
 //! - [`lease`]: a model of a lease database, with all that can go wrong in one.
 //! - [`tamper`]: planted bugs, to see that the checks catch them.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the world: nodes, processes, clocks, disks; one node; a node's contender and its inputs | `world`, `node`, `happening` |
+//! | future events in order; the source of chance | `queue`, `random` |
+//! | the virtual network: datagrams, TCP | `network`, `streams` |
+//! | faults; what was promised when one came | `faults`, `upheaval` |
+//! | one copy of each record for all | `pool` |
+//! | the trace that is the same on every run | `trace` |
+//! | what is simulated | `plan` |
 
 pub mod adversary;
 pub mod campaign;

@@ -2,6 +2,10 @@
 //!
 //! Invariants: the page is a function of the report, byte by byte; everything that a chart shows in colours is also in
 //! words. Must not know: how any figure was measured, or the place where the page is stored.
+//!
+//! | idea | file |
+//! |---|---|
+//! | line charts | `chart` |
 
 mod chart;
 

@@ -2,6 +2,15 @@
 //!
 //! Each scenario forms a cluster, watches it idle for a while, lets one event happen, and measures from outside, by
 //! true time. Must not know: how the figures are shown.
+//!
+//! | idea | file |
+//! |---|---|
+//! | one row for each scenario | `table` |
+//! | what happens: nodes come, go, stand still | `acts` |
+//! | nodes or the network do badly for a while | `disturbances` |
+//! | leaders are lost, by quorum and by lease | `succession`, `contenders` |
+//! | the world, the clock, the samples | `stage` |
+//! | latencies and false alarms; what failed | `measure`, `outcome` |
 
 mod acts;
 mod contenders;

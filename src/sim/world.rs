@@ -12,6 +12,17 @@
 //! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, `look` the checker's, and so on.
 //!
 //! Must not know: what the bytes mean.
+//!
+//! | idea | file |
+//! |---|---|
+//! | what is chosen before a world begins; one that begins as a formed cluster | `options`, `form` |
+//! | time passes; what is due is done | `run`, `drive` |
+//! | nodes: started, stopped, paused, commanded | `life` |
+//! | the network: cuts, loss, delay; links | `disturbance`, `links` |
+//! | elections and leases | `voting`, `leases` |
+//! | seals; the adversary; a recorder that plays to others what it recorded | `seals`, `adversary`, `misdirecting` |
+//! | looks at all nodes; do they agree? | `look`, `agreement` |
+//! | what must be known by when; reports of partitions; sizes of tables | `expect`, `cuts`, `sizes` |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

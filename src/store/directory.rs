@@ -18,6 +18,12 @@
 //! Any user who may write to the directory can destroy this node's state; the operator is warned.
 //!
 //! Must not know: the contents of the files.
+//!
+//! | idea | file |
+//! |---|---|
+//! | by its handle; by its name where there are none | `by_handle`, `by_path` |
+//! | replacing the state file, step by step | `replace` |
+//! | the note in the lock file | `note` |
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};

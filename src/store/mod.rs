@@ -10,6 +10,13 @@
 //! - The owner of a [`Store`] holds the lock, and writes only into the directory that it locked.
 //!
 //! Must not know: when to write, the meaning of the figures, or logs: warnings are returned.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the directory, held and locked | `directory` |
+//! | the bytes of the state file; its origin | `state`, `origin` |
+//! | writing without making the driver wait | `writer` |
+//! | reasons to refuse; reasons to warn | `error`, `warning` |
 
 mod directory;
 mod error;

@@ -2,6 +2,13 @@
 //!
 //! This layer moves and seals bytes, and names addresses. It must not know the content of a packet, the members, or the time; it
 //! never ends the agent because of something that a network did.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the gossip socket | `udp` |
+//! | links: TCP connections that carry frames | `links` |
+//! | what both seal and open | `sealing` |
+//! | where seeds come from; their addresses; this node's own | `sources`, `resolve`, `advertised` |
 
 pub(crate) mod advertised;
 pub(crate) mod links;

@@ -8,6 +8,12 @@
 //!   deadline.
 //!
 //! Must not know: to which addresses seeds resolve, and when to ask again.
+//!
+//! | idea | file |
+//! |---|---|
+//! | a list, from a file or an output | `list` |
+//! | a command | `command` |
+//! | SRV records | `srv` |
 
 mod command;
 mod list;

@@ -8,6 +8,11 @@
 //! - Errors are classified, counted and survived; only [`SocketErrorKind::Fatal`] means that this socket will never work again.
 //!
 //! Must not know: the content of a datagram, or how often to try again.
+//!
+//! | idea | file |
+//! |---|---|
+//! | what errors mean | `errors` |
+//! | datagrams that the kernel dropped | `overflow` |
 
 mod errors;
 #[cfg(target_os = "linux")]

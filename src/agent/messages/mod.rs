@@ -11,6 +11,13 @@
 //! - Messages have no numbers in the stream of events and are not replayed.
 //!
 //! Must not know: how messages travel (that is the core's).
+//!
+//! | idea | file |
+//! |---|---|
+//! | the methods of the handle | `handle` |
+//! | a listener's end; one message there | `inbox`, `message` |
+//! | a queue for each listener | `mailroom` |
+//! | this node's own broadcasts | `outbox` |
 
 mod handle;
 mod inbox;

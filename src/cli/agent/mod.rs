@@ -3,6 +3,12 @@
 //!
 //! Invariants: the line on standard output is printed once gossip and HTTP both listen, with the addresses really
 //! bound. When the agent ends, the process ends; when HTTP ends, the process goes on and reports it.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the configuration from the command line; reading it again | `flags`, `reload` |
+//! | the HTTP listener of a process | `listener` |
+//! | the line on standard output | `announcement` |
 
 mod announcement;
 mod flags;

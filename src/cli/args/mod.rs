@@ -8,6 +8,14 @@
 //! whether they come from a flag, a variable or a file.
 //!
 //! Must not know: what a command does.
+//!
+//! | idea | file |
+//! |---|---|
+//! | commands that run nodes | `node` |
+//! | commands about members, messages, leaders, keys | `members`, `messages`, `leadership`, `keys` |
+//! | for shells and those who look after a node | `shell` |
+//! | trials by simulation | `trial` |
+//! | what all clients take | `target` |
 
 mod keys;
 mod leadership;

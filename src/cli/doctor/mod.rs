@@ -13,6 +13,13 @@
 //! - Nobody is sent what it does not take: where packets are sealed, a question is sealed with the key at hand, or not sent.
 //! - What could not be looked at is said, and is no success.
 //! - Judgements (`judge`, `votes`, `figures`) are made of values alone, and are tested so.
+//!
+//! | idea | file |
+//! |---|---|
+//! | what is asked: addresses by UDP and TCP; this machine; ports and the name | `probe`, `local`, `ports` |
+//! | judged: members and views; addresses; figures | `judge`, `reach`, `figures` |
+//! | judged: leaders and voters; one electorate or two; lost data directories | `votes`, `electorates`, `lost` |
+//! | findings, and how they are told | `report` |
 
 mod electorates;
 mod figures;

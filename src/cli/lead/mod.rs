@@ -15,6 +15,11 @@
 //!
 //! Limit: it cannot end a command in time while it is suspended itself (SIGSTOP, a paused virtual machine). The term
 //! guards against that, as a fencing token in everything that the command writes elsewhere.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the command's deadline | `deadline` |
+//! | the command in a group of its own | `process` |
 
 mod deadline;
 mod process;

@@ -13,6 +13,12 @@
 //! - What is known ([`screen`]) and how it looks ([`draw`]) need neither a terminal nor a clock, and are tested so.
 //!
 //! This module must not know HTTP beyond the typed client.
+//!
+//! | idea | file |
+//! |---|---|
+//! | news of the agent | `feed` |
+//! | the state of the screen, and keys | `screen` |
+//! | what the screen looks like; pages in place of the list; styles and widths | `draw`, `pages`, `look` |
 
 mod draw;
 mod feed;

@@ -22,6 +22,12 @@
 //! - Without broadcasts the database is not asked, and without nodes that the view lacks nobody is called.
 //!
 //! Must not know: how a broadcast spreads, what a lease is.
+//!
+//! | idea | file |
+//! |---|---|
+//! | nodes that the table lists | `roster` |
+//! | one node: its queue, its task | `node` |
+//! | one call | `call` |
 
 mod call;
 mod node;

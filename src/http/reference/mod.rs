@@ -12,6 +12,12 @@
 //! - It is the same for everybody: nothing of the node or the cluster is in it.
 //!
 //! Must not know: handlers, but for the dashboard, which browsers get in place of the list.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the table of all calls | `calls` |
+//! | the description in OpenAPI's form | `openapi` |
+//! | the page for people | `page` |
 
 mod calls;
 mod openapi;

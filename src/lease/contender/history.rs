@@ -33,6 +33,10 @@
 //! is *sent*, so that the row stood at least as long.
 //!
 //! Must not know: whether this node wants to lead; what a claim is.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the second table: leaders as they speak for themselves | `leaders` |
 
 mod leaders;
 

@@ -114,6 +114,13 @@
 //! Invariants: at most one round is under way; every token is noted before it is sent.
 //!
 //! Must not know: how a store works, what is led, which nodes are members.
+//!
+//! | idea | file |
+//! |---|---|
+//! | one agent's part in the contest for one lease | `contest` |
+//! | the types at the doors | `doors` |
+//! | conditions that are reported to an operator | `alarm` |
+//! | the source of randomness | `rng` |
 
 mod alarm;
 mod answering;

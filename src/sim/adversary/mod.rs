@@ -10,6 +10,11 @@
 //!
 //! Invariants: its actions depend on its seed and the scene alone; it never sends from an honest node's address. Must
 //! not know: the core's defences.
+//!
+//! | idea | file |
+//! |---|---|
+//! | members that do not exist | `crowd` |
+//! | packets that claim to come from a member | `lies` |
 
 mod crowd;
 mod lies;

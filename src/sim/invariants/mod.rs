@@ -6,6 +6,14 @@
 //!
 //! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace
 //! as one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
+//!
+//! | idea | file |
+//! |---|---|
+//! | across runs and nodes | `checker` |
+//! | one run of one node | `run_checker` |
+//! | leaders and voters; contenders for leases | `leaders`, `leases` |
+//! | suspicions end | `suspicions` |
+//! | a table by a node's number | `per_node` |
 
 mod checker;
 mod leaders;

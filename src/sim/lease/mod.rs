@@ -5,6 +5,10 @@
 //! its clients (lost or late requests and answers, cuts) is up to the caller.
 //!
 //! Must not know: contenders.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the modelled database itself | `store` |
 
 mod store;
 

@@ -7,6 +7,11 @@
 //!
 //! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a
 //! contender is under way at a time. Must not know: what a contender decides, and why.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the agent's part: inputs in, outputs carried out | `doing` |
+//! | the way to the database, and what goes wrong on it | `way` |
 
 mod doing;
 #[cfg(test)]
