@@ -76,7 +76,7 @@
 // | idea | file |
 // |---|---|
 // | the protocol, without I/O | `core` |
-// | the handle and the driver of the core; what moves bytes; what survives | `agent`, `transport`, `store` |
+// | the handle and the driver of the core; what moves bytes; the state on disk | `agent`, `transport`, `store` |
 // | leases in a database | `lease` |
 // | what a user sees of members and changes | `member`, `event` |
 // | the binary: command line, HTTP, event handlers, configuration | `cli`, `http`, `handlers`, `config` |
@@ -85,7 +85,7 @@
 // | sealed packets and keys | `seal` |
 // | the simulator | `sim` |
 // | commands that are run; limits of open files | `process`, `descriptors` |
-// | lines that others cause; trouble that comes and goes; text from elsewhere | `quiet`, `trouble`, `text` |
+// | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
 // | tests of the order of files and of the guide | `structure`, `guide` |
 
 pub mod agent;

@@ -1,4 +1,4 @@
-//! The house's order: which room of an idea may name which.
+//! The order of rooms: which may name which.
 //!
 //! An idea is a folder of `src`, a room is a file or folder in it. Imports between the rooms of one idea point one way. They
 //! are read from the source; so are, in `core`, the calls from one room's methods to another's (see `calls`). Tests may name
@@ -67,9 +67,7 @@ impl House {
             return Err(format!("leaves its room by {out_of_the_room}: name the other one as crate::{idea}::ROOM"));
         }
         let mut names = named(code, &format!("crate::{idea}::"));
-        if !self.in_full {
-            names.extend(named(code, &out_of_the_room));
-        }
+        names.extend(named(code, &out_of_the_room));
         let mut named_rooms = 0;
         for name in names {
             if name == room || self.state.contains(&name) {
@@ -109,8 +107,10 @@ fn sources(folder: &Path, and_tests: bool, found: &mut Vec<PathBuf>) {
 
 /// Returns the code of a file without comments and without its unit tests.
 fn code(text: &str) -> String {
-    let code = text.split("mod tests {").next().unwrap_or_default();
-    code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    let is_end =
+        |line: &&str| line.starts_with("mod tests {") || line.starts_with("pub") && line.ends_with(" mod tests {");
+    let code = text.lines().take_while(|line| !is_end(line));
+    code.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the names that follow each `prefix` in the code: one word, or the first words of a group in braces.

@@ -65,6 +65,8 @@ fn send_nonsense_to(seal: &[&str], reasons: &[(&str, f64)]) -> usize {
     }
     assert!(a.is_running(), "{}", a.log());
     assert_eq!(a.members(), before);
+    assert!(b.client(&["tags", "told=later"]).0.success());
+    watch.wait_for(&b.name, "node_updated");
     assert_eq!(watch.about("a"), [""; 0], "nor does the other one see anything");
     socket.set_nonblocking(true).expect("set");
     let answers: Vec<usize> = std::iter::from_fn(|| socket.recv(&mut [0; 2_048]).ok()).collect();

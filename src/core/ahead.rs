@@ -8,8 +8,10 @@
 
 use crate::core::Core;
 use crate::core::member::Run;
+use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
+use crate::core::wire::sender_of;
 
 /// An input to come to one core, as far as it is foreseen.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl Ahead {
 
     /// Foresees that a packet of these bytes is handed in.
     pub fn packet(bytes: &[u8]) -> Self {
-        Self { foreseen: Foreseen::Packet, run: super::wire::sender_of(bytes), slot: None }
+        Self { foreseen: Foreseen::Packet, run: sender_of(bytes), slot: None }
     }
 
     /// Foresees that a tick is handed in.
@@ -88,7 +90,7 @@ impl Ahead {
 impl Core {
     /// Reads the core itself here and there: it is some dozen lines of memory.
     fn touch(&self) -> u64 {
-        let due = self.timers.next().map_or(0, super::Time::as_nanos);
+        let due = self.timers.next().map_or(0, Time::as_nanos);
         let sizes = self.outputs.len() ^ self.view.len() ^ self.view.live().len() ^ self.settings.mtu;
         let counted = self.counters.packets_received ^ self.counters.suspicions_raised;
         let paces = self.settings.heartbeat_interval.subsec_nanos() ^ self.settings.retry_interval.subsec_nanos();

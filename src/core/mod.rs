@@ -16,12 +16,12 @@
 //!
 //! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
 //!
-//! Rooms, the lowest first: a room may import only those in the rows before its own (a test reads the imports). Each opens
-//! with what it owns and what it must not know.
+//! Rooms, the lowest first: a room may import only those before its own, row by row, and in a row from left to right (a test
+//! reads the imports). Heads say what a room must not know, and, if it keeps state, what it owns.
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; which numbers of a sender were seen; pace and sizes | `time`, `limits`, `window`, `settings/` |
+//! | time as a number; bounds; which numbers of a sender were seen; how often, how long, how large | `time`, `limits`, `window`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -30,7 +30,7 @@
 //! | what is counted | `counters` |
 //! | the vocabulary of the two doors; all deadlines in one table; the way out | `doors/`, `timers`, `outputs` |
 //! | who observes whom | `observers/` |
-//! | what packets carry, and whose they are | `packet/` |
+//! | packets: what goes into each, whose it is, how much strangers are answered | `packet/` |
 //! | links between members; ways around what does not pass | `connectivity/` |
 //! | spreading news: at once, by gossip, by sync (anti-entropy) | `dissemination/` |
 //! | merging what others say; what is not believed; refuting, leaving, removing, reaping | `membership/` |
@@ -41,11 +41,11 @@
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
 //! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
-//! | the way in, to the room that each input is for; what may be looked at | `inputs`, `look` |
+//! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
 //! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
-//! (`structure/calls.rs`, which a test compares with the source): there stands what, for instance, `connectivity` may touch.
+//! (`structure/calls.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
 
 pub mod ahead;
 mod connectivity;

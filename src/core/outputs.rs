@@ -1,4 +1,5 @@
-//! The way out: changes, notices and replies that rooms leave for the driver, and how large a packet may be.
+//! The way out: changes, notices and replies, as rooms give them to the driver (packets and the rest they push themselves);
+//! this node's own record; and the bytes that seals leave of a datagram.
 //!
 //! Invariant: outputs keep the order in which they came about.
 //!

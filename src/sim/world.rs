@@ -8,7 +8,7 @@
 //! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
 //! drained after every input.
 //!
-//! This file owns the state and the queue; every change of it by another idea is a page below: `run` lets time pass,
+//! This file owns the state and the queue; the files below change it, one for each idea: `run` lets time pass,
 //! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, `look` the checker's, and so on.
 //!
 //! Must not know: what the bytes mean.
@@ -20,7 +20,7 @@
 //! | nodes: started, stopped, paused, commanded | `life` |
 //! | the network: cuts, loss, delay; links | `disturbance`, `links` |
 //! | elections and leases | `voting`, `leases` |
-//! | seals; the adversary; a recorder that plays to others what it recorded | `seals`, `adversary`, `misdirecting` |
+//! | seals; the adversary; a recorder that sends packets to nodes they were not meant for | `seals`, `adversary`, `misdirecting` |
 //! | looks at all nodes; do they agree? | `look`, `agreement` |
 //! | what must be known by when; reports of partitions; sizes of tables | `expect`, `cuts`, `sizes` |
 

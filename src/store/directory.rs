@@ -21,7 +21,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | by its handle; by its name where there are none | `by_handle`, `by_path` |
+//! | access by the handle; by the path, where the system has no handles | `by_handle`, `by_path` |
 //! | replacing the state file, step by step | `replace` |
 //! | the note in the lock file | `note` |
 

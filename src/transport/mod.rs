@@ -1,13 +1,14 @@
 //! I/O toward other nodes: the gossip socket, links, and the lookup of addresses.
 //!
-//! This layer moves and seals bytes, and names addresses. It must not know the content of a packet, the members, or the time; it
-//! never ends the agent because of something that a network did.
+//! This layer moves and seals bytes, and names addresses. It must not know the content of a packet, or the members; time
+//! bounds its waits and its lines of the log, and decides nothing else. It never ends the agent because of something that a
+//! network did.
 //!
 //! | idea | file |
 //! |---|---|
 //! | the gossip socket | `udp` |
 //! | links: TCP connections that carry frames | `links` |
-//! | what both seal and open | `sealing` |
+//! | sealing, for the socket and the links | `sealing` |
 //! | where seeds come from; their addresses; this node's own | `sources`, `resolve`, `advertised` |
 
 pub(crate) mod advertised;

@@ -10,8 +10,6 @@ use crate::support::{Agent, wait_for};
 
 /// A lease that outlasts a server that is busy for a while, with many renewals in it.
 const STEADY: &str = "lease_duration = \"5s\"\nrenewal_interval = \"500ms\"";
-/// Generous: what a succession by notification takes is printed.
-const SOON: Duration = Duration::from_secs(15);
 
 /// Waits until some of these agents leads in a term above this one; returns the time that it took.
 fn until_led(agents: &[Agent], above: u64) -> Duration {
@@ -35,8 +33,8 @@ fn behind_a_pooler_one_of_three_leads_and_is_succeeded_when_it_is_killed_and_whe
     let Some(database) = behind_the_pooler("pooled") else { return };
     let mut agents = database.agents(3, STEADY);
     let old = wait_for_leader(&agents, 0);
-    // A while in which sessions change hands with every renewal: nobody else ever leads.
-    let end = Instant::now() + Duration::from_secs(5);
+    // More than two leases, in which sessions change hands with every renewal: nobody else ever leads.
+    let end = Instant::now() + Duration::from_secs(12);
     while Instant::now() < end {
         assert_eq!(wait_for_leader(&agents, 0), old);
     }
@@ -55,5 +53,4 @@ fn behind_a_pooler_one_of_three_leads_and_is_succeeded_when_it_is_killed_and_whe
     assert_eq!(third.term, second.term + 1);
     assert!(leaving.wait().success(), "{}", leaving.log());
     println!("behind PgBouncer, a lease of 5 s: succeeded {killed:.0?} after SIGKILL, {left:.0?} after SIGTERM");
-    assert!(left < SOON, "not by notification: {left:?}");
 }

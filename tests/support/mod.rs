@@ -192,8 +192,9 @@ impl Agent {
                 }
             }
         });
+        let watch = Watch { child, lines };
         open.recv_timeout(PATIENCE).expect("the stream opens");
-        Watch { child, lines }
+        watch
     }
 
     /// Sends one raw HTTP request over a fresh connection, and nothing after it; returns whatever comes back.
@@ -319,14 +320,19 @@ pub struct Watch {
 impl Watch {
     /// Returns the kinds of events seen so far about one node, in order.
     pub fn about(&self, node: &str) -> Vec<String> {
-        let lines = self.lines.lock().expect("not poisoned");
-        let about = lines.iter().filter(|event| event["node"] == node);
+        let events = self.events();
+        let about = events.iter().filter(|event| event["node"] == node);
         about.map(|event| event["event"].as_str().expect("a text").to_owned()).collect()
     }
 
     /// Returns all events seen so far.
     pub fn events(&self) -> Vec<Value> {
-        self.lines.lock().expect("not poisoned").clone()
+        let events = self.lines.lock().expect("not poisoned").clone();
+        assert!(
+            events.iter().all(|event| event["event"] != "lagged"),
+            "a gap, in which anything may have been: {events:?}"
+        );
+        events
     }
 
     /// Waits until the last event about a node is of this kind.

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | sending signs of life; taking them; being heard by those one hears | `heartbeat`, `sign`, `echo` |
+//! | sending heartbeats; counting signs of life; only while the member hears this node | `heartbeat`; `sign`; `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
@@ -11,7 +11,7 @@
 //! Owns: suspicion timers, probes, open cases. A verdict leaves this room as a record like any other, through
 //! `membership`.
 //!
-//! Must not know: how news spreads, or how a node joined.
+//! Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
 
 mod crash;
 mod deaf;

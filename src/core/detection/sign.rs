@@ -1,6 +1,7 @@
-//! Signs of life: what a member's packet shows, whatever it says.
+//! Signs of life: a fresh packet of a member shows that it lives, whatever it says.
 //!
-//! Invariant: a sign changes no status. It moves the time from which silence counts, and ends what began with silence.
+//! Invariant: a sign makes nobody Up, and refutes nothing. It moves the time from which silence counts, and ends what began
+//! with silence. (A run that was removed by force, was told, and is still there is removed again.)
 //!
 //! Must not know: what the packet says.
 

@@ -2,7 +2,7 @@
 //!
 //! A change is remembered by its member's slot, since only the newest record of a member is worth sending. At most
 //! [`MAX_RECENT_UPDATES`] are kept; the most-sent ones are dropped first, and of those the oldest. Updates that are no
-//! longer kept travel by sync. While there are many names on hearsay (see `invented`), their updates begin as if they had
+//! longer kept travel by sync. While there are many names on hearsay (see `membership::invented`), their updates begin as if they had
 //! been sent [`HANDICAP`] times, so that others come first.
 //!
 //! Must not know: to whom updates are sent.

@@ -85,7 +85,7 @@
 //! | the vocabulary of its doors; alarms; why something is not done | `doors`, `alarm`, `refusals` |
 //! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
 //! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `words`, `admission` |
-//! | what goes to the disk and to others | `outputs` |
+//! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
 //!

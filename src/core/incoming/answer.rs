@@ -1,4 +1,5 @@
-//! Answers: what one packet makes this node say to its sender, gathered message by message and sent as one packet.
+//! Answers: what the messages of one packet make this node say to its sender, gathered and sent as one packet. (Questions that
+//! are answered by packets of their own are in `questions`.)
 //!
 //! Invariants:
 //! - An answer to an address that is not proven is never larger than the question, and is limited in rate.

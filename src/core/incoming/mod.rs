@@ -1,23 +1,22 @@
 //! Packets in: judged, read, handed on to the rooms, and answered.
 //!
 //! ```text
-//! bytes ─▶ receive ─▶ packet::senders (whose is it?) ─▶ packet::inbox (parsed once, shared) ─▶ dispatch ─▶ the room that the
+//! bytes ─▶ receive ─▶ packet::senders (whose is it?) ─▶ packet::inbox (read once) ─▶ dispatch ─▶ the room that the
 //!                                                                        message is for ─▶ answer ─▶ Output::Transmit
 //! ```
 //!
 //! | idea | file |
 //! |---|---|
-//! | one packet: judged, read, acted on | `receive` |
+//! | one packet: whose it is, whether its number was seen before, read, acted on | `receive` |
 //! | its messages, handed to the rooms | `dispatch` |
 //! | what goes back to its sender | `answer` |
-//! | questions that a packet asks once | `questions` |
+//! | questions, and steps of a handshake, of which a packet's first counts | `questions` |
 //!
 //! # Why every exchange ends
 //!
-//! Of each kind of question that is answered by packets of its own, a packet asks one (see `questions`).
-//!
 //! An answer to an answer is how two nodes keep each other busy for ever. So each kind that is answered is a question; its
-//! answer is no question, or is limited to so many in a time.
+//! answer is no question, or is limited to so many in a time. A packet gets one answer for each kind of
+//! question that is answered by packets of its own, however many it asks (see `questions`).
 //!
 //! | message | answered with | the exchange ends, as |
 //! |---|---|---|
@@ -59,7 +58,7 @@
 //!
 //! Owns: nothing that outlives a packet.
 //!
-//! Must not know: the effect of a message. It passes each one on to the room whose idea it is.
+//! Must not know: the effect of a message, but of `Ack` and `Heartbeat`. It passes each one on to the room whose idea it is.
 
 mod answer;
 mod dispatch;

@@ -1,16 +1,16 @@
-//! Packets in: whom they are from, whether that is believed, and who handles what they say.
+//! One packet, received: whose it is, whether its number is new, how much of it is believed; then it is acted on and answered.
 //!
 //! Invariants:
-//! - A packet of a member (see `senders`) with a fresh sequence number is a sign of life, whatever it says, unless the
-//!   member has not heard this node for long (see `echo`); it never changes a status.
+//! - A packet of a member (see `packet::senders`) with a fresh sequence number is a sign of life, whatever it says, unless the
+//!   member has not heard this node for long (see `detection::echo`); it makes nobody Up.
 //! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
 //!   address: it is no sign of life, moves no window, and brings neither news nor votes.
-//! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
-//!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
-//!   messages are looked at. Of those who ask to join and have proven nothing, one too many is not read (see
-//!   `joining::unproven`).
-//! - One packet is answered by at most one packet to its sender; of several steps of a handshake in one packet the
-//!   first counts. Answers carry the reply flag and are never answered with updates.
+//! - From everybody else only this goes further (`dispatch` has the list): questions; answers to our own, which prove by a
+//!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
+//!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at. Of those who ask to
+//!   join and have proven nothing, one too many is not read (see `joining::unproven`).
+//! - What is gathered (see `answer`) goes back as one packet at most. Beside it the first question of each kind in
+//!   `questions` is answered by packets of its own. Answers carry the reply flag and are never answered with updates.
 //! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
 //!
 //! Owns: the order in which one packet is judged, read and acted on. `dispatch` hands its messages to the rooms,

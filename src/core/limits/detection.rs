@@ -60,7 +60,7 @@ pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
 /// The time for which a displaced neighbour is kept: until the members that displaced it have settled, and as long
 /// again.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
-/// The greatest number of newborns that a sponsor observes because it brought them in (see `newborns`).
+/// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::newborns`).
 pub const MAX_NEWBORNS: usize = 32;
 /// The least time for which a sponsor observes a newborn, if there is room.
 pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);

@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
-    /// time between a suspicion and its confirmation that any accuser leaves (see `flapping`).
+    /// time between a suspicion and its confirmation that any accuser leaves (see `detection::flapping`).
     pub(in crate::core) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;

@@ -31,7 +31,7 @@
 //!   address is no such word: an address decides which packets count as the member's.
 //! - An ordinary join, restart, refutation or change of tags needs no questions.
 //!
-//! Must not know: which of two plausible records of one name wins (see `record`).
+//! Must not know: which of two plausible records of one name wins (see `member::precedence`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

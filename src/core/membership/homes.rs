@@ -1,6 +1,6 @@
 //! Homes: the addresses where members were held before they were gone and appeared elsewhere without a proof.
 //!
-//! Such a member is a stray (see `keepsakes`): it may have moved, or another process took it up while a cut kept its
+//! Such a member is a stray (see `packet::keepsakes`): it may have moved, or another process took it up while a cut kept its
 //! owner away. At its home is its owner, if that is not the process that appeared: it is asked there for as long as the
 //! stray is held, and is believed when it answers, whatever answers elsewhere. So nobody keeps the two sides of a cut
 //! apart by taking up on each side the members that are held as gone there.
@@ -12,7 +12,7 @@
 //! - A stray is never so far ahead of its owner that the owner could not refute it (see `belief`).
 //! - At most [`MAX_HOMES`] are remembered: further strays are believed, and asked for nowhere else.
 //!
-//! Must not know: how the owner is asked (see `reunion`).
+//! Must not know: how the owner is asked (see `discovery::reunion`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

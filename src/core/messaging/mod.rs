@@ -27,7 +27,7 @@
 //! - A message is delivered at most once: its number is marked in its origin's window first. A number that a window no
 //!   longer tells apart counts as a duplicate, and so does every broadcast older than [`BROADCAST_LIFE`]: a window may
 //!   be forgotten when all that it has seen is older than that.
-//! - Only members say anything here (see `senders`), and only of origins that are in the view. **The member that relays
+//! - Only members say anything here (see `packet::senders`), and only of origins that are in the view. **The member that relays
 //!   a broadcast is known; its author is not proven**: a member can say something in another's name, or hide it under a
 //!   number that it used first. Such harm is bounded by the member's allowance, by the numbers that one who relays is
 //!   believed, and by the windows' bounds. A letter comes over its sender's own link, and is the sender's.

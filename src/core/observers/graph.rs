@@ -10,8 +10,8 @@
 //! observed while there are such members, and `newborns` who observes them themselves.
 //!
 //! Invariants:
-//! - The graph is symmetric: an observer is observed by its subject. (While some members are doubted, it has more
-//!   edges; see `walk`.)
+//! - The rings are symmetric: an observer is observed by its subject. (Retained members, newborns and members behind
+//!   doubted ones are observed besides, not always by both; see `retained`, `newborns` and `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
 //!   large cluster, more in a small one, where rings overlap.

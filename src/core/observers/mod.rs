@@ -7,12 +7,14 @@
 //! | members that were there for a while; neighbours that newcomers displaced; newborns and their sponsors | `settled`, `retained`, `newborns` |
 //! | walking past doubted members, and one way of such a walk | `walk`, `path` |
 //!
-//! Invariants: the graph is made of the view alone, so that two nodes with the same view know each other's neighbours; it is
-//! symmetric but for what is said in `graph`.
+//! Invariants: the rings are made of the names of live members alone, so that two nodes with the same view compute the same
+//! ones, and each can say who observes another; they are symmetric. What `settled`, `retained`, `newborns` and `walk` add
+//! rests on what this node saw itself, and may differ between nodes.
 //!
 //! Owns: the neighbours, and the sets of members that the graph is made of.
 //!
-//! Must not know: what observers see, how they ask, or what a verdict does.
+//! Must not know: how silence is judged, or what a verdict does. (It has `detection` watch and probe, and reads which probes
+//! were in vain.)
 
 mod graph;
 mod newborns;

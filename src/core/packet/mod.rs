@@ -6,14 +6,16 @@
 //! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders`; one packet's: `sender`, `way` |
 //! | strangers that proved an address | `introduced` |
 //! | the messages of the packet at hand | `inbox` |
-//! | addresses that proved to be their owner's | `proof` |
+//! | nonces and cookies: keyed hashes by which an address is proven | `proof` |
 //! | the proof that a member is at another address by now | `keepsakes` |
-//! | limits on answers to strangers: of an address, of hosts and of all | `rates`, `turns`; `host`, `crowds` |
+//! | limits on answers to strangers: of an address, of hosts and of all; on notices | `rates`, `turns` |
+//! | whose address it is; who gives way in a full table | `host`, `crowds` |
 //! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! Packets that come in are handed to the rooms by `incoming`, which stands above them.
 //!
-//! Owns: sequence numbers of sent packets, aliases, cookies, limits of addresses.
+//! Owns: sequence numbers of sent packets, aliases, keepsakes, the key of nonces and cookies, the credit of hosts, the limits
+//! on answers to strangers and on notices.
 //!
 //! Must not know: the effect of a message, or why one is sent.
 

@@ -20,9 +20,8 @@
 //! - A replay window that an attacker pushed with forged sequence numbers is not pushed for good: its member is asked
 //!   for a nonce of its own, and the answer restarts it.
 //!
-//! Must not know: the contents of packets.
+//! Must not know: anything in a packet but the nonces that it brings back.
 
-use crate::core::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -31,6 +30,7 @@ use rand::Rng;
 use super::inbox::Inbox;
 use super::rates::PerKeyRate;
 use super::sender::{Sender, SenderKind};
+use super::way::Way;
 use crate::core::counters::DropReason;
 use crate::core::limits::{
     CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL, MAX_RESTARTS, RESTART_TIMEOUT,

@@ -35,7 +35,7 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
     proven: bool,
-    /// True if it has been live for long (see `settled`).
+    /// True if it has been live for long (see `observers::settled`).
     settled: bool,
     /// The way in which it got its present address.
     pub(in crate::core) address_origin: AddressOrigin,
@@ -62,7 +62,7 @@ pub(in crate::core) enum AddressOrigin {
 pub(in crate::core) struct Session {
     /// Time of the last packet.
     pub(in crate::core) heard: Time,
-    /// Time of the last packet that counts as a sign of life (see `echo`).
+    /// Time of the last packet that counts as a sign of life (see `detection::echo`).
     pub(in crate::core) sign: Time,
     /// Evidence that it hears this node.
     pub(in crate::core) echo_state: EchoState,
@@ -100,7 +100,7 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) accused_since: Option<Time>,
     /// Time at which a far higher incarnation of it was last believed on the word of others.
     pub(in crate::core) last_jump: Option<Time>,
-    /// Time until which the names that it told of anew are paid for (see `invented`).
+    /// Time until which the names that it told of anew are paid for (see `membership::invented`).
     pub(in crate::core) names_paid_until: Option<Time>,
     /// Time until which the parts of numbered views that it was sent are paid for.
     pub(in crate::core) view_parts_paid_until: Option<Time>,
@@ -112,7 +112,7 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) refutations: Refutations,
     /// The reports of the end of its process that it refuted, as far as they are still remembered.
     pub(in crate::core) false_obituaries: Refutations,
-    /// True if its accusation is this node's own, made while this node heard nobody (see `deaf`).
+    /// True if its accusation is this node's own, made while this node heard nobody (see `detection::deaf`).
     pub(in crate::core) is_judged_unheard: bool,
 }
 
@@ -166,7 +166,7 @@ impl Peer {
         self.proven = false;
     }
 
-    /// Returns true if it has been live for long (see `settled`).
+    /// Returns true if it has been live for long (see `observers::settled`).
     pub(in crate::core) fn is_settled(&self) -> bool {
         self.settled
     }

@@ -6,7 +6,7 @@ use crate::core::member::Run;
 pub const VERSION: u8 = 1;
 
 pub(super) const MAGIC: [u8; 2] = *b"HC";
-/// The value in the place of a key id that marks a refusal, see [`Packet::refusal`](super::Packet::refusal).
+/// The mark of a refusal, see [`Packet::refusal`](super::Packet::refusal).
 pub(super) const REFUSAL_KEY: u8 = 0xff;
 
 /// The part of a packet before the messages.

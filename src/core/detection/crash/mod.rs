@@ -19,7 +19,7 @@
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
 //! - An observer that is alone has nobody to ask, and probes longer. So does one of a member that may be invented: there
 //!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
-//!   A sponsor asks about its newborn (see `newborns`), and awaits nobody's word: the others it knows of may not exist. So
+//!   A sponsor asks about its newborn (see `observers::newborns`), and awaits nobody's word: the others it knows of may not exist. So
 //!   it probes for longer, since a loss of packets for some tenths of a second is no death.
 //! - One packet of the subject's run that this node, or an elder (see `elders`) that it asked, received after the
 //!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
@@ -169,7 +169,7 @@ impl Core {
         Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), alone_after, others }
     }
 
-    /// Returns true if nobody is asked about a member: in a crowd (see `settled`), one that has not settled, and never echoed
+    /// Returns true if nobody is asked about a member: in a crowd (see `observers::settled`), one that has not settled, and never echoed
     /// anything to this node.
     fn may_be_invented(&self, subject: Slot) -> bool {
         self.is_crowded() && self.view.entry(subject).peer.is_newcomer()
@@ -292,7 +292,7 @@ impl Core {
     }
 
     /// Takes a member's report that it received this packet of the subject after a refusal. Members that were asked and
-    /// are no elders (see `removal`) may have been invented to hide a crash.
+    /// are no elders (see `membership::elders`) may have been invented to hide a crash.
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         if !self.crashes.is_asked(run, by) {
