@@ -15,7 +15,7 @@
 //! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
 //! | the form of a database's address, shown without its password | `address` |
 //! | the requests to a store, and its answers; the term, which is the fencing token: one more with each acquisition | `round` |
-//! | … counted up in the transaction that acquires the lease | `store::sqlite::database`, `store::postgres::statements` |
+//! | … counted up in the transaction that acquires the lease | `store::sqlite::statements`, `store::postgres::statements` |
 //! | one agent's part in it, as a pure machine | `contender` |
 //! | SQLite and PostgreSQL, behind one face | `store` |
 //!
