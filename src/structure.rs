@@ -6,7 +6,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | calls in the core, and those that point up | `calls` |
+//! | calls in the core; the list of those that point up | `calls`, `upward` |
 //! | files that import each other in a loop | `circles` |
 //! | the orders of the rooms | `houses` |
 //! | pages that name their files | `pages` |
@@ -15,6 +15,7 @@ mod calls;
 mod circles;
 mod houses;
 mod pages;
+mod upward;
 
 use std::collections::BTreeMap;
 use std::fs;

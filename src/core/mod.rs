@@ -45,7 +45,7 @@
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
 //! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
-//! (`structure/calls.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
+//! (`structure/upward.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
 
 pub mod ahead;
 mod connectivity;
