@@ -70,7 +70,7 @@ fn pages_name_their_files() {
         let is_apart = path.file_name().is_some_and(|name| name != "mod.rs" && name != "lib.rs");
         let folder = if is_apart { path.with_extension("") } else { path.with_file_name("") };
         let is_there = |name: &&str| folder.join(format!("{name}.rs")).is_file() || folder.join(name).is_dir();
-        // What stands elsewhere is named with its room.
+        // A file of another folder is named with its room, as `ROOM::FILE`.
         let gone: Vec<&str> =
             listed(&text).into_iter().filter(|name| !name.contains("::") && !is_there(name)).collect();
         assert_eq!(gone, <[&str; 0]>::default(), "{} names what is not there", path.display());

@@ -2,7 +2,7 @@
 //!
 //! Invariant: it is what the source does, no more and no less (see `calls`).
 
-/// What a room says to, or asks of, one that stands above it.
+/// The upward calls from one room to another one.
 pub(super) struct Upward {
     pub(super) room: &'static str,
     pub(super) above: &'static str,
