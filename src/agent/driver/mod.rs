@@ -12,6 +12,7 @@
 //!   for an answer waits on a channel of its own.
 //! - Members that were gone before this node was Up are listed, and are no news: a restart must not replay a day of deaths
 //!   into somebody's alerts.
+//! - Whoever is answered reads what it did: figures, members and leadership are published before the answer is given.
 //! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
 //!
 //! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles ask
@@ -91,6 +92,8 @@ pub(super) struct Driver {
     seeds_found: BTreeSet<String>,
     /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`](crate::core::limits::MAX_PENDING_COMMANDS).
     waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
+    /// The core's answers since the figures were published last: whoever has its answer finds what it did in the figures.
+    answered: Vec<(oneshot::Sender<Reply>, Reply)>,
     last_ticket: Ticket,
     /// Errors since the last datagram.
     errors_in_a_row: usize,
@@ -139,6 +142,7 @@ impl Driver {
             leaves_room: false,
             lookup: None,
             waiting: BTreeMap::new(),
+            answered: Vec::new(),
             last_ticket: 0,
             errors_in_a_row: 0,
             paused_until: None,
@@ -193,6 +197,7 @@ impl Driver {
         // Keys may have come since the last round.
         self.leave_room_for_seals();
         self.publish_figures();
+        self.answer();
     }
 
     /// Hands the core an input and carries out what it wants.

@@ -88,8 +88,8 @@ impl Driver {
                 }
             }
             Output::Reply { ticket, reply } => {
-                if let Some(answer) = self.waiting.remove(&ticket) {
-                    let _ = answer.send(reply);
+                if let Some(caller) = self.waiting.remove(&ticket) {
+                    self.answered.push((caller, reply));
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]

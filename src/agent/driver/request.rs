@@ -74,4 +74,12 @@ impl Driver {
         self.waiting.insert(self.last_ticket, answer);
         self.feed(Input::Command(command(self.last_ticket)));
     }
+
+    /// Gives the callers the answers that came since this was called last.
+    pub(super) fn answer(&mut self) {
+        for (caller, reply) in self.answered.drain(..) {
+            // Who went away meanwhile needs none.
+            let _ = caller.send(reply);
+        }
+    }
 }

@@ -91,6 +91,24 @@ async fn whoever_asks_when_too_many_wait_already_is_told_to_try_again() {
 }
 
 #[tokio::test]
+async fn whoever_has_its_answer_reads_what_it_did() {
+    let (mut driver, ..) = driver();
+    for round in 0..3 {
+        let tags = Tags::new([("round".to_owned(), format!("{round}"))].into()).expect("tags");
+        let (answer, mut answered) = oneshot::channel();
+        let before = driver.parts.core.changes();
+        driver.ask(Request::SetTags { tags, answer });
+        assert!(driver.parts.core.changes() > before, "the core has changed");
+        let early = answered.try_recv();
+        if early.is_err() {
+            driver.begin_round();
+        }
+        assert_eq!(early.or_else(|_| answered.try_recv()), Ok(Reply::TagsSet));
+        assert_eq!(driver.parts.shared.figures().changes, driver.parts.core.changes());
+    }
+}
+
+#[tokio::test]
 async fn requests_beyond_the_bound_wait_at_the_door() {
     let (_driver, requests, _silent) = driver();
     for _ in 0..MAX_QUEUED_REQUESTS {
