@@ -130,7 +130,7 @@ use membership::Incarnation;
 use membership::{Arrivals, Homes, Move, Removals};
 use messaging::Messaging;
 use observers::Observers;
-use packet::{ContactedAddresses, NoticeRate, Questions};
+use packet::{ContactedAddresses, NoticeRate, PacketRate};
 use packet::{Inbox, Versions};
 use packet::{Keepsakes, Prover, Senders};
 use timers::{Timer, Timers};
@@ -201,29 +201,29 @@ pub struct Core {
     arrivals: Arrivals,
     removals: Removals,
     /// Questions to strangers.
-    questions: Questions,
+    questions: PacketRate,
     /// Questions to addresses that others named.
-    hearsay_questions: Questions,
+    hearsay_questions: PacketRate,
     /// Packets to addresses that others advertise.
     reaches: Reaches,
     /// Questions to names of which their teller had told too many.
-    refused_names: Questions,
+    refused_names: PacketRate,
     /// The bytes that may go to unproven addresses of members.
     credit: packet::Credit,
     /// True if there are more members that others named, and that are gone, than were forgotten in the last go.
     forgets_ghosts: bool,
     /// Strangers let into the view because they introduced themselves.
-    introductions: Questions,
+    introductions: PacketRate,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
     /// Joiners let in.
     admissions: Admissions,
     /// The limit of `HeldStatus` to senders of whose name there is a tombstone.
-    burials: Questions,
+    burials: PacketRate,
     /// The limit of what is taken from senders that proved an address and are not in the view, about this node's own status.
-    objections: Questions,
+    objections: PacketRate,
     /// Refusals to other clusters and versions.
-    refusals: Questions,
+    refusals: PacketRate,
     /// The addresses that this node contacted itself.
     expected: ContactedAddresses,
     senders: Senders,
@@ -315,18 +315,18 @@ impl Core {
             reunion: Reunion::new(init.seeds, init.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            questions: Questions::to_strangers(),
-            hearsay_questions: Questions::on_hearsay(),
+            questions: PacketRate::to_strangers(),
+            hearsay_questions: PacketRate::on_hearsay(),
             reaches: Reaches::default(),
-            refused_names: Questions::to_refused_names(),
+            refused_names: PacketRate::to_refused_names(),
             credit: packet::Credit::default(),
             forgets_ghosts: false,
-            introductions: Questions::of_weight(),
+            introductions: PacketRate::of_weight(),
             unreached_at: None,
             admissions: Admissions::default(),
-            burials: Questions::of_weight(),
-            objections: Questions::of_weight(),
-            refusals: Questions::of_weight(),
+            burials: PacketRate::of_weight(),
+            objections: PacketRate::of_weight(),
+            refusals: PacketRate::of_weight(),
             expected: ContactedAddresses::default(),
             senders: Senders::default(),
             keepsakes: Keepsakes::default(),

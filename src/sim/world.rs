@@ -22,7 +22,7 @@
 //! | elections and leases | `voting`, `leases` |
 //! | seals; the adversary; a recorder that sends packets to nodes they were not meant for | `seals`, `adversary`, `misdirecting` |
 //! | looks at all nodes; do they agree? | `look`, `agreement` |
-//! | what must be known by when; reports of partitions; sizes of tables | `expect`, `cuts`, `sizes` |
+//! | what must be known by when; reports of partitions; sizes of tables | `expect`, `partition_reports`, `sizes` |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -43,7 +43,6 @@ use crate::core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
 
 mod adversary;
 mod agreement;
-mod cuts;
 mod disturbance;
 mod drive;
 mod expect;
@@ -54,17 +53,18 @@ mod links;
 mod look;
 mod misdirecting;
 mod options;
+mod partition_reports;
 mod run;
 mod seals;
 mod sizes;
 mod voting;
 
-pub use cuts::PartitionSighting;
 use expect::Expectations;
 pub use expect::Judged;
 pub use leases::{LeaseOptions, WayFault};
 pub use misdirecting::Misdirection;
 pub use options::WorldOptions;
+pub use partition_reports::PartitionSighting;
 pub use seals::{SealCounts, SealFlaw, key_of};
 pub use voting::{ElectionSighting, LeaderNews};
 

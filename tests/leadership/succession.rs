@@ -184,9 +184,8 @@ fn a_leader_that_leaves_hands_over() {
     assert_eq!(leaver.wait().code(), Some(0), "{}", leaver.log());
     let new = cluster.wait_for_leader(old.term);
     assert_ne!(new.name, old.name);
-    if let Some(lost) = watch.events().into_iter().find(|event| event["event"] == "leader_lost") {
-        assert!(["resigned", "superseded"].contains(&lost["reason"].as_str().expect("a text")), "{lost}");
-    }
+    let lost = wait_for_event(&watch, "leader_lost", &old.name);
+    assert!(["resigned", "superseded"].contains(&lost["reason"].as_str().expect("a text")), "{lost}");
 }
 
 #[test]

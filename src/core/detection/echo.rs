@@ -37,10 +37,24 @@ impl Core {
         !session.echo_state.is_missing(self.now, patience) || !self.observes(slot)
     }
 
+    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
+    pub(in crate::core) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
+        let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+        if !echoed.is_new {
+            return;
+        }
+        if let Some(round_trip) = echoed.round_trip {
+            self.counters.round_trips.observe(round_trip);
+        }
+        if let Some(hold) = self.recent_echo(slot, heartbeat) {
+            self.is_in_contact(slot, self.now - hold);
+        }
+    }
+
     /// Returns how long ago a member received what it echoes, if that shows that it heard this node lately: at most
     /// half a suspect timeout ago, of the slower of the two. A hold time that is longer than a stamp can tell counts
     /// only from neighbours, which may be as slow as that.
-    pub(in crate::core) fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> Option<Duration> {
+    fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> Option<Duration> {
         let echo = heartbeat.echo?;
         let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
         let held = Duration::from_micros(u64::from(echo.hold) * 100);

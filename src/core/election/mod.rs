@@ -22,8 +22,8 @@
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
 //! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
 //! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
-//! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `polling` |
-//! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `polling` |
+//! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `votes` |
+//! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `votes` |
 //! | no vote in a term that the voter knows to have been led by a lease, and candidates are told | terms are led again after a change of the mode | `voting` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
@@ -118,7 +118,6 @@ mod look;
 mod message;
 mod numbering;
 mod place;
-mod polling;
 mod promise;
 mod raw;
 mod recovery;
@@ -126,6 +125,7 @@ mod refusals;
 mod standings;
 mod term;
 mod view;
+mod votes;
 mod voting;
 mod words;
 
@@ -215,7 +215,7 @@ pub struct Election {
     /// The vote that is due as soon as the disk allows it.
     pending_vote: Option<(NodeId, Identity, Term)>,
     /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
-    votes: Option<polling::Votes>,
+    votes: Option<votes::Votes>,
     /// The voter that got this one's vote, and the time until which it is left to lead.
     elected: Option<(Identity, Time)>,
     /// The time at which this voter stands, if nothing happens.

@@ -97,17 +97,7 @@ impl Core {
 
     pub(super) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.member(sender, answer) {
-            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
-                if let (true, Some(round_trip)) = (echoed.is_new, echoed.round_trip) {
-                    self.counters.round_trips.observe(round_trip);
-                }
-                if echoed.is_new
-                    && let Some(hold) = self.recent_echo(slot, heartbeat)
-                {
-                    self.is_in_contact(slot, self.now - hold);
-                }
-            }
+            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => self.heartbeat_of(slot, heartbeat),
             _ => answer.stranger = true,
         }
     }

@@ -48,7 +48,7 @@ use crate::core::limits::{
     MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
 };
 use crate::core::member::{Run, Status};
-use crate::core::packet::{Questions, Sender, SenderKind};
+use crate::core::packet::{PacketRate, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
@@ -98,18 +98,18 @@ pub(in crate::core) struct Reach {
 #[derive(Debug)]
 pub(in crate::core) struct Reaches {
     /// Challenges to the addresses that joiners advertise.
-    joiners: Questions,
+    joiners: PacketRate,
     /// The same, by the addresses that those joiners are heard from.
-    askers: Questions,
+    askers: PacketRate,
     /// Answers to requests to be reached at an address.
-    on_request: Questions,
+    on_request: PacketRate,
     /// Addresses at which those that introduce themselves want to be spoken to.
-    pub(in crate::core) introduced: Questions,
+    pub(in crate::core) introduced: PacketRate,
 }
 
 impl Default for Reaches {
     fn default() -> Self {
-        let limits = Questions::to_advertised;
+        let limits = PacketRate::to_advertised;
         Self { joiners: limits(), askers: limits(), on_request: limits(), introduced: limits() }
     }
 }
@@ -121,7 +121,7 @@ impl Reaches {
 
     /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
-        [&self.joiners, &self.askers, &self.on_request, &self.introduced].map(Questions::size).iter().sum()
+        [&self.joiners, &self.askers, &self.on_request, &self.introduced].map(PacketRate::size).iter().sum()
     }
 }
 

@@ -40,7 +40,7 @@ pub(in crate::core) use inbox::{Inbox, News, Received, Versions};
 pub(in crate::core) use introduced::{Introduction, Newcomer};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
+pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PacketRate, PerKeyRate};
 pub(in crate::core) use sender::{Sender, SenderKind};
 pub(in crate::core) use senders::{MoveStep, Senders};
 pub(in crate::core) use turns::Turns;

@@ -57,12 +57,12 @@ impl<K: Ord> PerKeyRate<K> {
 
 /// Limits packets to one per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
 #[derive(Debug)]
-pub(in crate::core) struct Questions {
+pub(in crate::core) struct PacketRate {
     places: PerKeyRate<SocketAddr>,
     turns: Turns,
 }
 
-impl Questions {
+impl PacketRate {
     /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
         self.places.taken.len() + self.places.before.len() + self.turns.size()
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn one_address_is_asked_once_a_second_across_intervals() {
-        let mut questions = Questions::of_weight();
+        let mut questions = PacketRate::of_weight();
         assert!(questions.allow(at(0), address(2), false));
         assert!(questions.allow(at(900), address(1), false));
         assert!(!questions.allow(at(1_100), address(1), false));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn all_addresses_of_a_host_together_are_bounded_and_other_hosts_do_not_wait_for_them() {
-        let mut questions = Questions::of_weight();
+        let mut questions = PacketRate::of_weight();
         let allowed = (1..=1_000).filter(|port| questions.allow(Time::ORIGIN, address(*port), false)).count();
         assert_eq!(allowed, MAX_WORDS_PER_HOST);
         let other = SocketAddr::from(([10, 0, 0, 2], 1));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn all_hosts_together_are_bounded() {
-        let mut questions = Questions::of_weight();
+        let mut questions = PacketRate::of_weight();
         let host = |i: u32| SocketAddr::from((i.to_be_bytes(), 7_117));
         let allowed = (1..=10_000).filter(|i| questions.allow(Time::ORIGIN, host(*i), false)).count();
         assert_eq!(allowed, MAX_WORDS);
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn strangers_are_asked_so_often_per_host_and_in_all() {
         let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
-        let mut questions = Questions::to_strangers();
-        let asked = |questions: &mut Questions, i: u8| {
+        let mut questions = PacketRate::to_strangers();
+        let asked = |questions: &mut PacketRate, i: u8| {
             (1..=2 * MAX_QUESTIONS as u16).filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count()
         };
         let hosts = (MAX_QUESTIONS / MAX_QUESTIONS_PER_HOST) as u8;
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn addresses_that_others_named_are_asked_so_often_per_host_and_in_all() {
         let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
-        let mut questions = Questions::on_hearsay();
+        let mut questions = PacketRate::on_hearsay();
         let hosts = (MAX_HEARSAY_QUESTIONS / MAX_HEARSAY_QUESTIONS_PER_HOST) as u8;
         for i in 0..=hosts {
             let ports = 1..=2 * MAX_HEARSAY_QUESTIONS_PER_HOST as u16;
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn addresses_where_joiners_want_to_be_reached_get_so_many_packets_per_host_and_in_all() {
         let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
-        let mut questions = Questions::to_advertised();
+        let mut questions = PacketRate::to_advertised();
         let hosts = (MAX_REACHED / MAX_REACHED_PER_HOST) as u8;
         assert!(MAX_REACHED.is_multiple_of(MAX_REACHED_PER_HOST), "so that whole hosts use up all of them");
         for i in 0..=hosts {
