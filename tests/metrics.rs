@@ -255,11 +255,14 @@ fn a_cluster_shows_round_trips_ages_and_the_time_that_a_death_took_to_be_found()
     wait_for("views compared", || (a.metric("headcount_views_compared{view=\"same\"}") > 1.5).then_some(()));
 
     c.signal(Signal::SIGSTOP);
-    for agent in [&a, &b] {
-        wait_for("the silence to be shown", || {
-            (agent.metric("headcount_heartbeat_age_max_seconds") > 0.4).then_some(())
-        });
-    }
+    // Until it is held as Down: the two are looked at side by side.
+    let mut has_shown = [false; 2];
+    wait_for("the silence to be shown", || {
+        for (agent, has_shown) in [&a, &b].into_iter().zip(&mut has_shown) {
+            *has_shown |= agent.metric("headcount_heartbeat_age_max_seconds") > 0.4;
+        }
+        has_shown.iter().all(|has_shown| *has_shown).then_some(())
+    });
     c.signal(Signal::SIGKILL);
     let found = |agent: &Agent| -> f64 {
         let count = |method| format!("headcount_detection_latency_seconds_count{{method=\"{method}\"}}");

@@ -29,7 +29,7 @@ fn an_agent_announces_where_it_listens_and_leaves_on_sigterm() {
     let mut agent = Running::start(&arguments);
     let line = agent.line();
     assert!(line.starts_with("headcount: node=a gossip=127.0.0.1:") && line.ends_with(" http=-"), "{line}");
-    agent.signal("TERM");
+    agent.signal(Signal::SIGTERM);
     let (code, log) = agent.exit_code();
     assert_eq!(code, 0, "{log}");
     assert!(agent.lines.try_recv().is_err(), "logs go to standard error");
@@ -41,7 +41,7 @@ fn a_second_signal_quits_at_once() {
     let mut agent = node("b", &["--seed", &seed.gossip]);
     run(&["wait", "--members", "2", "--http", &agent.http]);
     // Nobody confirms the farewell, so that it takes its time.
-    seed.process.signal("STOP");
+    seed.process.signal(Signal::SIGSTOP);
     let stopped = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('T') || rest.is_empty())
@@ -51,9 +51,9 @@ fn a_second_signal_quits_at_once() {
         assert!(Instant::now() < deadline, "it does not stop");
         std::thread::yield_now();
     }
-    agent.process.signal("INT");
+    agent.process.signal(Signal::SIGINT);
     // Two of one kind that are pending at one time are one; these are of two kinds.
-    agent.process.signal("TERM");
+    agent.process.signal(Signal::SIGTERM);
     let (code, log) = agent.process.exit_code();
     assert_eq!(code, 130, "{log}");
 }
@@ -113,6 +113,6 @@ fn dev_runs_a_cluster_on_whatever_ports_are_free() {
     assert!(dev.until("dashboard").ends_with(&format!("http://{http}/.")));
     assert_eq!(run(&["wait", "--members", "2", "--http", &http]).0, 0);
     dev.until("node_joined");
-    dev.signal("INT");
+    dev.signal(Signal::SIGINT);
     assert_eq!(dev.exit_code().0, 0);
 }

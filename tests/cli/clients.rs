@@ -53,10 +53,10 @@ fn waiting_ends_in_time_even_if_the_agent_does_not_answer() {
     assert!(errors.contains("did not answer in time"), "{errors}");
     let a = node("a", &[]);
     assert_eq!(run(&["wait", "1", "--http", &a.http]).0, 0);
-    a.process.signal("STOP");
+    a.process.signal(Signal::SIGSTOP);
     let (code, _, errors) = run(&["wait", "1", "--timeout", "1s", "--http", &a.http]);
     assert!(code == 1 && errors.contains("SIGSTOP"), "{errors}");
-    a.process.signal("CONT");
+    a.process.signal(Signal::SIGCONT);
 }
 
 #[test]
@@ -216,7 +216,8 @@ fn a_closed_standard_output_is_a_quiet_end() {
 
 #[test]
 fn watching_goes_on_when_the_agent_comes_back() {
-    let mut a = node("a", &[]);
+    // An address at which no other test can take the port while nobody listens.
+    let mut a = node("a", &["--http", "127.0.7.1:0"]);
     let http = a.http.clone();
     let mut watch = Running::start(&["watch", "--format", "json", "--http", &http]);
     let json = |line: String| -> Value { serde_json::from_str(&line).expect("JSON") };
@@ -230,7 +231,7 @@ fn watching_goes_on_when_the_agent_comes_back() {
         }
     };
     assert_eq!(first["event"], "node_updated");
-    a.process.signal("KILL");
+    a.process.signal(Signal::SIGKILL);
     a.process.exit_code();
     let again = node("a", &["--http", &http]);
     assert_eq!(json(watch.until("lagged"))["missed"], Value::Null);
@@ -238,7 +239,7 @@ fn watching_goes_on_when_the_agent_comes_back() {
     assert_eq!((&snapshot["event"], &snapshot["members"][0]["id"]), (&"snapshot".into(), &"a".into()));
     run(&["tags", "t=9", "--http", &again.http]);
     assert_eq!(json(watch.until("node_updated"))["member"]["tags"]["t"], "9");
-    watch.signal("KILL");
+    watch.signal(Signal::SIGKILL);
     let (_, errors) = watch.exit_code();
     assert!(errors.contains("trying again") && errors.contains("goes on"), "{errors}");
 }

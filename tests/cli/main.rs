@@ -13,6 +13,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Nothing may take longer; generous, because tests share the machine.
@@ -66,9 +68,8 @@ impl Running {
         std::iter::from_fn(|| Some(self.line())).find(|line| line.contains(text)).expect("the line")
     }
 
-    fn signal(&self, name: &str) {
-        let done = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-        assert!(done.expect("kill runs").success());
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
     }
 
     fn exit_code(&mut self) -> (i32, String) {

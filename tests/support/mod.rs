@@ -204,9 +204,13 @@ impl Agent {
 
     /// Returns the whole answer to a `GET`.
     pub fn get(&self, path: &str) -> String {
+        self.get_within(path, ANSWER_PATIENCE)
+    }
+
+    fn get_within(&self, path: &str, patience: Duration) -> String {
         let (host, token) = (&self.http, self.authorization());
         let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{token}connection: close\r\n\r\n");
-        self.exchange(request.as_bytes(), false, ANSWER_PATIENCE)
+        self.exchange(request.as_bytes(), false, patience)
     }
 
     /// Returns the whole answer to a `DELETE`.
@@ -246,9 +250,15 @@ impl Agent {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Waits until its log has this text.
+    pub fn wait_for_log(&self, text: &str) {
+        wait_for(&format!("{text:?} in the log of {}", self.name), || self.log().contains(text).then_some(()));
+    }
+
     /// Returns the value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics");
+        // Nodes are asked for their leases for some of these figures, and a database takes its time.
+        let text = self.get_within("/metrics", PATIENCE);
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }
