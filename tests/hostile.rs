@@ -41,7 +41,7 @@ fn send_nonsense_to(seal: &[&str], reasons: &[(&str, f64)]) -> usize {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut sent = 0;
-    let mut send = |i: usize| {
+    let mut throw = |i: usize| {
         let mut bytes = recorded[rng.random_range(0..recorded.len())].clone();
         match i % 3 {
             0 => {
@@ -56,12 +56,12 @@ fn send_nonsense_to(seal: &[&str], reasons: &[(&str, f64)]) -> usize {
         }
         socket.send_to(&bytes, &a.gossip).expect("sent");
         sent += bytes.len();
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             // Not to fill the receive buffer: the agent must see these, not the kernel drop them.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     };
-    (0..PACKETS).for_each(&mut send);
+    (0..PACKETS).for_each(&mut throw);
     let mut more = PACKETS..2 * PACKETS;
     for (reason, least) in reasons {
         wait_for(&format!("most of the nonsense is counted: {reason}"), || {
@@ -69,7 +69,7 @@ fn send_nonsense_to(seal: &[&str], reasons: &[(&str, f64)]) -> usize {
                 return Some(());
             }
             // A small receive buffer overflows when the agent has no processor for a while.
-            more.by_ref().take(BURST).for_each(&mut send);
+            more.by_ref().take(BURST).for_each(&mut throw);
             None
         });
     }

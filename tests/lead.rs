@@ -250,7 +250,7 @@ fn the_exit_code_of_a_command_passes_through_and_its_background_processes_end_wi
     assert_eq!(run("kill -KILL $$"), Some(137));
     let env = r#"[ "$HEADCOUNT_NODE" ] && [ "$HEADCOUNT_TERM" -gt 0 ] && [ "$HEADCOUNT_AGENT" ]"#;
     assert_eq!(run(env), Some(0));
-    assert_eq!(run(&format!("({BEATS}) & sleep 0.2")), Some(0));
+    assert_eq!(run(&format!("({BEATS}) & until [ -s beats ]; do sleep 0.02; done; sleep 0.2")), Some(0));
     let count = cluster.beats().len();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!((count > 0, cluster.beats().len()), (true, count), "nothing of it is left");

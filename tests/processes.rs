@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use support::{Agent, wait_for};
+use support::{Agent, own_address, wait_for};
 
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 fn five_in(profile: &str) -> Vec<Agent> {
-    let first = Agent::start("a", &[], &["--profile", profile]);
+    let bind = own_address();
+    let own = ["--profile", profile, "--bind", &bind];
+    let first = Agent::start("a", &[], &own);
     let seed = first.gossip.clone();
     let mut agents = vec![first];
-    agents.extend(FIVE[1..].iter().map(|name| Agent::start(name, &[&seed], &["--profile", profile])));
+    agents.extend(FIVE[1..].iter().map(|name| Agent::start(name, &[&seed], &own)));
     for agent in &agents {
         agent.wait_for_up(&FIVE);
     }

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use support::netns::Network;
-use support::{Agent, HEADCOUNT, PATIENCE, skip, wait_for};
+use support::{Agent, HEADCOUNT, PATIENCE, own_address, skip, wait_for};
 
 /// Starts a node whose standard error is this.
 fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&str]) -> Agent {
@@ -134,7 +134,7 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
 #[test]
 fn a_standard_output_that_nobody_reads_stops_neither_http_nor_signals() {
     let peer = Agent::start("peer", &[], &[]);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let free = std::net::TcpListener::bind(own_address()).expect("a free port");
     let http = free.local_addr().expect("bound").to_string();
     drop(free);
     let (_unread, writer) = full_pipe();

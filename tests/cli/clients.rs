@@ -1,6 +1,6 @@
 //! Commands that ask an agent: what they print, and how they end when it does not answer.
 
-use super::support::HEADCOUNT as BIN;
+use super::support::{HEADCOUNT as BIN, own_address};
 use super::*;
 
 #[test]
@@ -216,8 +216,7 @@ fn a_closed_standard_output_is_a_quiet_end() {
 
 #[test]
 fn watching_goes_on_when_the_agent_comes_back() {
-    // An address at which no other test can take the port while nobody listens.
-    let mut a = node("a", &["--http", "127.0.7.1:0"]);
+    let mut a = node("a", &["--http", &own_address()]);
     let http = a.http.clone();
     let mut watch = Running::start(&["watch", "--format", "json", "--http", &http]);
     let json = |line: String| -> Value { serde_json::from_str(&line).expect("JSON") };

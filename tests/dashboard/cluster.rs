@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Agent, wait_for};
+use crate::support::{Agent, own_address, wait_for};
 
 pub(crate) const THREE: [&str; 3] = ["a", "b", "c"];
 
@@ -16,8 +16,9 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start() -> Self {
         let mut cluster = Self { agents: Vec::new(), data: tempfile::tempdir().expect("a directory") };
+        let bind = own_address();
         for name in THREE {
-            let agent = cluster.start_node(name, &[]);
+            let agent = cluster.start_node(name, &["--bind", &bind]);
             cluster.agents.push(agent);
         }
         for agent in &cluster.agents {

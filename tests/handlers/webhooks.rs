@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use support::skip;
+use support::{own_address, skip};
 
 /// A request as it came in: its head in lower case, and its body.
 type Request = (String, Value);
@@ -115,7 +115,7 @@ fn who_asks_for_more_time_than_there_is_is_asked_again_at_its_end() {
 fn what_is_refused_for_good_is_not_posted_again_and_what_is_away_only_for_so_long() {
     let server = Server::start(&["404 Not Found"]);
     let desk = Desk::new();
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let free = TcpListener::bind(own_address()).and_then(|listener| listener.local_addr()).expect("a free port");
     let keys = "kinds = [\"node_joined\"]\nretry_for = \"3s\"";
     let away = webhook(&format!("http://{free}/"), keys).replace("hook", "away");
     desk.configure(&(webhook(&format!("http://127.0.0.1:{}/", server.port), keys) + &away));

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Agent, Watch, wait_for};
+use crate::support::{Agent, Watch, own_address, wait_for};
 
 pub(crate) const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 pub(crate) const VOTERS: &str = "a,b,c,d,e";
@@ -27,10 +27,11 @@ impl Cluster {
     /// Starts five voters, and waits until one of them leads.
     pub(crate) fn of_five() -> (Self, Leader) {
         let data = tempfile::tempdir().expect("a directory");
-        let first = start(data.path(), "a", &[], VOTERS, &[]);
+        let bind = own_address();
+        let first = start(data.path(), "a", &[], VOTERS, &["--bind", &bind]);
         let seed = first.gossip.clone();
         let mut agents = vec![first];
-        agents.extend(FIVE[1..].iter().map(|name| start(data.path(), name, &[&seed], VOTERS, &[])));
+        agents.extend(FIVE[1..].iter().map(|name| start(data.path(), name, &[&seed], VOTERS, &["--bind", &bind])));
         let cluster = Self { agents, data };
         let leader = cluster.wait_for_leader(0);
         (cluster, leader)
@@ -95,4 +96,12 @@ pub(crate) fn voters_of(agent: &Agent) -> Vec<String> {
     let voters = json_of(agent, &["voters", "list"]);
     let list = voters["voters"].as_array().expect("a list");
     list.iter().map(|voter| voter["id"].as_str().expect("a text").to_owned()).collect()
+}
+
+/// Gives a command about voters until it succeeds, or what it is for is so: a try whose answer was lost may have been
+/// carried out.
+pub(crate) fn carry_out(agent: &Agent, command: &[&str], holds: impl Fn() -> bool) {
+    wait_for(&format!("voters {command:?}"), || {
+        (agent.client(&[&["voters"], command].concat()).0.success() || holds()).then_some(())
+    });
 }

@@ -99,6 +99,9 @@ pub fn leader(agent: &Agent) -> Value {
     body(&agent.get("/v1/leader"))
 }
 
+/// A lease that outlasts a database that is busy for a while, with many renewals in it.
+pub const STEADY: &str = "lease_duration = \"5s\"\nrenewal_interval = \"500ms\"";
+
 /// Waits until all agents name the same leader, one of them, in a term above this one; nobody else ever says that it
 /// leads.
 pub fn wait_for_leader(agents: &[Agent], above: u64) -> Leader {

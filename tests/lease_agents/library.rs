@@ -36,8 +36,8 @@ async fn start_with(config: Config, seeds: &[&str]) -> Agent {
 async fn a_lease_asked_for_later_has_a_leader_of_its_own_and_its_work_ends_before_the_goodbye() {
     let directory = tempfile::tempdir().expect("a directory");
     let url = format!("sqlite://{}", directory.path().join("a.db").display());
-    let a = start("a", &url, &[]).await;
-    let b = start("b", &url, &[&a.gossip_address().to_string()]).await;
+    let a = start_calm("a", &url, &[]).await;
+    let b = start_calm("b", &url, &[&a.gossip_address().to_string()]).await;
     let (of_a, of_b) = (a.lease("billing").expect("a lease"), b.lease("billing").expect("a lease"));
     let led = in_time(of_a.leadership().wait_for(|seen| seen.leader.is_some())).await.expect("it lives");
     let (holder, other, agent) = if led.is_me { (of_a, of_b, a) } else { (of_b, of_a, b) };

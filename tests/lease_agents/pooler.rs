@@ -4,12 +4,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::cluster::{Database, Leader, leader, wait_for_leader};
+use crate::cluster::{Database, Leader, STEADY, leader, wait_for_leader};
 use crate::pgbouncer;
 use crate::support::{Agent, wait_for};
-
-/// A lease that outlasts a server that is busy for a while, with many renewals in it.
-const STEADY: &str = "lease_duration = \"5s\"\nrenewal_interval = \"500ms\"";
 
 /// Waits until some of these agents leads in a term above this one; returns the time that it took.
 fn until_led(agents: &[Agent], above: u64) -> Duration {

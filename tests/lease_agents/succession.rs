@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::cluster::{Database, body, leader, wait_for_leader};
+use crate::cluster::{Database, STEADY, body, leader, wait_for_leader};
 use crate::support::{HEADCOUNT, wait_for};
 
 /// A lease so long that nobody who only looks at the database from time to time would take over within a test.
@@ -82,10 +82,11 @@ fn a_leader_that_leaves_is_succeeded_long_before_anybody_would_look_on_a_server(
 }
 
 fn of_ten_one_leads(database: &Database) {
-    let agents = database.agents(10, "");
+    let agents = database.agents(10, STEADY);
     let first = wait_for_leader(&agents, 0);
     assert_eq!(first.term, 1, "nobody else led before");
-    std::thread::sleep(Duration::from_secs(3));
+    // Longer than a lease.
+    std::thread::sleep(Duration::from_secs(6));
     assert_eq!(wait_for_leader(&agents, 0), first, "and it leads on");
     for agent in &agents {
         assert!(!agent.log().contains("no transaction in progress"), "{}", agent.log());

@@ -53,9 +53,10 @@ pub(crate) fn start(name: &str, seeds: &[&str], keys: &Path, more: &[&str]) -> A
 pub(crate) fn three(files: &Files) -> [Agent; 3] {
     let key = files.generate("cluster.key");
     let file = |name: &str| files.copy(&key, name);
-    let a = start("a", &[], &file("a"), &[]);
-    let b = start("b", &[&a.gossip], &file("b"), &[]);
-    let c = start("c", &[&a.gossip], &file("c"), &[]);
+    let bind = ["--bind", &support::own_address()];
+    let a = start("a", &[], &file("a"), &bind);
+    let b = start("b", &[&a.gossip], &file("b"), &bind);
+    let c = start("c", &[&a.gossip], &file("c"), &bind);
     for agent in [&a, &b, &c] {
         agent.wait_for_up(&["a", "b", "c"]);
     }

@@ -68,9 +68,10 @@ fn recorded_packets_do_nothing_when_they_are_played_again_from_elsewhere() {
         packets.push(buffer[..length].to_vec());
     }
     a.wait_for_up(&["a", "b"]);
-    let elsewhere = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    elsewhere.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    // Each time from a socket of its own, to which no late answer of the time before comes.
     let play = |times: usize| {
+        let elsewhere = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        elsewhere.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
         for _ in 0..times {
             for packet in &packets {
                 elsewhere.send_to(packet, address(&a)).expect("sent");

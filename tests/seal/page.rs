@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::cluster::{TOKEN, only_key, other_key};
 use crate::support::page::blocks;
 use crate::support::terminal::Terminal;
-use crate::support::{Agent, HEADCOUNT, wait_for};
+use crate::support::{Agent, HEADCOUNT, own_address, wait_for};
 
 pub(crate) const PAGE: &str = include_str!("../../src/security.md");
 
@@ -116,11 +116,12 @@ impl Nodes {
         fs::write(&scp, format!("#!/bin/sh\nexec cp \"{}/${{1%%:*}}/${{1#*:}}\" \"$2\"\n", root.path().display()))
             .expect("written");
         fs::set_permissions(&scp, fs::Permissions::from_mode(0o755)).expect("executable");
+        let bind = own_address();
         let node = |name: &&'static str| {
             let directory = root.path().join(name);
             fs::create_dir(&directory).expect("a directory");
             symlink(&programs, directory.join("bin")).expect("a link");
-            let gossip = "127.0.0.1:0".to_owned();
+            let gossip = bind.clone();
             Node { name, terminal: Terminal::open(&[], &directory), directory, agent: None, gossip }
         };
         Self { all: names.iter().map(node).collect(), typed: 0, old: None, mode: "", _root: root }

@@ -11,7 +11,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -25,6 +27,8 @@ pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which an answer is read that is there at once. A command may wait for a leader.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+/// The time for which the log of a process is read on after its end.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Has the command line make a key, in this file.
 pub fn generate_key(path: &Path) {
@@ -44,6 +48,18 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Returns a loopback address with port 0 that nobody else is given, and from which nobody calls: a port of it is free
+/// again when whoever had it has ended. At 127.0.0.1 another test's agent, or a call, may have taken it. Where a machine
+/// has no other address than that, it is that one.
+pub fn own_address() -> String {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+    assert!(given < 254, "more addresses than there are");
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.{}.{high}.{low}:0", 1 + given);
+    if std::net::UdpSocket::bind(&address).is_ok() { address } else { "127.0.0.1:0".to_owned() }
+}
+
 /// Says why a test cannot run here, and skips it; under `CI` that is a failure.
 pub fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none(), "may not be skipped in CI: {reason}");
@@ -56,7 +72,7 @@ pub struct Agent {
     pub name: String,
     pub gossip: String,
     pub http: String,
-    log: Arc<Mutex<String>>,
+    log: Log,
     prefix: Vec<String>,
     /// The file with its token, if it asks for one.
     token: Option<PathBuf>,
@@ -86,13 +102,13 @@ impl Agent {
         command.arg("agent").args(["--format", "json"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the agent starts");
-        let log = child.stderr.take().map_or_else(Arc::default, collect);
+        let log = child.stderr.take().map_or_else(Log::default, Log::read);
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         stdout.read_line(&mut line).expect("readable");
         let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| {
             let status = child.wait();
-            panic!("no ready line ({error}): {line:?}, {status:?}, log:\n{}", log.lock().expect("log"))
+            panic!("no ready line ({error}): {line:?}, {status:?}, log:\n{}", log.text())
         });
         let text = |key: &str| ready[key].as_str().expect("a text").to_owned();
         // Off, if it says nothing.
@@ -202,8 +218,13 @@ impl Agent {
         self.exchange(request, true, ANSWER_PATIENCE)
     }
 
-    /// Returns the whole answer to a `GET`.
+    /// Returns the whole answer to a `GET`. Some answers wait for a database.
     pub fn get(&self, path: &str) -> String {
+        self.get_within(path, PATIENCE)
+    }
+
+    /// Returns what came within [`ANSWER_PATIENCE`] as the answer to a `GET`.
+    pub fn get_soon(&self, path: &str) -> String {
         self.get_within(path, ANSWER_PATIENCE)
     }
 
@@ -257,8 +278,7 @@ impl Agent {
 
     /// Returns the value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
-        // Nodes are asked for their leases for some of these figures, and a database takes its time.
-        let text = self.get_within("/metrics", PATIENCE);
+        let text = self.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }
@@ -286,11 +306,16 @@ impl Agent {
         })
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits for the process to end by itself, and until its log has been read.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("waitable") {
+                // Its last words are in the pipe still; a program that it started may keep that open.
+                let last = Instant::now() + LAST_WORDS;
+                while !self.log.reader.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < last {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 return status;
             }
             assert!(Instant::now() < deadline, "{} does not end\n{}", self.name, self.log());
@@ -304,7 +329,7 @@ impl Agent {
 
     /// Returns all that it wrote to standard error so far.
     pub fn log(&self) -> String {
-        self.log.lock().expect("not poisoned").clone()
+        self.log.text()
     }
 }
 
@@ -314,7 +339,7 @@ impl Drop for Agent {
         if std::thread::panicking() {
             let ended = self.child.try_wait();
             eprintln!("agent {} ({}, http {}): ended {ended:?}, log:", self.name, self.gossip, self.http);
-            eprintln!("{}", self.log.lock().map(|log| log.clone()).unwrap_or_default());
+            eprintln!("{}", self.log());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -405,15 +430,28 @@ fn command(prefix: &[String]) -> Command {
     command
 }
 
-fn collect(source: impl Read + Send + 'static) -> Arc<Mutex<String>> {
-    let log = Arc::new(Mutex::new(String::new()));
-    let sink = Arc::clone(&log);
-    std::thread::spawn(move || {
-        for line in BufReader::new(source).lines().map_while(Result::ok) {
-            let mut log = sink.lock().expect("not poisoned");
-            log.push_str(&line);
-            log.push('\n');
-        }
-    });
-    log
+/// What a process wrote to standard error so far, and the thread that reads it.
+#[derive(Default)]
+struct Log {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    fn read(source: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(source).lines().map_while(Result::ok) {
+                let mut log = sink.lock().expect("not poisoned");
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        self.text.lock().expect("not poisoned").clone()
+    }
 }

@@ -45,11 +45,11 @@ pub(super) async fn next(links: &mut Links) -> (LinkId, Event) {
     timeout(DEADLINE, links.next()).await.expect("in time").expect("connections are accepted")
 }
 
-/// Returns the time after which these links close the only connection that was made to them, of a clock that does not wait.
-pub(super) async fn time_of(links: &Links, stream: &mut TcpStream) -> Duration {
+/// Returns the time since `begin` after which these links close the only connection that was made to them, of a clock that
+/// does not wait.
+pub(super) async fn time_of(links: &Links, stream: &mut TcpStream, begin: tokio::time::Instant) -> Duration {
     let is_taken = || links.budget.available_permits() < 1_000;
     tokio::time::pause();
-    let begin = tokio::time::Instant::now();
     while is_taken() && begin.elapsed() < DEADLINE {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -147,9 +147,10 @@ async fn connections_that_say_nothing_are_few_and_make_room_for_those_that_speak
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed_when_its_time_is_over() {
     let (links, address, _) = links();
+    let begin = tokio::time::Instant::now();
     let mut stream = TcpStream::connect(address).await.expect("listening");
     taken(&links).await;
-    let time = time_of(&links, &mut stream).await;
+    let time = time_of(&links, &mut stream, begin).await;
     assert!((LINK_TIMEOUT..LINK_TIMEOUT * 3 / 2).contains(&time), "{time:?}");
 }
 

@@ -72,23 +72,25 @@ async fn a_first_frame_as_long_as_a_greeting_is_waited_for_and_a_longer_one_is_n
 #[tokio::test]
 async fn who_does_not_greet_soon_is_closed() {
     let (links, address, _) = sealed(1, SealMode::Require, &[1]);
+    let begin = tokio::time::Instant::now();
     let mut stream = TcpStream::connect(address).await.expect("listening");
     stream.write_all(&[0, 0, 0]).await.expect("sent");
     taken(&links).await;
-    let time = time_of(&links, &mut stream).await;
-    assert!((GREETING_TIMEOUT..GREETING_TIMEOUT * 3 / 2).contains(&time), "not as long as a frame: {time:?}");
+    let time = time_of(&links, &mut stream, begin).await;
+    assert!((GREETING_TIMEOUT..LINK_TIMEOUT / 2).contains(&time), "not as long as a frame: {time:?}");
 }
 
 #[tokio::test]
 async fn who_greets_and_then_says_nothing_is_closed_when_its_time_is_over() {
     let (links, address, _) = sealed(2, SealMode::Require, &[1]);
     let (_other, _, member) = sealed(1, SealMode::Require, &[1]);
+    let begin = tokio::time::Instant::now();
     let mut stream = TcpStream::connect(address).await.expect("listening");
     let greeting = member.link(true).expect("random numbers").greeting(&key(1));
     stream.write_all(&(greeting.len() as u32).to_be_bytes()).await.expect("sent");
     stream.write_all(&greeting).await.expect("sent");
     assert!(stream.read(&mut [0; 128]).await.expect("open") > 0, "the greeting is answered");
-    let time = time_of(&links, &mut stream).await;
+    let time = time_of(&links, &mut stream, begin).await;
     assert!((LINK_TIMEOUT..LINK_TIMEOUT * 3 / 2).contains(&time), "{time:?}");
 }
 
