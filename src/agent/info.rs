@@ -98,7 +98,8 @@ pub struct Info {
 }
 
 impl Agent {
-    /// Figures about this node and its view, as of the driver's last wait.
+    /// Returns figures about this node and its view, as of a moment ago: with what this node did for every command that
+    /// was answered before.
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();

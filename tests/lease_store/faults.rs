@@ -29,8 +29,8 @@ async fn persist(node: &mut Node, request: StepRequest) -> (headcount::lease::Se
 }
 
 fn hasty(mut bench: Bench) -> Bench {
-    let options = bench.options.with_statement_timeout(Duration::from_millis(500)).expect("in range");
-    bench.options = options.with_connect_timeout(Duration::from_millis(500)).expect("in range");
+    let options = bench.options.with_statement_timeout(Duration::from_millis(1_500)).expect("in range");
+    bench.options = options.with_connect_timeout(Duration::from_millis(1_500)).expect("in range");
     bench
 }
 
@@ -124,7 +124,7 @@ async fn an_acquisition_whose_answer_was_lost_is_adopted_by_its_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_stands_still_at_its_commit_does_not_keep_others_from_the_lease() {
     let Some(url) = server::shared() else { return };
-    let (proxy, mut node, mut other) = through_proxy(&url, Some(Duration::from_millis(600))).await;
+    let (proxy, mut node, mut other) = through_proxy(&url, Some(Duration::from_millis(1_500))).await;
     node.one(acquire(1)).await;
     proxy.fail(Fault::Stall);
     let error = node.try_one(renew(&[1], 2)).await.expect_err("it hangs");
