@@ -148,7 +148,7 @@ fn requests(host: &str) -> Vec<Vec<u8>> {
 
 /// Returns the status in which an agent lists a member; `None` if it does not list it, or does not answer in time.
 fn status(agent: &Agent, name: &str) -> Option<String> {
-    let answer = agent.get_soon(&format!("/v1/members/{name}"));
+    let answer = agent.get(&format!("/v1/members/{name}"));
     let member: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
     Some(member["status"].as_str()?.to_owned())
 }
@@ -186,7 +186,7 @@ fn is_flooded(seal: &[&str], key_id: Option<[u8; 4]>) {
         c.wait();
         for (agent, watch) in [&a, &b].into_iter().zip(&watches) {
             watch.wait_for("c", "node_detected_down");
-            let is_healthy = || agent.get_soon("/healthz").starts_with("HTTP/1.1 200 ").then_some(());
+            let is_healthy = || agent.get("/healthz").starts_with("HTTP/1.1 200 ").then_some(());
             wait_for(&format!("{} is healthy", agent.name), is_healthy);
         }
         std::thread::sleep(Duration::from_secs(2));

@@ -122,19 +122,18 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": strokes }] }));
     }
 
-    /// Clicks an element as a mouse does: it must be in sight, and nothing may lie over it. One that the page replaces or
-    /// moves between the search and the click is looked for again, as the driver knows elements and a mouse knows places.
+    /// Clicks an element as a mouse does: it must be in sight, and nothing may lie over it. One that the page replaces
+    /// between the search and the click is looked for again, as the driver knows elements and a mouse knows places.
     pub(crate) fn click(&self, selector: &str) {
         for _ in 0..CLICKS {
             let element = self.post("/element", &json!({ "using": "css selector", "value": selector }));
             let id = element.as_object().and_then(|object| object.values().next()).and_then(Value::as_str);
             match self.try_post(&format!("/element/{}/click", id.expect("an element")), &json!({})) {
-                Err(reason)
-                    if reason.contains("stale element reference") || reason.contains("element click intercepted") => {}
+                Err(reason) if reason.contains("stale element reference") => {}
                 clicked => return drop(clicked.unwrap_or_else(|reason| panic!("{reason}"))),
             }
         }
-        panic!("{selector} is replaced or moved faster than it can be clicked, or something lies over it");
+        panic!("{selector} is replaced faster than it can be clicked");
     }
 
     /// Gives a command of the browser's own protocol.
@@ -222,7 +221,7 @@ fn capabilities(browser: &Path) -> Value {
         "--disable-component-update",
         "--no-first-run",
         "--no-proxy-server",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.*",
     ];
     if nix::unistd::getuid().is_root() {
         // Chromium refuses to be root in its sandbox; the only pages that it sees here are our own.

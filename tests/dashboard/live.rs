@@ -5,11 +5,11 @@ use nix::sys::signal::Signal;
 use crate::browser::Browser;
 use crate::cluster::{Cluster, THREE};
 use crate::page::Page;
-use crate::support::{Agent, wait_for};
+use crate::support::{Agent, own_address, wait_for};
 
 /// The longest time between an agent's event and the page that shows it, in milliseconds.
 const LATE_MS: f64 = 1_000.0;
-/// Deaths of which one must be shown that soon.
+/// Deaths of which all but one must be shown that soon, where the first one was not.
 const TRIES: usize = 3;
 
 #[test]
@@ -85,11 +85,12 @@ fn a_killed_node_is_shown_down_within_a_second_of_the_agents_own_event() {
         let shown = page.run("return window.shownAt - Date.parse(arguments[0])", &[event["at"].clone()]);
         late.push(shown.as_f64().expect("a number"));
         println!("shown {shown} ms after the agent's event");
-        if late.last().is_some_and(|late| *late < LATE_MS) {
+        // A browser that begins takes both cores of a small machine for that long, once.
+        let too_late = late.iter().filter(|late| **late >= LATE_MS).count();
+        assert!(too_late < 2, "shown so late after the agent's event: {late:?} ms");
+        if too_late == 0 || late.len() == TRIES {
             break;
         }
-        // A browser that begins takes both cores of a small machine for that long; a page that waits is late each time.
-        assert!(late.len() < TRIES, "shown so late after the agent's event: {late:?} ms");
         let again = cluster.start_node("c", &[]);
         cluster.agents.push(again);
         page.until_members(&["a up", "b up", "c up"]);
@@ -153,8 +154,13 @@ fn a_node_that_dies_while_the_page_reads_its_history_is_shown_down() {
 fn a_banner_says_that_the_agent_is_silent_until_it_answers_again() {
     let Some(browser) = Browser::start() else { return };
     let mut cluster = Cluster::start();
-    let http = cluster.agents[0].http.clone();
-    let gossip = cluster.agents[0].gossip.clone();
+    // The first one is reached at an address of its own, so that it can come back there.
+    drop(cluster.agents.remove(0));
+    let first = cluster.start_node("a", &["--http", &own_address(), "--bind", &own_address()]);
+    let (http, gossip) = (first.http.clone(), first.gossip.clone());
+    first.wait_for_up(&THREE);
+    cluster.agents.insert(0, first);
+    cluster.leader();
     let page = Page::open(browser, &http, "expected=3");
     page.until_text("#verdict-text", "3 of 3 up");
     page.until_shown("#open-actions", true);

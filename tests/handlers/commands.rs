@@ -56,8 +56,11 @@ fn a_handler_that_hangs_delays_no_other_and_is_ended_with_everything_that_it_sta
     );
     let good = format!("echo $HEADCOUNT_EVENT_KIND >> {}", desk.shown("good"));
     let kinds = "kinds = [\"node_joined\", \"node_left\"]";
+    // One that goes on for as long as the test does: whoever waited for it would wait in vain.
+    let endless = format!("while [ -d {} ]; do sleep 0.1; done", desk.shown(""));
     desk.configure(
-        &(shell("hang", &hang, &format!("timeout = \"3s\"\n{kinds}"))
+        &(shell("endless", &endless, &format!("timeout = \"1h\"\n{kinds}"))
+            + &shell("hang", &hang, &format!("timeout = \"3s\"\n{kinds}"))
             + &shell("good", &good, &format!("timeout = \"1h\"\n{kinds}"))),
     );
     let a = desk.start("a", &[]);

@@ -97,11 +97,3 @@ pub(crate) fn voters_of(agent: &Agent) -> Vec<String> {
     let list = voters["voters"].as_array().expect("a list");
     list.iter().map(|voter| voter["id"].as_str().expect("a text").to_owned()).collect()
 }
-
-/// Gives a command about voters until it succeeds, or what it is for is so: a try whose answer was lost may have been
-/// carried out.
-pub(crate) fn carry_out(agent: &Agent, command: &[&str], holds: impl Fn() -> bool) {
-    wait_for(&format!("voters {command:?}"), || {
-        (agent.client(&[&["voters"], command].concat()).0.success() || holds()).then_some(())
-    });
-}

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, FIVE, VOTERS, body, carry_out, figure, json_of, leader, start, voters_of};
+use crate::cluster::{Cluster, FIVE, VOTERS, body, figure, json_of, leader, start, voters_of};
 use crate::support::{Agent, HEADCOUNT, own_address, wait_for};
 
 #[test]
@@ -61,7 +61,7 @@ fn voters_are_added_and_removed_at_any_node() {
     wait_for("it knows the voters", || learner.client(&["voters", "list"]).0.success().then_some(()));
     assert_eq!(voters_of(learner), FIVE, "it votes nowhere and knows who does");
     // The leader is asked by who was asked, and says what it has to say.
-    carry_out(learner, &["add", "f"], || voters_of(learner).contains(&"f".to_owned()));
+    wait_for("it is added", || learner.client(&["voters", "add", "f"]).0.success().then_some(()));
     wait_for("all know it", || {
         cluster.agents.iter().all(|agent| voters_of(agent).contains(&"f".to_owned())).then_some(())
     });
@@ -72,10 +72,10 @@ fn voters_are_added_and_removed_at_any_node() {
     let refused = learner.get("/v1/lease/nodes");
     assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("headcount voters list"), "{refused}");
     let (at, out) = (cluster.other_than(&leader), &cluster.other_than(&leader).name);
-    carry_out(at, &["remove", out], || !voters_of(at).contains(out));
+    wait_for("another is removed", || at.client(&["voters", "remove", out]).0.success().then_some(()));
     let by_leader = &cluster.agents[leader.at];
-    carry_out(by_leader, &["add", out], || voters_of(by_leader).contains(out));
-    carry_out(learner, &["remove", out], || !voters_of(by_leader).contains(out));
+    wait_for("and comes back", || by_leader.client(&["voters", "add", out]).0.success().then_some(()));
+    wait_for("and is removed again", || learner.client(&["voters", "remove", out]).0.success().then_some(()));
     wait_for("all know that", || {
         cluster.agents.iter().all(|agent| voters_of(agent).len() == 5 && !voters_of(agent).contains(out)).then_some(())
     });
@@ -96,7 +96,7 @@ fn a_voter_is_replaced_by_one_command_at_any_node_and_the_leader_knows_how_all_s
     cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
     let leader = cluster.wait_for_leader(leader.term - 1);
     let (learner, out) = (&cluster.agents[5], cluster.other_than(&leader).name.clone());
-    carry_out(learner, &["replace", &out, "f"], || !voters_of(learner).contains(&out));
+    wait_for("it is replaced", || learner.client(&["voters", "replace", &out, "f"]).0.success().then_some(()));
     let by_leader = &cluster.agents[leader.at];
     let listed = wait_for("all acknowledge", || {
         let listed = json_of(by_leader, &["voters", "list"]);
@@ -244,8 +244,9 @@ fn voters_that_others_replaced_and_that_are_all_the_seeds_lead_nothing_when_they
     let mut cluster = Cluster { agents, data };
     cluster.wait_for_leader(0);
     for (old, new) in [("a", "d"), ("b", "e"), ("c", "f")] {
-        let asked = &cluster.agents[4];
-        carry_out(asked, &["replace", old, new], || !voters_of(asked).contains(&old.to_owned()));
+        wait_for("it is replaced", || {
+            cluster.agents[4].client(&["voters", "replace", old, new]).0.success().then_some(())
+        });
     }
     let old = cluster.wait_for_leader(1);
     assert!(old.at >= 3, "{old:?}");

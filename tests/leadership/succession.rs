@@ -310,7 +310,7 @@ fn leadership_is_confirmed_by_a_majority_at_the_leader_alone() {
         (Some(&*leader.name), Some(leader.term), &json!(true))
     );
     assert!(confirmed["lease_remaining_ms"].as_u64().is_some_and(|left| left > 0), "{confirmed}");
-    let refused = other.get("/v1/leader?confirm=true");
+    let refused = other.get_patiently("/v1/leader?confirm=true");
     assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
     assert_eq!(body(&refused)["leader"]["id"], *leader.name);
     assert_eq!(other.client(&["leader", "--confirm"]).0.code(), Some(1));

@@ -250,7 +250,7 @@ mod processes {
         let database = Database::file();
         let agents = ["a", "b"].map(|name| database.agent_with(name, &[], PACE, &[]));
         wait_for("both are listed", || {
-            let nodes = body(&agents[0].get("/v1/lease/nodes"));
+            let nodes = body(&agents[0].get_patiently("/v1/lease/nodes"));
             (nodes["nodes"].as_array()?.len() == 2).then_some(())
         });
         // Small whole numbers.
@@ -277,7 +277,7 @@ mod processes {
         let c = database.agent_with("c", &[], PACE, &[]);
         let at_c = c.http.clone();
         wait_for("all are listed", || {
-            let nodes = body(&a.get("/v1/lease/nodes"));
+            let nodes = body(&a.get_patiently("/v1/lease/nodes"));
             let nodes = nodes["nodes"].as_array()?;
             let address = |name: &str| nodes.iter().find(|node| node["node"] == name).map(|node| &node["rpc_address"]);
             (nodes.len() == 3 && address("b")?.is_null() && *address("c")? == at_c.as_str()).then_some(())

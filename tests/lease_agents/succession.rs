@@ -21,7 +21,7 @@ fn a_killed_leader_is_succeeded(database: &Database) {
     assert_ne!(new.name, old.name);
     assert_eq!(new.term, old.term + 1);
     // From another address, and without any sweep: the row of the dead is still there.
-    let listed = body(&agents[new.at].get("/v1/lease/nodes"));
+    let listed = body(&agents[new.at].get_patiently("/v1/lease/nodes"));
     let nodes = listed["nodes"].as_array().expect("a list");
     assert_eq!((nodes[0]["node"].as_str(), nodes[0]["is_leader"].as_bool()), (Some(new.name.as_str()), Some(true)));
     assert_eq!(nodes[0]["rpc_address"], agents[new.at].http);

@@ -214,8 +214,8 @@ pub fn as_user(program: &Path) -> Command {
     command
 }
 
-/// Returns a port that is free, and below those that systems give to whoever asks for any: nobody takes it before its
-/// server begins, or while that is away.
+/// Returns a port that is free, and below those that systems by default give to whoever asks for any: nobody takes it
+/// before its server begins, or while that is away.
 pub fn free_port() -> u16 {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let candidates = std::iter::repeat_with(|| {

@@ -26,7 +26,7 @@ pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
 /// The longest time that a condition may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which an answer is read that is there at once. A command may wait for a leader.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// The time for which the log of a process is read on after its end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -218,14 +218,14 @@ impl Agent {
         self.exchange(request, true, ANSWER_PATIENCE)
     }
 
-    /// Returns the whole answer to a `GET`. Some answers wait for a database.
+    /// Returns the whole answer to a `GET` that waits for nothing; what came of it in [`ANSWER_PATIENCE`].
     pub fn get(&self, path: &str) -> String {
-        self.get_within(path, PATIENCE)
+        self.get_within(path, ANSWER_PATIENCE)
     }
 
-    /// Returns what came within [`ANSWER_PATIENCE`] as the answer to a `GET`.
-    pub fn get_soon(&self, path: &str) -> String {
-        self.get_within(path, ANSWER_PATIENCE)
+    /// Returns the whole answer to a `GET` that may wait for others or a database.
+    pub fn get_patiently(&self, path: &str) -> String {
+        self.get_within(path, PATIENCE)
     }
 
     fn get_within(&self, path: &str, patience: Duration) -> String {
@@ -278,7 +278,7 @@ impl Agent {
 
     /// Returns the value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics");
+        let text = self.get_patiently("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }

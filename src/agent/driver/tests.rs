@@ -1,5 +1,10 @@
 //! The driver's bounds, and the order in which it hands things in.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use futures_util::FutureExt as _;
+
 use super::arrivals::{LATE, MAX_BACKLOG, MAX_BATCH, MAX_ERRORS_IN_A_ROW, NOT_STORED_TOLD_AGAIN_AFTER, up_to_backlog};
 use super::*;
 use crate::agent::bus::Bus;
@@ -92,19 +97,29 @@ async fn whoever_asks_when_too_many_wait_already_is_told_to_try_again() {
 
 #[tokio::test]
 async fn whoever_has_its_answer_reads_what_it_did() {
+    /// Looks at the figures at the moment at which an answer comes.
+    struct Caller {
+        shared: Arc<Shared>,
+        seen: AtomicU64,
+    }
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            self.seen.store(self.shared.figures().changes, Ordering::Relaxed);
+        }
+    }
     let (mut driver, ..) = driver();
+    let caller = Arc::new(Caller { shared: Arc::clone(&driver.parts.shared), seen: AtomicU64::new(0) });
+    let waker = Waker::from(Arc::clone(&caller));
     for round in 0..3 {
         let tags = Tags::new([("round".to_owned(), format!("{round}"))].into()).expect("tags");
         let (answer, mut answered) = oneshot::channel();
         let before = driver.parts.core.changes();
+        assert!(answered.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
         driver.ask(Request::SetTags { tags, answer });
         assert!(driver.parts.core.changes() > before, "the core has changed");
-        let early = answered.try_recv();
-        if early.is_err() {
-            driver.begin_round();
-        }
-        assert_eq!(early.or_else(|_| answered.try_recv()), Ok(Reply::TagsSet));
-        assert_eq!(driver.parts.shared.figures().changes, driver.parts.core.changes());
+        driver.begin_round();
+        assert_eq!(answered.try_recv(), Ok(Reply::TagsSet));
+        assert_eq!(caller.seen.load(Ordering::Relaxed), driver.parts.core.changes());
     }
 }
 
