@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{self, Agent, wait_for};
+use crate::support::{self, Agent};
 
 /// The token of agents whose keys are changed by command.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef\n";
@@ -72,9 +72,7 @@ pub(crate) fn dropped(agent: &Agent, reason: &str) -> f64 {
 }
 
 pub(crate) fn logged(agent: &Agent, text: &str) {
-    wait_for(&format!("{text:?} in the log of {}:\n{}", agent.name, agent.log()), || {
-        agent.log().contains(text).then_some(())
-    });
+    agent.wait_for_log(text);
 }
 
 /// The keys as an agent lists them, by id: where each seals, and who holds it.

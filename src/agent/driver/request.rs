@@ -78,7 +78,7 @@ impl Driver {
     /// Gives the callers the answers that came since this was called last.
     pub(super) fn answer(&mut self) {
         for (caller, reply) in self.answered.drain(..) {
-            // Who went away meanwhile needs none.
+            // A caller that went away meanwhile needs no answer.
             let _ = caller.send(reply);
         }
     }
