@@ -105,40 +105,37 @@ fn a_file_that_is_deleted_is_made_again_and_terms_go_on() {
     let database = Database::file();
     let agents = database.agents(2, "");
     let old = wait_for_leader(&agents, 0);
-    for suffix in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(database.path(&format!("leases.db{suffix}")));
-    }
+    std::fs::remove_file(database.path("leases.db")).expect("removed");
     let new = wait_for_leader(&agents, old.term);
     assert!(new.term > old.term);
     assert!(agents.iter().any(|agent| agent.log().contains("was deleted while it was open")));
 }
 
 #[test]
-fn a_log_that_is_deleted_is_noticed_by_all_that_have_it_open() {
+fn files_that_are_cut_short_end_no_agent_and_whoever_mends_them_has_a_leader_again() {
     let database = Database::file();
-    // They do not gossip with each other: the file alone tells them of each other.
-    let agents: Vec<Agent> = ["n0", "n1"].map(|name| database.agent(name, &[])).into();
-    let old = wait_for_leader(&agents, 0);
-    for suffix in ["-wal", "-shm"] {
-        std::fs::remove_file(database.path(&format!("leases.db{suffix}"))).expect("it is there");
+    let mut agents = database.agents(3, "");
+    let first = wait_for_leader(&agents, 0);
+    let cut = |end: &str, length: u64| {
+        let file = std::fs::File::options().write(true).open(database.path(&format!("leases.db{end}")));
+        file.is_ok_and(|file| file.set_len(length).is_ok())
+    };
+    // Those that are there.
+    assert!(["-shm", "-wal", "-journal"].map(|end| cut(end, 0)).contains(&true));
+    std::thread::sleep(PAST_THE_LEASE);
+    for agent in &mut agents {
+        assert!(agent.is_running(), "{}", agent.log());
     }
-    // One that opens the file now has a log of its own: all others must come over to it.
-    let third = database.agent("n2", &[]);
-    for agent in &agents {
-        // Deleted, or replaced by the log of one that noticed before.
-        wait_for("it says so", || agent.log().contains("while it was open").then_some(()));
-    }
-    let agents: Vec<Agent> = agents.into_iter().chain([third]).collect();
-    // Whoever led before has stopped, and all see one leader again. Terms that were lost with the log are known to
-    // others.
-    let new = wait_for("all agree", || {
-        let seen: Vec<_> = agents.iter().map(leader).collect();
-        let name = seen[0]["leader"].as_str()?.to_owned();
-        let is_same =
-            |other: &serde_json::Value| other["leader"] == seen[0]["leader"] && other["term"] == seen[0]["term"];
-        seen.iter().all(is_same).then_some(name)
-    });
-    assert!(agents.iter().any(|agent| agent.name == new), "{new} after {old:?}");
+    assert_eq!(wait_for_leader(&agents, 0), first, "it leads on");
+    let whole = std::fs::read(database.path("leases.db")).expect("readable");
+    assert!(cut("", 5_000));
+    wait_for_nobody(&mut agents);
+    wait_for("it says so", || agents.iter().any(|agent| agent.log().contains("leases.db holds what")).then_some(()));
+    std::fs::write(database.path("leases.db"), whole).expect("mended");
+    let second = wait_for_leader(&agents, first.term);
+    assert!(cut("", 0), "as good as a new one");
+    let third = wait_for_leader(&agents, second.term);
+    assert!(third.term > second.term);
 }
 
 #[test]

@@ -26,15 +26,18 @@ fn bench(directory: TempDir, file: &str) -> Bench {
 crate::suite! { start }
 
 #[tokio::test]
-async fn the_file_is_its_owners_alone_and_keeps_a_write_ahead_log() {
+async fn the_file_and_its_journal_are_their_owners_alone_and_nothing_is_shared_in_memory() {
     use std::os::unix::fs::PermissionsExt;
     let bench = start("").await.expect("it starts");
     let mut node = bench.node("a");
     node.one(acquire(1)).await;
-    for file in ["leases.db", "leases.db-wal", "leases.db-shm"] {
+    for file in ["leases.db", "leases.db-journal"] {
         let metadata = fs::metadata(bench.file().with_file_name(file)).expect(file);
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
     }
+    let mapped = fs::read_to_string("/proc/self/maps").expect("Linux tells");
+    let directory = bench.file().parent().expect("a directory").display().to_string();
+    assert!(!mapped.contains(&directory), "whoever shortens it ends this process:\n{mapped}");
 }
 
 #[tokio::test]
@@ -77,10 +80,6 @@ async fn a_replaced_file_is_an_error_first_and_then_what_is_there() {
     node.one(acquire(1)).await;
     elsewhere.one(acquire(2)).await;
     elsewhere.store.close().await;
-    // As a backup is restored: the log of the file that was there goes with it.
-    for log in ["leases.db-wal", "leases.db-shm"] {
-        fs::remove_file(bench.file().with_file_name(log)).expect("removed");
-    }
     fs::rename(other.file(), bench.file()).expect("replaced");
 
     let error = node.try_one(renew(&[1], 3)).await.expect_err("it is another file");
@@ -89,16 +88,95 @@ async fn a_replaced_file_is_an_error_first_and_then_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_deleted_is_as_if_the_file_were() {
+async fn a_journal_that_is_emptied_or_deleted_between_rounds_changes_nothing() {
     let bench = start("").await.expect("it starts");
-    for log in ["leases.db-wal", "leases.db-shm"] {
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    let journal = bench.file().with_file_name("leases.db-journal");
+    fs::File::options().write(true).open(&journal).and_then(|file| file.set_len(0)).expect("emptied");
+    assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Renewed, 1, Some(("a", 2, 1))));
+    fs::remove_file(&journal).expect("removed");
+    assert_eq!(holding(&node.one(renew(&[2], 3)).await), (Outcome::Renewed, 1, Some(("a", 3, 1))));
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_short_is_damaged_by_name_until_it_is_mended() {
+    let bench = start("").await.expect("it starts");
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    let whole = fs::read(bench.file()).expect("readable");
+    for length in [4_096, 5_000, whole.len() - 4_096] {
+        let cut = fs::File::options().write(true).open(bench.file()).expect("it opens");
+        cut.set_len(length as u64).expect("cut");
+        for _ in 0..2 {
+            let error = node.try_one(renew(&[1], 2)).await.expect_err("it is damaged");
+            assert!(matches!(error, StoreError::Damaged { .. }), "{length}: {error}");
+            assert!(error.to_string().contains("leases.db"), "{error}");
+        }
+        fs::write(bench.file(), &whole).expect("mended");
+        assert_eq!(holding(&node.watch().await), (Outcome::Watched, 1, Some(("a", 1, 1))));
+    }
+    // Nothing at all is an empty database.
+    fs::File::options().write(true).open(bench.file()).and_then(|file| file.set_len(0)).expect("emptied");
+    assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Rejected, 0, None));
+    assert_eq!(holding(&node.one(acquire(3)).await), (Outcome::Acquired, 1, Some(("a", 3, 1))));
+}
+
+/// Has the file keep a write-ahead log, as earlier releases had it; returns the connection that keeps it in use.
+fn keep_write_ahead_log(file: &Path) -> rusqlite::Connection {
+    let older = rusqlite::Connection::open(file).expect("it opens");
+    let mode: String = older.query_row("pragma journal_mode = wal", [], |row| row.get(0)).expect("switched");
+    assert_eq!(mode, "wal");
+    older.execute_batch("update cluster_leases set lease_ms = lease_ms").expect("it is in the log");
+    older
+}
+
+#[tokio::test]
+async fn a_file_with_a_write_ahead_log_is_busy_while_that_is_in_use_and_then_brought_over() {
+    let mut bench = start("").await.expect("it starts");
+    bench.options = bench.options.with_statement_timeout(Duration::from_millis(200)).expect("in range");
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    let older = keep_write_ahead_log(bench.file());
+    for node in [&mut node, &mut bench.node("b")] {
+        let error = node.try_one(StepRequest::Watch).await.expect_err("it is in use");
+        assert!(matches!(error, StoreError::Busy { .. }) && error.is_outcome_known(), "{error}");
+        assert!(error.to_string().contains("leases.db-wal, and is in use: end"), "{error}");
+    }
+    older.execute_batch("update cluster_terms set term = 7").expect("whoever has it open goes on");
+    drop(older);
+    assert_eq!(holding(&node.watch().await), (Outcome::Watched, 7, Some(("a", 1, 1))));
+    assert!(!bench.file().with_file_name("leases.db-wal").exists());
+    assert_eq!(node.one(renew(&[1], 2)).await.outcome, Outcome::Renewed);
+}
+
+#[tokio::test]
+async fn a_write_ahead_log_that_a_crash_left_is_brought_over_whatever_became_of_its_index() {
+    for (what, is_index_cut, is_log_cut, term) in
+        [("whole", false, false, 7), ("index", true, false, 7), ("log", true, true, 1)]
+    {
+        let (bench, crashed) = (start("").await.expect("it starts"), start("").await.expect("it starts"));
         let mut node = bench.node("a");
-        node.watch().await;
-        fs::remove_file(bench.file().with_file_name(log)).expect("removed");
-        let error = node.try_one(StepRequest::Watch).await.expect_err("who opens it now does not see this one");
-        assert!(matches!(&error, StoreError::FileChanged { change: "deleted", .. }), "{error}");
-        assert!(error.to_string().contains(log), "{error}");
-        assert_eq!(node.watch().await.outcome, Outcome::Watched, "and then what is there");
+        node.one(acquire(1)).await;
+        node.store.close().await;
+        let older = keep_write_ahead_log(bench.file());
+        older.query_row("pragma wal_checkpoint", [], |_| Ok(())).expect("written back");
+        older.execute_batch("update cluster_terms set term = 7").expect("it is in the log");
+        // What a crash would leave.
+        for end in ["", "-wal", "-shm"] {
+            let name = format!("leases.db{end}");
+            fs::copy(bench.file().with_file_name(&name), crashed.file().with_file_name(&name)).expect("copied");
+        }
+        let cut = |end: &str| {
+            let path = crashed.file().with_file_name(format!("leases.db{end}"));
+            fs::File::options().write(true).open(path).and_then(|file| file.set_len(0)).expect("cut");
+        };
+        is_index_cut.then(|| cut("-shm"));
+        is_log_cut.then(|| cut("-wal"));
+        let mut nodes = [crashed.node("a"), crashed.node("b")];
+        for node in &mut nodes {
+            assert_eq!(holding(&node.watch().await), (Outcome::Watched, term, Some(("a", 1, 1))), "{what}");
+        }
     }
 }
 
@@ -182,41 +260,33 @@ async fn a_full_disk_loses_nothing_and_room_is_enough_to_go_on() {
     let mut node = bench.node("a");
     node.one(acquire(1)).await;
 
-    // A reader keeps the log from being begun anew, so that each round needs room of its own.
-    let reader = rusqlite::Connection::open(&path).expect("it opens");
-    let read = |sql: &str| reader.execute_batch(sql).expect("it reads");
-    read("begin; select count(*) from cluster_terms");
+    // A new row of a lease takes room; a renewal takes none.
     let ballast = directory.path().join("ballast");
     let mut drawn = 1;
-    for is_freed_by_reader in [false, true] {
-        // Filled to the last byte, and whatever the log has room for yet is used up by rounds.
+    let mut more = 1;
+    for round in 1..=2 {
         let _ = fs::write(&ballast, vec![0; 4 << 20]);
         let error = loop {
-            match node.try_one(renew(&[drawn], drawn + 1)).await {
-                Ok(seen) => assert_eq!(seen.outcome, Outcome::Renewed),
+            let step = (format!("{}{more}", "x".repeat(40)), acquire(more));
+            more += 1;
+            let asked = node.round_of(vec![(step.0.as_str(), step.1)]);
+            match node.store.round(&asked).await {
+                Ok(answer) => assert_eq!(answer.steps[0].outcome, Outcome::Acquired),
                 Err(error) => break error,
             }
-            drawn += 1;
-            assert!(drawn < 10_000, "the disk does not fill");
+            assert!(more < 10_000, "the disk does not fill");
         };
         assert!(matches!(error, StoreError::Full { .. }) && error.is_outcome_known(), "{error:?}");
-        if is_freed_by_reader {
-            read("commit");
-        } else {
-            fs::remove_file(&ballast).expect("room");
+        for _ in 0..100 {
+            let seen = node.one(renew(&[drawn], drawn + 1)).await;
+            drawn += 1;
+            assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))), "{round}: it is full still");
         }
-        let seen = node.one(renew(&[drawn], drawn + 1)).await;
-        drawn += 1;
-        assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))), "the last answer holds");
+        fs::remove_file(&ballast).expect("room");
+        let name = format!("free{round}");
+        let asked = node.round_of(vec![(name.as_str(), acquire(more))]);
+        assert_eq!(node.store.round(&asked).await.expect("room").steps[0].outcome, Outcome::Acquired);
     }
-
-    // The disk is full, and nobody reads: the room of the log is used again and again.
-    for _ in 0..500 {
-        let seen = node.one(renew(&[drawn], drawn + 1)).await;
-        drawn += 1;
-        assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))));
-    }
-    assert!(fs::write(directory.path().join("more"), vec![0; 64 << 10]).is_err(), "it is full still");
 }
 
 /// A disk of 1 MiB, for as long as this lives.

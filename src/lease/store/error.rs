@@ -45,7 +45,7 @@ pub enum StoreError {
         "{place} takes no writes ({reason}): {}", if is_server(place) {
             "name the primary, or several hosts with target_session_attrs=read-write"
         } else {
-            "this user must be able to write the file, its directory, and the files -wal and -shm beside it"
+            "this user must be able to write the file, its directory, and the file -journal beside it"
         }
     )]
     ReadOnly {
@@ -99,8 +99,8 @@ pub enum StoreError {
         /// The database's answer.
         reason: String,
     },
-    /// The file, or one of its log, was deleted, moved away or replaced while it was open. The next request opens the
-    /// file that is at its path by then.
+    /// The file was deleted, moved away or replaced while it was open. The next request opens the file that is at its
+    /// path by then.
     #[error(
         "{} was {change} while it was open: what it held is gone for this cluster; the next round opens the path anew; \
          let no tool touch the file while agents run", .file.display()
@@ -146,8 +146,8 @@ pub enum StoreError {
     },
     /// The file is reached by more than one path, so that agents could open it by different ones.
     #[error(
-        "{} {reason}: SQLite keeps the log of a file (-wal, -shm) beside the path it was opened by, so that agents that \
-         open it by different paths would not see each other, and two would lead; {hint}", .file.display()
+        "{} {reason}: SQLite keeps the journal of a file (-journal) beside the path it was opened by, so that an agent that \
+         opens it by another path would not find what a crash left half written; {hint}", .file.display()
     )]
     ManyPaths {
         /// The file.
@@ -282,7 +282,7 @@ mod tests {
             assert!(!["server", "host", "primary", "session"].iter().any(|word| text.contains(word)), "{text}");
         }
         let advice = of("postgres://a/b").map(|error| error.to_string()).concat();
-        assert!(advice.contains("target_session_attrs") && !advice.contains("-wal"), "{advice}");
+        assert!(advice.contains("target_session_attrs") && !advice.contains("-journal"), "{advice}");
     }
 
     #[cfg(feature = "postgres")]

@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
-//! - The file and its log (`-wal`, `-shm`) are checked before and after each transaction: a write into a deleted one
-//!   did not happen, and whoever goes on with it would not see those that opened the file since.
-//! - The log is written back to the file every [`CHECKPOINT_PAGES`] pages, once the tables are made, and when the disk is
-//!   full: then its room is used again, before anything counts as refused.
+//! - The file is checked before and after each transaction: a write into a deleted one did not happen, and whoever goes
+//!   on with it would not see those that opened the file since.
+//! - No file is mapped into memory, so that whoever shortens one ends no process. That leaves out a write-ahead log (WAL):
+//!   a file that has one is brought over when nobody else uses it, and is busy until then.
 //! - After an error that says nothing about the next attempt the file is opened anew.
 //!
 //! Must not know: what a transaction does.
@@ -16,17 +16,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::file::{self, Files};
+use super::file::{self, OpenedFile};
 use super::statements::Statements;
 use crate::lease::store::schema::{self, StoreKind, VERSION};
 use crate::lease::store::unchanged::UnchangedRows;
 use crate::lease::store::{StoreError, StoreOptions, millis};
 
-/// The pause between attempts where SQLite does not wait itself: while others switch the file to WAL, or recover it.
+/// The pause between attempts to open the file, while others use it.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
-/// The length of the log, in pages of 4 KiB, at which it is written back to the file: some dozen rounds.
-const CHECKPOINT_PAGES: u32 = 100;
+/// The way in which the file as it was is kept until a commit: in a file beside it (`-journal`) that each transaction writes
+/// anew, and that is neither shortened nor deleted after it. That is faster (12 ms on a disk where deleting takes 20), and
+/// needs no room on a disk that is full by now.
+const JOURNAL: &str = "persist";
 
 /// The time of a transaction, in milliseconds since 1970 by the machine's clock.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +45,7 @@ pub(super) struct Database {
 
 struct Open {
     connection: Connection,
-    files: Files,
+    file: OpenedFile,
 }
 
 impl Database {
@@ -63,8 +65,9 @@ impl Database {
     ) -> Result<T, StoreError> {
         let is_first_use = self.open.is_none();
         match self.attempt(&work) {
-            // The tables were dropped since they were made: nothing was done, and they are made anew.
-            Err(error) if !is_first_use && is_about_missing_table(&error) => self.attempt(&work),
+            // Nothing was done: tables that were dropped since they were made are made anew, and a file that another
+            // program gave a write-ahead log is brought over.
+            Err(error) if !is_first_use && is_mended_by_opening(&error) => self.attempt(&work),
             other => other,
         }
     }
@@ -73,10 +76,7 @@ impl Database {
         if self.open.is_none() {
             self.open = Some(self.open_file()?);
         }
-        let mut result = self.within(&work);
-        if matches!(result, Err(StoreError::Full { .. })) && self.write_log_back() {
-            result = self.within(&work);
-        }
+        let result = self.within(&work);
         let keeps = match &result {
             Ok(_) => true,
             Err(error) => matches!(error, StoreError::Busy { .. }),
@@ -87,29 +87,27 @@ impl Database {
         result
     }
 
-    /// Writes the log back to the file as far as no reader needs it, so that the next transaction begins it anew. Returns
-    /// true if all of it was.
-    fn write_log_back(&self) -> bool {
-        let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        let open = self.open.as_ref();
-        let written = open.map(|open| open.connection.query_row("pragma wal_checkpoint(passive)", [], counts));
-        matches!(written, Some(Ok((pages, written))) if pages > 0 && pages == written)
-    }
-
     fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let path = self.path.clone();
         let open = self.open.as_mut().expect("it was opened");
-        open.files.check_unchanged()?;
+        open.file.check_unchanged()?;
         let transaction = open
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| classify(&path, &error))?;
+        let mode: String = transaction
+            .query_row("pragma journal_mode", [], |row| row.get(0))
+            .map_err(|error| classify(&path, &error))?;
+        if mode != JOURNAL {
+            let reason = format!("{SWITCHED} '{mode}'");
+            return Err(StoreError::Failed { place: path.display().to_string(), reason });
+        }
         let value = match work(&transaction, now()) {
             Ok(value) => value,
             Err(error) => return Err(classify(&path, &error)),
         };
         transaction.commit().map_err(|error| judge_commit(&path, &error))?;
-        open.files.check_unchanged()?;
+        open.file.check_unchanged()?;
         Ok(value)
     }
 
@@ -126,29 +124,49 @@ impl Database {
 
     fn try_open(&self) -> Result<Open, StoreError> {
         file::make(&self.path)?;
-        let mut files = Files::of(&self.path)?;
+        let file = OpenedFile::at(&self.path)?;
         let wrong = |error: rusqlite::Error| classify(&self.path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
+        // Two that wait for each other's locks would both wait in vain: they try again.
+        connection.busy_timeout(Duration::ZERO).map_err(wrong)?;
+        self.leave_write_ahead_log(&connection)?;
         connection.busy_timeout(self.options.statement_timeout()).map_err(wrong)?;
-        let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)).map_err(wrong)?;
-        if !mode.eq_ignore_ascii_case("wal") {
-            return Err(StoreError::configuration(
-                self.place(),
-                format!("cannot keep a write-ahead log (its journal is '{mode}'): use a file on a local disk"),
-            ));
-        }
         // A commit that was answered is on the disk: a term that was given must not be given again.
         connection.execute_batch("pragma synchronous = full").map_err(wrong)?;
-        let pages = format!("pragma wal_autocheckpoint = {CHECKPOINT_PAGES}");
-        connection.query_row(&pages, [], |_| Ok(())).map_err(wrong)?;
         self.make_tables(&mut connection)?;
-        // The file has its final length early, on a disk that may be full later. Others may keep it from being written now.
-        let _ = connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
-        // The log is there from the first transaction on, for as long as anybody has the file open.
-        files.add_log();
-        files.check_unchanged()?;
-        Ok(Open { connection, files })
+        file.check_unchanged()?;
+        Ok(Open { connection, file })
+    }
+
+    /// Has the file keep a rollback journal; one that keeps a write-ahead log is written back and brought over. Whoever
+    /// opens such a file for itself alone keeps the log's index in its own memory, where others map a file.
+    fn leave_write_ahead_log(&self, connection: &Connection) -> Result<(), StoreError> {
+        let word = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
+        let bring_over = || {
+            connection.query_row("pragma mmap_size = 0", [], |_| Ok(())).optional()?;
+            word("pragma locking_mode = exclusive")?;
+            let mode = word(&format!("pragma journal_mode = {JOURNAL}"))?;
+            word("pragma locking_mode = normal")?;
+            // The lock is given back with the next look at the file.
+            connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))?;
+            Ok(mode)
+        };
+        match bring_over().map_err(|error| classify(&self.path, &error)) {
+            Ok(mode) if mode == JOURNAL => Ok(()),
+            Ok(mode) => Err(StoreError::configuration(
+                self.place(),
+                format!("cannot keep a rollback journal (its journal is '{mode}'): use a file on a local disk"),
+            )),
+            Err(StoreError::Busy { place, reason }) if file::has_write_ahead_log(&self.path) => {
+                let reason = format!(
+                    "{reason}; it has a write-ahead log, {place}-wal, and is in use: end the program that has it open, or \
+                     the agents of an earlier release"
+                );
+                Err(StoreError::Busy { place, reason })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn make_tables(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -182,8 +200,11 @@ fn now() -> Now {
     Now(millis(since))
 }
 
-fn is_about_missing_table(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failed { reason, .. } if reason.contains("no such table"))
+/// The beginning of the reason why a file that another program switched was not used.
+const SWITCHED: &str = "another program switched its journal to";
+
+fn is_mended_by_opening(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failed { reason, .. } if reason.contains("no such table") || reason.starts_with(SWITCHED))
 }
 
 /// Returns the meaning of an error before anything was committed.
@@ -210,51 +231,5 @@ fn judge_commit(path: &Path, error: &rusqlite::Error) -> StoreError {
     match classify(path, error) {
         known @ (StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => known,
         other => StoreError::OutcomeUnknown { place: path.display().to_string(), reason: other.to_string() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use rusqlite::ffi;
-
-    use super::*;
-
-    fn database(directory: &tempfile::TempDir) -> Database {
-        Database::new(&directory.path().join("x.db"), StoreOptions::new("c").expect("a name"))
-    }
-
-    #[test]
-    fn the_log_is_written_back_early_whoever_else_has_the_file_open() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut databases = [database(&directory), database(&directory)];
-        let write =
-            "create table if not exists x (y); insert or replace into x (rowid, y) values (1, randomblob(9000))";
-        for round in 0..300 {
-            databases[round % 2].transact(|transaction, _| transaction.execute_batch(write)).expect("written");
-        }
-        let log = std::fs::metadata(directory.path().join("x.db-wal")).expect("there").len();
-        assert!(log < 2 * u64::from(CHECKPOINT_PAGES) * 4_120, "{log} bytes");
-    }
-
-    /// Has the disk be full for so many tries; returns the number of tries, and whether the last one succeeded.
-    fn full_for(tries: u32) -> (u32, bool) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut database = database(&directory);
-        let attempts = Cell::new(0);
-        let result = database.transact(|_, _| {
-            attempts.set(attempts.get() + 1);
-            let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
-            if attempts.get() <= tries { Err(full) } else { Ok(()) }
-        });
-        assert!(result.as_ref().err().is_none_or(|error| matches!(error, StoreError::Full { .. })), "{result:?}");
-        (attempts.get(), result.is_ok())
-    }
-
-    #[test]
-    fn on_a_full_disk_the_log_is_written_back_and_the_transaction_tried_once_more() {
-        assert_eq!(full_for(1), (2, true));
-        assert_eq!(full_for(9), (2, false), "once alone");
     }
 }

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - The file is made readable by its owner alone, and appears as a whole: it is never opened here. POSIX drops all
 //!   locks that a process has on a file as soon as the process closes any handle to it, and SQLite's rest on those.
-//! - A file that is reached by several paths is refused: SQLite keeps its log beside the path, so that two agents with
-//!   two paths would have two logs, and two nodes would lead. A symbolic link is followed, and does no harm.
+//! - A file that is reached by several paths is refused: SQLite keeps its journal beside the path, so that an agent with
+//!   another path would not find what a crash left half written. A symbolic link is followed, and does no harm.
 //! - A file on a file system that machines share is refused: its locks do not hold between them, and two nodes would
 //!   lead.
 
@@ -31,43 +31,36 @@ pub(super) fn identity(path: &Path) -> Option<Identity> {
     }
 }
 
-/// The files that a database consists of, as they were when it was opened.
+/// The file of a database, as it was when it was opened.
 #[derive(Debug)]
-pub(super) struct Files(Vec<(PathBuf, Identity)>);
+pub(super) struct OpenedFile {
+    path: PathBuf,
+    identity: Identity,
+}
 
-impl Files {
-    /// Returns the file at the path, without a log yet.
-    pub(super) fn of(path: &Path) -> Result<Self, StoreError> {
+impl OpenedFile {
+    /// Returns the file at the path.
+    pub(super) fn at(path: &Path) -> Result<Self, StoreError> {
         let gone = StoreError::FileChanged { file: path.to_owned(), change: "deleted" };
-        Ok(Self(vec![(path.to_owned(), identity(path).ok_or(gone)?)]))
+        Ok(Self { path: path.to_owned(), identity: identity(path).ok_or(gone)? })
     }
 
-    /// Adds the files of the log, which lie beside the file that a symbolic link leads to.
-    pub(super) fn add_log(&mut self) {
-        let path = &self.0[0].0;
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        for end in ["-wal", "-shm"] {
-            let mut name = path.clone().into_os_string();
-            name.push(end);
-            let log = PathBuf::from(name);
-            if let Some(identity) = identity(&log) {
-                self.0.push((log, identity));
-            }
-        }
-    }
-
-    /// Refuses files that are no longer those that were opened.
+    /// Refuses a file that is no longer the one that was opened.
     pub(super) fn check_unchanged(&self) -> Result<(), StoreError> {
-        for (path, opened) in &self.0 {
-            let change = match identity(path) {
-                Some(found) if found == *opened => continue,
-                Some(_) => "replaced",
-                None => "deleted",
-            };
-            return Err(StoreError::FileChanged { file: path.clone(), change });
-        }
-        Ok(())
+        let change = match identity(&self.path) {
+            Some(found) if found == self.identity => return Ok(()),
+            Some(_) => "replaced",
+            None => "deleted",
+        };
+        Err(StoreError::FileChanged { file: self.path.clone(), change })
     }
+}
+
+/// Returns true if there is a write-ahead log beside the file that a symbolic link leads to.
+pub(super) fn has_write_ahead_log(path: &Path) -> bool {
+    let mut log = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
+    log.push("-wal");
+    Path::new(&log).exists()
 }
 
 /// Makes an empty file if there is none, and refuses a place where leases are not safe.
@@ -149,7 +142,7 @@ fn is_mount_point(path: &Path) -> bool {
                 let path = path.display();
                 tracing::warn!(
                     "the list of mounts cannot be read (/proc/self/mountinfo: {error}), so that nobody knows if {path} is mounted \
-                     alone, which splits its log: if it is in a container, mount the directory that it lies in, and /proc"
+                     alone, which parts it from its journal: if it is in a container, mount the directory that it lies in, and /proc"
                 );
             }
             return false;
@@ -260,7 +253,7 @@ mod tests {
         let mounts =
             b"29 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 29 8:1 /x/l.db /y/a\\040b\\134/l.db rw - ext4 /dev/sda1 rw\n";
         assert!(is_among_mounts(mounts, b"/y/a b\\/l.db"));
-        for other in ["/x/l.db", "/y/a b\\", "/y/a b\\/l.db-wal", "ext4"] {
+        for other in ["/x/l.db", "/y/a b\\", "/y/a b\\/l.db-journal", "ext4"] {
             assert!(!is_among_mounts(mounts, other.as_bytes()), "{other}");
         }
     }

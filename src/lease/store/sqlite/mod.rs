@@ -5,15 +5,15 @@
 //! Invariants: SQLite is called on a thread of its own only. A request waits for others' locks up to the statement
 //! timeout, and its caller a little longer: a disk that hangs does not hang the caller.
 //!
-//! A file that is replaced under running agents while its `-wal` file stays is damaged: SQLite applies that log to
-//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file. A log that
-//! is removed or replaced alone is noticed as the file is: what it held is gone.
+//! A file that is replaced while a transaction stands half written in its `-journal` (the machine failed, or the agent was
+//! killed) is damaged: SQLite writes that journal back into whatever database lies beside it. To restore a backup, remove
+//! the journal with the file.
 //!
 //! | idea | file |
 //! |---|---|
 //! | the thread, requests and giving them up | `worker` |
 //! | the file: how it is made, judged, and noticed when it is gone | `file` |
-//! | the open database: transactions, errors | `database` |
+//! | the open database: its journal, transactions, errors | `database` |
 //! | a round, a list and a sweep, each a transaction | `rounds` |
 //! | their SQL | `statements` |
 
