@@ -85,6 +85,79 @@ async fn a_role_that_may_create_nothing_is_told_what_to_run() {
 }
 
 #[tokio::test]
+async fn a_role_whose_search_path_names_no_schema_is_told_of_the_setting_that_does() {
+    let Some(url) = server::shared() else { return };
+    let bench = bench(&url, &url).await;
+    let role = role(&bench, "superuser").await;
+    for path in ["''", "nothing_there"] {
+        bench.sql(&format!("alter role {role} set search_path = {path}")).await;
+        let without = StoreOptions::new("test").expect("a name");
+        let mut node = bench.node("a");
+        node.store = Store::new(&for_role(&url, &role), without).expect("good");
+        let error = node.try_one(acquire(1)).await.expect_err("there is no place for tables");
+        assert!(error.to_string().contains("set leadership.lease.schema") && error.needs_people(), "{error}");
+        node.store = Store::new(&for_role(&url, &role), bench.options.clone()).expect("good");
+        assert_eq!(node.watch().await.outcome, Outcome::Watched, "with that setting it has one");
+    }
+}
+
+#[tokio::test]
+async fn the_server_looks_after_a_silent_agent_unless_somebody_set_that_otherwise() {
+    let Some(url) = server::shared() else { return };
+    let bench = bench(&url, &url).await;
+    let role = role(&bench, "superuser").await;
+    let name = format!("look_{}", bench.options.schema().expect("a schema"));
+    let address = format!("{}?application_name={name}", for_role(&url, &role));
+    // What the sessions of this role are set to is written down by themselves, with each round.
+    bench.node("b").watch().await;
+    let schema = bench.options.schema().expect("a schema");
+    raw(&bench)
+        .batch_execute(&format!(
+            "create table {schema}.seen (idle text, break text, count text);
+             create function {schema}.look() returns trigger language plpgsql as $$ begin
+             insert into {schema}.seen values (current_setting('tcp_keepalives_idle'),
+             current_setting('tcp_keepalives_interval'), current_setting('tcp_keepalives_count')); return new; end $$;
+             create trigger look after insert or update on {schema}.cluster_nodes for each row when (new.node_id = 'a')
+             execute function {schema}.look()"
+        ))
+        .await
+        .expect("made");
+    for (set, expected) in [("", ["10", "5", "3"]), ("tcp_keepalives_idle = 77", ["77", "5", "3"])] {
+        if !set.is_empty() {
+            bench.sql(&format!("alter role {role} set {set}")).await;
+        }
+        let mut node = bench.node("a");
+        node.store = Store::new(&address.parse().expect("an address"), bench.options.clone()).expect("good");
+        node.watch().await;
+        node.watch().await;
+        let rows = raw(&bench).query(&format!("delete from {schema}.seen returning *"), &[]).await.expect("read");
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert_eq!([0, 1, 2].map(|at| row.get::<_, String>(at)), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_let_itself_be_told_of_keepalives_is_led_by_all_the_same() {
+    let Some(url) = server::shared() else { return };
+    let bench = bench(&url, &url).await;
+    let role = role(&bench, "superuser").await;
+    // What stands before the system's own view fails.
+    let schema = format!("own_{}", bench.options.schema().expect("a schema"));
+    raw(&bench)
+        .batch_execute(&format!(
+            "create schema {schema}; create view {schema}.pg_settings as select 'x'::text as name, 1 / 0 as source;
+             alter role {role} set search_path = {schema}, pg_catalog, public"
+        ))
+        .await
+        .expect("made");
+    let mut node = bench.node("a");
+    node.store = Store::new(&for_role(&url, &role), bench.options.clone()).expect("good");
+    assert_eq!(node.one(acquire(1)).await.outcome, Outcome::Acquired);
+}
+
+#[tokio::test]
 async fn a_role_whose_transactions_are_read_only_is_told_so_and_recovers() {
     let Some(url) = server::shared() else { return };
     let bench = bench(&url, &url).await;

@@ -1,8 +1,8 @@
 //! Leases in PostgreSQL: for many machines, also through a pooler in transaction mode.
 //!
 //! Invariants:
-//! - The session carries nothing from one transaction to the next: unnamed statements, settings local to the
-//!   transaction, no advisory locks, no notifications. A pooler may give every transaction another session.
+//! - Nothing rests on the session from one transaction to the next: unnamed statements, settings local to the transaction
+//!   (but for keepalives), no advisory locks, no notifications. A pooler may give every transaction another session.
 //! - A request has the connection to itself. If it is dropped or fails half-way, the connection is closed, and the
 //!   server rolls back; the next request connects again.
 //! - A request takes at most the statement timeout, and for each host the connect timeout if there was no connection.
@@ -33,6 +33,7 @@ mod url;
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 pub use parameters::MAX_HOSTS;
@@ -43,9 +44,10 @@ use super::{StoreError, StoreOptions, millis};
 use crate::lease::{Answer, NodeRow, Round};
 use connect::Connection;
 use parameters::{Environment, Parameters};
-use request_error::{Remedy, RequestError};
+use pipeline::Statement;
+use request_error::{Remedy, RequestError, Stage};
 use session::{Reply, Request, Session};
-use statements::Statements;
+use statements::{KEEPALIVES, Statements};
 
 /// A store of leases on a server.
 pub struct PostgresStore {
@@ -173,6 +175,12 @@ impl PostgresStore {
     async fn connect(&self, is_table_missing: bool) -> Result<Connection, RequestError> {
         let connection = connect::connect(&self.parameters, &self.place).await?;
         let (options, place) = (&self.options, &self.place);
+        let keepalives = [Statement::new(KEEPALIVES, Vec::new())];
+        match timeout(options.statement_timeout(), pipeline::run(&connection.client, &keepalives)).await {
+            // A server that does not let itself be told is led by all the same.
+            Ok(_) => {}
+            Err(_) => return Err(request_error::late(Stage::Before, place, options.statement_timeout())),
+        }
         tables::make_sure(&connection.client, options, place, &self.limit, is_table_missing).await?;
         Ok(connection)
     }

@@ -124,6 +124,14 @@ pub(super) fn classify_making(error: &Error, place: &str, options: &StoreOptions
         let command = options.schema_command();
         return Making::Failed(StoreError::NoSchema { place, reason, statements, command }.into());
     }
+    if error.code() == Some(&SqlState::INVALID_SCHEMA_NAME) {
+        let reason = format!(
+            "has no schema for the tables ({}): set leadership.lease.schema, which is made if it is missing, or name one \
+             that exists in the role's search_path",
+            with_causes(error)
+        );
+        return Making::Failed(StoreError::configuration(place, reason).into());
+    }
     // Making the same tables again does no harm: whether these were committed does not matter.
     Making::Failed(classify(error, Stage::Before, place, options))
 }

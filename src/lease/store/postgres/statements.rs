@@ -1,6 +1,7 @@
 //! The texts of statements, with the names of their tables.
 //!
-//! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every
+//! Invariants: plain statements that leave nothing in the session, but for [`KEEPALIVES`]; other settings are local to the
+//! transaction. Every
 //! comparison with a row is made here, with the one time of the round.
 
 use crate::lease::store::schema::MAX_TERM;
@@ -16,6 +17,17 @@ pub(super) const BEGIN: &str = "begin isolation level read committed";
 /// it.
 pub(super) const LIMITS: &str = "select set_config('statement_timeout', $1, true), \
                                  set_config('idle_in_transaction_session_timeout', $1, true)";
+
+/// Has the server look after a peer that is silent, and end the session within half a minute if it is gone: of a session that
+/// an agent gave up while no packet passed, the server would learn after two hours, and it would count against the role's
+/// limit until then. What somebody has set stays, and what a server does not have is left out.
+///
+/// It is the one setting that outlives a transaction, and it does no harm where a pooler gives the session to others: a
+/// pooler that is gone is noticed, too. `tcp_user_timeout` and `idle_session_timeout` would do harm there: the first ends
+/// sessions whose client reads slowly, the second those that the pooler keeps ready.
+pub(super) const KEEPALIVES: &str = "select set_config(name, value, false) from (values ('tcp_keepalives_idle', '10'), \
+                                     ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')) as w (name, value) \
+                                     join pg_settings using (name) where source = 'default'";
 
 /// Reads the clock after the locks are held: the time at which a transaction begins may be long past by then.
 pub(super) const CLOCK: &str = "select clock_timestamp()";
