@@ -84,7 +84,7 @@
 // | metrics; the log | `metrics`, `journal` |
 // | sealed packets and keys | `seal` |
 // | the simulator | `sim` |
-// | commands that are run; limits of open files | `process`, `descriptors` |
+// | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
 // | tests of the order of files and of the guide | `structure`, `guide` |
 
@@ -98,6 +98,7 @@ pub mod config;
 pub mod core;
 mod descriptors;
 mod event;
+mod files;
 #[doc = include_str!("glossary.md")]
 pub mod glossary {}
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - The file is read anew before each change, and replaced as a whole: at every instant there is the old one or the new one.
-//!   The new one is its owner's alone (mode 0600). What an operator wrote into it is neither lost nor put in force by a
-//!   change: SIGHUP is to come first.
+//!   The new one is its owner's alone (mode 0600). What an operator or another agent wrote into it is neither lost nor put in
+//!   force by a change: SIGHUP is to come first.
 //! - A change that cannot be kept is not made.
 //!
 //! Blocks. Must not know: other members.
@@ -11,9 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +23,7 @@ use super::word::KeyRequest;
 use super::{HeldKeys, KeysError};
 use crate::config::{ConfigError, ReadKeys, SealConfig, read_key_file};
 use crate::core::NodeId;
+use crate::files;
 use crate::seal::{Key, KeyFile, KeyId, KeyRing, RingError, SealError, SealMode};
 use crate::transport::sealing::{SealPolicy, Sealing};
 
@@ -163,9 +162,14 @@ impl Keeper {
         if !request.is_change() {
             return Ok(self.held());
         }
+        let _lock = config.key_file.as_deref().map(lock).transpose()?;
         let Prepared { mode, ring, write_to } = self.prepare(config, request)?;
         if let Some((path, file)) = write_to {
-            write(path, &file.with(&ring)).map_err(|error| KeysError::File {
+            // A symbolic link stays, and its target is replaced.
+            let target = fs::canonicalize(path);
+            let text = file.with(&ring).text();
+            let replaced = target.and_then(|target| files::replace(&target, text.as_bytes()));
+            replaced.map_err(|error| KeysError::File {
                 path: path.to_owned(),
                 reason: format!("cannot be replaced: {error}; its directory must be writable by the agent"),
             })?;
@@ -225,50 +229,27 @@ fn read(path: &Path) -> Result<ReadKeys, KeysError> {
     read_key_file(path).map_err(|error| KeysError::File { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// The age at which the next file of a writer that died is removed.
-const ABANDONED: Duration = Duration::from_secs(10);
+/// The longest wait for another process that changes the same file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Replaces a key file; a symbolic link stays, and its target is replaced. Two writers do not mix: there is one next file.
-fn write(path: &Path, file: &KeyFile) -> io::Result<()> {
-    let path = fs::canonicalize(path)?;
-    let directory = path.parent().ok_or_else(|| io::Error::other("it is in no directory"))?;
-    let name = path.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
-    let mut next_name = OsString::from(".");
-    next_name.push(name);
-    next_name.push(".next");
-    let next = directory.join(next_name);
-    let opened = open_new(&next)?;
-    let written = write_to(opened, file).and_then(|()| fs::rename(&next, &path));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&next);
-        return Err(error);
+/// Keeps other agents that have the same file from changing it, until what is returned is dropped. Where a directory cannot
+/// be locked (`None`), nobody is kept from it.
+fn lock(path: &Path) -> Result<Option<fs::File>, KeysError> {
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Some(directory) = path.parent().and_then(|directory| fs::File::open(directory).ok()) else { return Ok(None) };
+    loop {
+        match directory.try_lock() {
+            Ok(()) => return Ok(Some(directory)),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let reason =
+                    format!("is being changed by another process for {LOCK_TIMEOUT:?} now: end it, or try again");
+                return Err(KeysError::File { path, reason });
+            }
+            Err(fs::TryLockError::Error(_)) => return Ok(None),
+        }
     }
-    // The name is to be on the disk, too. The file is replaced by now, so that an error here makes no difference: whoever
-    // reads it finds the change. Some systems cannot open a directory.
-    let _ = fs::File::open(directory).and_then(|directory| directory.sync_all());
-    Ok(())
-}
-
-/// Opens the next file, which nobody else is writing.
-fn open_new(path: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let opened = options.open(path);
-    if !opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
-        return opened;
-    }
-    let age = fs::symlink_metadata(path)?.modified()?.elapsed().unwrap_or_default();
-    if age < ABANDONED {
-        let text = format!("another process is writing {}: try again in {ABANDONED:?}", path.display());
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-    }
-    fs::remove_file(path)?;
-    options.open(path)
-}
-
-fn write_to(mut next: fs::File, file: &KeyFile) -> io::Result<()> {
-    next.write_all(file.text().as_bytes())?;
-    next.sync_all()
 }

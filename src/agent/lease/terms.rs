@@ -7,15 +7,14 @@
 //!                     end XXH3-64 of all lines before, 16 hex digits
 //! ```
 //!
-//! Invariants: the file is replaced as a whole (temporary file, fsync, rename, fsync of the directory); one that cannot be
-//! vouched for is refused and left as it is. At most [`MAX_TERMS`]. The loop does not wait for the disk: the database is the
+//! Invariants: the file is replaced as a whole (see `files`); one that cannot be vouched for is refused and left as it is. At most [`MAX_TERMS`]. The loop does not wait for the disk: the database is the
 //! first memory of terms, this file is the second.
 //!
 //! Must not know: what a term is worth.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,14 +23,13 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::agent::error::{Failure, StartError};
+use crate::files;
 use crate::journal::Journal;
 use crate::lease::{LeaseName, MAX_TERM};
 use crate::store::{BadState, StoreError};
 
 const FILE: &str = "headcount.leases";
 const HEAD: &str = "headcount leases 1 ";
-/// The beginning of temporary files, which the data directory sweeps at its opening if a crash left one behind.
-const TEMPORARY_PREFIX: &str = "headcount.state-";
 /// Leases whose terms are kept.
 const MAX_TERMS: usize = 1_024;
 /// The largest file that is read.
@@ -112,8 +110,8 @@ async fn write_always(directory: PathBuf, cluster: String, mut terms: watch::Rec
     while terms.changed().await.is_ok() {
         let mut is_last = false;
         loop {
-            let (directory, text) = (directory.clone(), encode(&terms.borrow_and_update(), &cluster));
-            let written = tokio::task::spawn_blocking(move || write(&directory, &text)).await;
+            let (path, text) = (directory.join(FILE), encode(&terms.borrow_and_update(), &cluster));
+            let written = tokio::task::spawn_blocking(move || files::replace(&path, text.as_bytes())).await;
             match written {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) if !is_told => {
@@ -139,15 +137,6 @@ async fn write_always(directory: PathBuf, cluster: String, mut terms: watch::Rec
 /// Waits until nobody makes newer states. The newest one is read by whoever waited.
 async fn ended(terms: &mut watch::Receiver<Known>) {
     while terms.changed().await.is_ok() {}
-}
-
-fn write(directory: &Path, text: &str) -> io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(directory.join(FILE)).map_err(|error| error.error)?;
-    // Elsewhere directories cannot be opened, or need not be.
-    if cfg!(unix) { std::fs::File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
 fn encode(terms: &Known, cluster: &str) -> String {

@@ -95,33 +95,35 @@ fn agents_that_have_one_file_each_make_the_change() {
 }
 
 #[test]
-fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    // A file does not take the place of a directory.
-    let path = directory.path().join("cluster.key");
-    fs::create_dir(&path).expect("made");
-    write(&path, &KeyFile::default()).expect_err("it is a directory");
-    let names: Vec<_> =
-        fs::read_dir(directory.path()).expect("readable").map(|entry| entry.expect("one").path()).collect();
-    assert_eq!(names, [path]);
+fn agents_that_have_one_file_and_change_it_at_once_lose_no_key_of_each_other() {
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
+        let path = config.key_file.clone().expect("a file");
+        let agents: Vec<_> = (2..6).map(|new| (keeper(config.clone()).expect("a key"), new)).collect();
+        let changed = std::thread::scope(|scope| {
+            let change = |(keeper, new): &(Keeper, u8)| keeper.change_here(&KeyRequest::add(&key(*new)));
+            let changing: Vec<_> = agents.iter().map(|agent| scope.spawn(move || change(agent))).collect();
+            changing.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        });
+        let held = read(&path).expect("whole").ring.ids();
+        for ((_, new), changed) in agents.iter().zip(&changed) {
+            let not_read = KeysError::NotRead { path: path.clone() };
+            assert!(changed.is_ok() || *changed == Err(not_read), "{changed:?}");
+            assert_eq!(held.contains(&key(*new).id()), changed.is_ok(), "{held:?}");
+        }
+    }
 }
 
 #[test]
-fn a_next_file_that_is_being_written_is_left_alone_and_one_that_was_abandoned_is_not() {
+fn a_next_file_that_was_abandoned_is_in_nobodys_way() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = in_file(directory.path(), &format!("{}\n", key(1).to_base64().as_str()));
+    let path = config.key_file.clone().expect("a file");
     let keeper = keeper(config).expect("a key");
-    let next = directory.path().join(".keys.next");
-    fs::write(&next, "half").expect("written");
-    let refused = keeper.change_here(&KeyRequest::add(&key(2))).expect_err("somebody writes it");
-    assert!(refused.to_string().contains("another process is writing"), "{refused}");
-    assert_eq!(fs::read_to_string(&next).expect("still there"), "half");
-    assert_eq!(keeper.held().keys.len(), 1);
-    let long_ago = std::time::SystemTime::now() - ABANDONED - Duration::from_secs(1);
-    let file = fs::File::options().write(true).open(&next).expect("there");
-    file.set_modified(long_ago).expect("set");
+    fs::write(directory.path().join(".keys.next"), "half").expect("written");
     assert_eq!(keeper.change_here(&KeyRequest::add(&key(2))).expect("changed").keys.len(), 2);
-    assert!(!next.exists());
+    assert_eq!(read(&path).expect("whole").ring.ids().len(), 2);
 }
 
 #[cfg(unix)]
