@@ -31,7 +31,7 @@ use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::wire::Header;
-use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run};
+use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run, canonical};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
 use crate::member::Member;
@@ -131,7 +131,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         version: env!("CARGO_PKG_VERSION").into(),
         settings: config.settings.clone(),
         seeds: seeds.len(),
-        remembered: memory.addresses,
+        remembered: memory.addresses.into_iter().map(canonical).collect(),
         random_seed,
     };
     if init.leadership.as_ref().is_some_and(|quorum| quorum.voters.is_empty() && quorum.ballot.accepted.is_none()) {

@@ -4,18 +4,18 @@
 //!
 //! Must not know: the keys that addresses stand at, but for its errors.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use super::error::{ConfigError, SeedFault};
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{Record, is_reachable};
+use crate::core::{Record, canonical, is_of_many, is_reachable};
 
 /// The prefix of a seed that names SRV records.
 pub(crate) const SRV: &str = "srv:";
 
-/// Accepts any address of this machine (binding it shows whether it exists) but no multicast group.
+/// Accepts any address of this machine (binding it shows whether it exists) but none of many machines.
 pub(super) fn check_bind(address: SocketAddr) -> Result<(), ConfigError> {
-    if address.ip().is_multicast() { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
+    if is_of_many(address.ip()) { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
 }
 
 /// Refuses a loopback address for `bind` if all seeds are on other machines: the node would never join, since its
@@ -36,9 +36,15 @@ pub(super) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Parses a seed that is an IP address with a port; `None` for a host name.
-pub(super) fn literal(seed: &str) -> Option<SocketAddr> {
-    seed.parse().ok()
+/// Parses an IP address with a port, and brings it into its one form; `None` for a host name.
+pub(crate) fn literal(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().map(canonical)
+}
+
+/// Returns true if a text is an IPv6 address with the name of a zone: such an address is another one on every machine.
+pub(super) fn names_a_zone(text: &str) -> bool {
+    let address = text.trim_start_matches('[').split_once('%').map(|(address, _)| address);
+    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// Refuses an address that no other node can send to.
@@ -73,10 +79,13 @@ pub(super) fn check_seed(seed: &str) -> Result<(), ConfigError> {
 /// Checks the forms `host:port`, `1.2.3.4:port` and `[v6]:port`. Names are not resolved here: a name may become
 /// resolvable later, and is tried again for ever.
 pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
-    if let Ok(address) = text.parse::<SocketAddr>() {
+    if let Some(address) = literal(text) {
         return if is_reachable(address) { Ok(()) } else { Err(SeedFault::Unreachable) };
     }
-    if text.parse::<std::net::Ipv6Addr>().is_ok() || text.matches(':').count() > 1 && !text.starts_with('[') {
+    if names_a_zone(text) {
+        return Err(SeedFault::Zone);
+    }
+    if text.parse::<Ipv6Addr>().is_ok() || text.matches(':').count() > 1 && !text.starts_with('[') {
         return Err(SeedFault::Brackets);
     }
     let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
@@ -114,8 +123,7 @@ pub(super) fn is_host_name(host: &str) -> bool {
 }
 
 /// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
-#[cfg(feature = "agent")]
-pub(super) fn stays_on_this_machine(seed: &str) -> bool {
+pub(crate) fn stays_on_this_machine(seed: &str) -> bool {
     let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
     match literal(seed) {
         Some(address) => is_loopback(&address),
@@ -169,6 +177,11 @@ mod tests {
             ("0.0.0.0:7117", SeedFault::Unreachable),
             ("10.0.0.1:0", SeedFault::Unreachable),
             ("[ff02::1]:7117", SeedFault::Unreachable),
+            ("[::ffff:0.0.0.0]:7117", SeedFault::Unreachable),
+            ("[::ffff:224.0.0.1]:7117", SeedFault::Unreachable),
+            ("255.255.255.255:7117", SeedFault::Unreachable),
+            ("[fe80::1%eth0]:7117", SeedFault::Zone),
+            ("fe80::1%eth0:7117", SeedFault::Zone),
         ];
         for (bad, fault) in cases {
             assert_eq!(check_seed(bad), Err(ConfigError::Seed { seed: bad.to_owned(), fault }), "{bad}");

@@ -19,7 +19,7 @@ pub enum ConfigError {
     /// A value of [`Settings`](crate::Settings) is out of range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// `bind` is a multicast group; packets are sent from one address.
+    /// `bind` is a multicast group, or the broadcast address; packets are sent from one address.
     #[error("{}", self.text())]
     BindMulticast {
         /// The value of `bind`.
@@ -178,6 +178,11 @@ pub enum SeedFault {
     /// An address that no packet can be sent to.
     #[error("is an address that no packet can be sent to")]
     Unreachable,
+    /// A link-local IPv6 address with the name of its zone.
+    #[error(
+        "names a zone, which other machines do not know; use a unique local address (fd00::/8), a global one, or IPv4"
+    )]
+    Zone,
 }
 
 impl ConfigError {
@@ -244,7 +249,9 @@ impl ConfigError {
     pub fn reason(&self) -> String {
         match self {
             ConfigError::OutOfRange(_) => "is out of range".to_owned(),
-            ConfigError::BindMulticast { .. } => "is a multicast group, not an address of this machine".to_owned(),
+            ConfigError::BindMulticast { .. } => {
+                "is a multicast or broadcast address, not one of this machine".to_owned()
+            }
             ConfigError::BindUnreachable { seed, .. } => {
                 format!("is reached from this machine only, and all seeds are on others ({seed})")
             }
@@ -290,7 +297,9 @@ impl ConfigError {
             ConfigError::BindUnreachable { .. } => {
                 "an address that the seeds can send to, as in --bind \"0.0.0.0:7117\", or none: take the line out"
             }
-            ConfigError::AdvertiseUnreachable { .. } => "IP:PORT, neither unspecified nor multicast, port not 0",
+            ConfigError::AdvertiseUnreachable { .. } => {
+                "IP:PORT, neither unspecified nor multicast nor broadcast, port not 0"
+            }
             ConfigError::ApiAddress { .. } => "1 to 100 bytes without control characters",
             ConfigError::TooManySeeds { .. } => "at most 64",
             ConfigError::Seed { .. } => "host:port, port 1 to 65535; or srv:NAME",

@@ -67,7 +67,7 @@ use std::path::PathBuf;
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Settings, Tags};
 use crate::seal::{Key as SealKey, SealMode};
 
-pub(crate) use addresses::{SRV, check_host_port};
+pub(crate) use addresses::{SRV, check_host_port, literal};
 use addresses::{check_advertise, check_api_address, check_bind, check_bind_reaches, check_seed, check_seed_count};
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
@@ -292,9 +292,13 @@ mod tests {
         type Change = fn(&mut Config);
         let address = |text: &str| -> Option<SocketAddr> { text.parse().ok() };
         assert!(address("[::]:0").is_some());
-        let cases: [(&str, &str, Change); 8] = [
+        let cases: [(&str, &str, Change); 12] = [
             ("mtu", "9000", |c| c.settings.mtu = 9000),
             ("bind", "224.0.0.1:7117", |c| c.bind = "224.0.0.1:7117".parse().ok()),
+            ("bind", "[::ffff:224.0.0.1]:7117", |c| c.bind = "[::ffff:224.0.0.1]:7117".parse().ok()),
+            ("bind", "255.255.255.255:7117", |c| c.bind = "255.255.255.255:7117".parse().ok()),
+            ("advertise", "[::ffff:0.0.0.0]:7117", |c| c.advertise = "[::ffff:0.0.0.0]:7117".parse().ok()),
+            ("advertise", "255.255.255.255:7117", |c| c.advertise = "255.255.255.255:7117".parse().ok()),
             ("advertise", "0.0.0.0:7117", |c| c.advertise = "0.0.0.0:7117".parse().ok()),
             ("advertise", "10.0.0.1:0", |c| c.advertise = "10.0.0.1:0".parse().ok()),
             ("api_address", "", |c| c.api_address = Some(String::new())),

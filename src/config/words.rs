@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::addresses::{literal, names_a_zone};
+use super::error::SeedFault;
 use crate::text::{MAX_SHOWN, visible};
 
 /// Parses a number with its unit, in whole milliseconds: a finer fraction would be lost on the wire without a word.
@@ -25,8 +27,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Parses an address to bind or to advertise. Host names are refused: a name may stand for several addresses.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        if text.parse::<IpAddr>().is_ok() {
+    literal(text).ok_or_else(|| {
+        if names_a_zone(text) {
+            SeedFault::Zone.to_string()
+        } else if text.parse::<IpAddr>().is_ok() {
             "has no port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
         } else {
             "is not an IP address with a port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
@@ -98,6 +102,10 @@ mod tests {
     #[test]
     fn an_address_has_a_port_and_no_name() {
         assert!(address("[::1]:0").is_ok());
+        assert_eq!(address("[::ffff:10.0.0.1]:1"), address("10.0.0.1:1"), "it has one form");
+        for zoned in ["[fe80::1%eth0]:7117", "fe80::1%eth0"] {
+            assert!(address(zoned).is_err_and(|reason| reason.contains("unique local")), "{zoned}");
+        }
         assert!(address("10.0.0.1").is_err_and(|reason| reason.contains("has no port")));
         assert!(address("localhost:7117").is_err_and(|reason| reason.contains("is not an IP address")));
     }

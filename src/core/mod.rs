@@ -93,8 +93,9 @@ pub use doors::{
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use leadership::OtherElectorate;
+pub(crate) use member::is_of_many;
 pub use member::{Change, ChangeKind};
-pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
+pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, canonical, is_reachable};
 pub use member::{InvalidName, NodeId, Run, check_name};
 pub use member::{InvalidTags, Tags};
 pub use settings::{OutOfRange, Profile, Settings, Timing};

@@ -19,6 +19,8 @@ use tracing::Level;
 
 use super::LOOKUP_TIMEOUT;
 use super::sources::SeedSources;
+use crate::config::literal;
+use crate::core::canonical;
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
 use crate::journal::Journal;
 
@@ -102,7 +104,7 @@ impl Resolver {
 
     /// Returns all addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
     pub(crate) async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
-        if let Ok(address) = name.parse::<SocketAddr>() {
+        if let Some(address) = literal(name) {
             return Ok(vec![address]);
         }
         let deadline = Instant::now() + LOOKUP_TIMEOUT;
@@ -172,7 +174,7 @@ impl Round {
             return;
         }
         let seed = seed.to_owned();
-        if let Ok(address) = seed.parse::<SocketAddr>() {
+        if let Some(address) = literal(&seed) {
             return self.found(seed, vec![address]);
         }
         let resolver = self.resolver.clone();
@@ -216,7 +218,7 @@ impl Round {
 
 fn distinct(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut kept = Vec::new();
-    for address in addresses {
+    for address in addresses.map(canonical) {
         if kept.len() == MAX_ADDRESSES_PER_SEED {
             break;
         }
@@ -254,6 +256,11 @@ pub(super) mod tests {
         let resolver = resolver(0);
         assert_eq!(resolver.resolve("10.0.0.1:7117").await, Ok(vec![address("10.0.0.1:7117")]));
         assert_eq!(resolver.resolve("[::1]:7117").await, Ok(vec![address("[::1]:7117")]));
+        // IPv4 has one form, also where somebody wrote it as IPv6.
+        let mapped = "[::ffff:10.0.0.1]:7117";
+        assert_eq!(resolver.resolve(mapped).await, Ok(vec![address("10.0.0.1:7117")]));
+        let mut lookup = resolver.look_up(&seeds(&[mapped]));
+        assert_eq!(lookup.next().await, Some((mapped.to_owned(), vec![address("10.0.0.1:7117")])));
     }
 
     #[tokio::test]
@@ -328,6 +335,8 @@ pub(super) mod tests {
         let kept = distinct(many);
         assert_eq!(kept.len(), MAX_ADDRESSES_PER_SEED);
         assert_eq!(kept[1].port(), 2);
+        let twice = ["[::ffff:10.0.0.1]:1", "10.0.0.1:1"].map(address);
+        assert_eq!(distinct(twice.into_iter()), [address("10.0.0.1:1")], "a name server may know one host twice");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) use errors::SocketErrorKind;
 #[cfg(target_os = "linux")]
 use overflow::Overflow;
 
+use crate::core::canonical;
+
 /// The largest datagram that is handed on, in bytes. Senders keep to 1,400 bytes; the rest is room for settings of
 /// later versions.
 pub(crate) const MAX_DATAGRAM_BYTES: usize = 2_048;
@@ -108,7 +110,7 @@ impl Udp {
     /// The caller is inside a tokio runtime. Links listen on the same port number: see
     /// [`bind_both`](super::bind_both).
     pub(crate) fn bind(address: Option<SocketAddr>, default_port: u16) -> Result<Self, BindError> {
-        let (socket, asked) = match address {
+        let (socket, asked) = match address.map(canonical) {
             Some(address) => (open(address), address),
             None => open_any(default_port),
         };
@@ -238,18 +240,6 @@ pub(crate) struct BindError {
     pub(crate) source: io::Error,
 }
 
-/// Returns the canonical form of an address: IPv4-mapped IPv6 addresses become IPv4, and flow labels, which are no part
-/// of a peer's identity, are removed.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(_) => address,
-        SocketAddr::V6(six) => match six.ip().to_ipv4_mapped() {
-            Some(four) => SocketAddr::new(four.into(), six.port()),
-            None => SocketAddrV6::new(*six.ip(), six.port(), 0, six.scope_id()).into(),
-        },
-    }
-}
-
 fn open_any(port: u16) -> (io::Result<StdSocket>, SocketAddr) {
     let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     match open(six) {
@@ -315,6 +305,14 @@ mod tests {
         assert_eq!(received, Received::Datagram { from: a.local_address(), length: 5 });
         assert_eq!(bytes, b"hello");
         assert_eq!(b.receive(&mut [0; MAX_DATAGRAM_BYTES + 1]), Received::Empty);
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_bound_to_ipv4_written_as_ipv6_is_one_of_ipv4() {
+        let (a, mut b) = (bind("[::ffff:127.0.0.1]:0"), bind(LOOPBACK));
+        a.send(b.local_address(), b"hello").expect("sent");
+        assert_eq!(next(&mut b).await.0, Received::Datagram { from: a.local_address(), length: 5 });
+        assert!(Udp::bind(Some("[::ffff:0.0.0.0]:0".parse().expect("an address")), 0).is_ok());
     }
 
     #[tokio::test]

@@ -50,7 +50,7 @@ pub(super) static KEYS: [Key; 21] = [
     Key {
         name: "advertise",
         default: "automatic",
-        range: "IP:PORT, neither unspecified nor multicast, port not 0",
+        range: "IP:PORT, neither unspecified nor multicast nor broadcast, port not 0",
         doc: "Where others send to; by itself the bound address, or the one toward the first seed.",
         special: Special::NONE,
         slot: Slot::Address(check_advertise, |agent| &mut agent.config.advertise),

@@ -8,7 +8,7 @@
 //! Must not know: whose word a record is, or who holds it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -227,10 +227,27 @@ impl Record {
     }
 }
 
-/// Returns true if packets can be sent to an address.
+/// Returns true if packets can be sent to an address, in whatever form it is written.
 pub fn is_reachable(address: SocketAddr) -> bool {
-    let ip = address.ip();
-    address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast()
+    let ip = address.ip().to_canonical();
+    address.port() != 0 && !ip.is_unspecified() && !is_of_many(ip)
+}
+
+/// Returns true if an address is no single host's: a multicast group, or IPv4's broadcast.
+pub(crate) fn is_of_many(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    ip.is_multicast() || ip == Ipv4Addr::BROADCAST
+}
+
+/// Returns an address in the one form in which addresses are compared: IPv4 that is written as IPv6 (`::ffff:10.0.0.1`)
+/// becomes IPv4, which sockets of IPv4 alone can send to; flow labels, which are no part of a peer's identity, are removed.
+///
+/// Whatever enters goes through here: configurations, seeds, packets and their sources.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match (address.ip().to_canonical(), address) {
+        (IpAddr::V6(six), SocketAddr::V6(full)) => SocketAddrV6::new(six, full.port(), 0, full.scope_id()).into(),
+        (ip, _) => SocketAddr::new(ip, address.port()),
+    }
 }
 
 #[cfg(test)]
@@ -299,8 +316,33 @@ pub(in crate::core) mod tests {
     }
 
     #[test]
+    fn an_address_has_one_form() {
+        for (written, form) in [
+            ("[::ffff:10.0.0.1]:7117", "10.0.0.1:7117"),
+            ("10.0.0.1:7117", "10.0.0.1:7117"),
+            ("[::10.0.0.1]:7117", "[::10.0.0.1]:7117"),
+            ("[fe80::1%2]:7117", "[fe80::1%2]:7117"),
+        ] {
+            let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+            assert_eq!(canonical(address(written)), address(form), "{written}");
+        }
+        let labelled = SocketAddrV6::new([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 1, 7, 0).into();
+        assert_eq!(canonical(labelled), "[fd00::1]:1".parse().expect("an address"));
+    }
+
+    #[test]
     fn addresses_nobody_can_answer_from_are_malformed() {
-        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:0", "224.0.0.1:1"] {
+        for address in [
+            "0.0.0.0:1",
+            "[::]:1",
+            "10.0.0.1:0",
+            "224.0.0.1:1",
+            "[ff02::1]:1",
+            "255.255.255.255:1",
+            "[::ffff:0.0.0.0]:1",
+            "[::ffff:224.0.0.1]:1",
+            "[::ffff:255.255.255.255]:1",
+        ] {
             let mut unreachable = record("a", 1, Status::Up);
             unreachable.address = address.parse().expect("an address");
             assert!(!unreachable.is_well_formed(), "{address}");

@@ -8,7 +8,8 @@
 //! - An update of a record that is held already is recognised by the record's hash, and costs neither decoding nor
 //!   memory. A forger that finds other bytes of the same hash achieves only that they are taken for the held record,
 //!   and nothing happens.
-//! - A new record is hashed in its received form, since everything has exactly one encoding.
+//! - A new record is hashed in its received form, since everything has exactly one encoding. The exception is a record whose
+//!   address had to be brought into its one form.
 //!
 //! The buffer for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!
@@ -164,7 +165,11 @@ impl Core {
                 return Ok(News::Known { note, slot, hash });
             }
         }
-        let record = self.keep(raw.decode()?, slot);
+        let raw = raw.decode()?;
+        let is_rewritten = raw.is_rewritten;
+        let record = self.keep(raw, slot);
+        // Held, sent on and hashed in one form by everybody, whoever it came from.
+        let hash = if is_rewritten { record.hash() } else { hash };
         Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
     }
 

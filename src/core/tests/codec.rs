@@ -1,5 +1,7 @@
 //! The wire: golden bytes, round trips, and bytes that nobody sent.
 
+use std::net::SocketAddr;
+
 use proptest::prelude::*;
 
 use super::merging::any_status;
@@ -13,7 +15,7 @@ use crate::core::election::{
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
 use crate::core::member::tests::record;
-use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
+use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{
     Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaderClaim, LeaderRenewal,
@@ -236,6 +238,32 @@ fn every_message_survives_the_round_trip() {
     assert!(packet.push_update(None, &up));
     let decoded = Packet::decode(&packet.finish()).expect("decodes");
     assert_eq!(decoded.messages, [Message::Update(Update { note: None, record: up })], "encoded without a clone");
+}
+
+#[test]
+fn ipv4_that_is_written_as_ipv6_is_ipv4_once_it_is_read() {
+    let (nonce, four) = (Nonce(1), address(0));
+    let mapped: SocketAddr = "[::ffff:10.0.0.1]:7117".parse().expect("an address");
+    let messages = |at: SocketAddr| {
+        let record = |status| Record { address: at, ..record("a", 1, status) };
+        let candidate = Candidate { candidacy: Candidacy::Listed, address: at };
+        [
+            Message::Update(Update { note: None, record: record(Status::Up) }),
+            Message::IAm { nonce, record: record(Status::Up) },
+            Message::Join { nonce, record: record(Status::Joining), cookie: None },
+            Message::NotUp { nonce, record: record(Status::Joining), joiners: 1 },
+            Message::Welcome { nonce, sponsor: record(Status::Up), count: 1 },
+            Message::Elsewhere { nonce, members: [Some(at), None, Some(at)] },
+            Message::Seeking(Seeking { asks_seed: true, candidacy: None, first: Some(candidate) }),
+            Message::ReachMe { nonce, address: at },
+            Message::Refused { nonce, refusal: Refusal::NameInUse { holder: at } },
+            Message::Refused { nonce, refusal: Refusal::Unreachable { advertised: at, heard_from: at } },
+        ]
+    };
+    for (written, read) in messages(mapped).into_iter().zip(messages(four)) {
+        let packet = Packet::decode(&encode(&[written])).expect("decodes");
+        assert_eq!(packet.messages, [read]);
+    }
 }
 
 #[test]

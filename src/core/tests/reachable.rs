@@ -1,6 +1,7 @@
 //! Up means reachable: wrong advertised addresses, translated ones, and families of addresses that do not meet.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
@@ -9,7 +10,7 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
 use crate::core::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
 use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status};
+use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
 
@@ -50,6 +51,34 @@ fn a_joiner_whose_advertised_address_is_wrong_never_becomes_up_and_both_sides_na
         assert!((0..3).all(|observer| net.reported(observer, "wrong").is_empty()), "nobody lists it");
         let words = told.to_string();
         assert!(words.contains("10.0.0.78:7117") && words.contains("10.0.0.21:7117"), "{words}");
+    }
+}
+
+#[test]
+fn a_member_of_an_older_build_whose_ipv4_address_is_written_as_ipv6_keeps_nobody_out() {
+    // A core sends its own record as it was given: an agent brings the address into its one form first, older ones do not.
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 2);
+        let mapped = SocketAddr::from((Ipv4Addr::from([10, 0, 0, 77]).to_ipv6_mapped(), 7117));
+        let older = add_at(&mut net, "older", mapped, address(76), address(0));
+        let later = |net: &mut Net, name: &str, host| {
+            let node = net.add(name, host, &[0]);
+            net.run_until(Duration::from_secs(10), "it is up", |net| net.nodes[node].core.is_up());
+            node
+        };
+        net.run_until(Duration::from_secs(10), "the older one is up", |net| net.nodes[older].core.is_up());
+        // One is told of it by itself, one by others.
+        let nodes = [0, 1, later(&mut net, "later", 3), later(&mut net, "last", 4)];
+        net.command(
+            older,
+            Command::SetTags { ticket: 1, tags: Tags::new([("a".into(), "b".into())].into()).expect("good") },
+        );
+        net.run(Duration::from_secs(30));
+        let held =
+            |node: &usize| net.nodes[*node].core.record(&id("older")).map(|record| (record.address, record.status));
+        assert!(nodes.iter().all(|node| held(node) == Some((address(76), Status::Up))), "{}", net.describe());
+        let views: BTreeSet<u64> = nodes.iter().map(|node| net.nodes[*node].core.fingerprint()).collect();
+        assert_eq!(views.len(), 1, "{profile}: the views of all but the older one are equal");
     }
 }
 

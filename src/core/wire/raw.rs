@@ -1,14 +1,17 @@
 //! Records decoded by hand: borrowed from the datagram, validated on the way, nothing allocated.
 //!
 //! Invariant: [`RawRecord::read`] accepts exactly those bytes that serde decodes, that re-encode to the same bytes, and
-//! that are a well-formed record; a test compares the two. It is several times as fast, and an outdated record costs no
+//! that are a well-formed record; a test compares the two. IPv4 that is written as IPv6, as older builds may send it, is read
+//! as IPv4. It is several times as fast, and an outdated record costs no
 //! memory.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
 use super::error::PacketError;
-use crate::core::member::{LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, check_name, is_reachable};
+use crate::core::member::{
+    LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, canonical, check_name, is_reachable,
+};
 use crate::core::settings::Timing;
 
 /// The bytes yet to be read. Integers are only accepted in their shortest form.
@@ -89,6 +92,8 @@ pub(in crate::core) struct RawRecord<'a> {
     pub(in crate::core) run: Run,
     pub(in crate::core) status: Status,
     pub(in crate::core) version: &'a str,
+    /// True if the record is not what the bytes say to the letter: its address was not in its one form.
+    pub(in crate::core) is_rewritten: bool,
     incarnation: u64,
     address: SocketAddr,
     api_address: Option<&'a str>,
@@ -106,7 +111,8 @@ impl<'a> RawRecord<'a> {
         let run = Run(u64::from_le_bytes(bytes.array()?));
         let incarnation = bytes.varint()?;
         let status = status(&mut bytes)?;
-        let address = address(&mut bytes)?;
+        let written = address(&mut bytes)?;
+        let address = canonical(written);
         let api_address = match bytes.byte()? {
             0 => None,
             1 => Some(bytes.plain_text(Record::MAX_API_ADDRESS_BYTES)?),
@@ -122,7 +128,8 @@ impl<'a> RawRecord<'a> {
         if !bytes.is_empty() || !is_well_formed {
             return Err(PacketError::Malformed);
         }
-        Ok(Self { id, run, status, version, incarnation, address, api_address, tags, timing, protocol })
+        let is_rewritten = address != written;
+        Ok(Self { id, run, status, version, is_rewritten, incarnation, address, api_address, tags, timing, protocol })
     }
 
     /// Returns the address in the record at the beginning of these bytes; reads nothing that comes after it.
@@ -133,7 +140,7 @@ impl<'a> RawRecord<'a> {
         bytes.array::<{ size_of::<Run>() }>()?;
         bytes.varint()?;
         status(&mut bytes)?;
-        address(&mut bytes)
+        address(&mut bytes).map(canonical)
     }
 
     /// Returns the record, with newly allocated texts.
@@ -212,7 +219,8 @@ mod tests {
     /// Decodes a record with serde.
     fn by_serde(bytes: &[u8]) -> Option<Record> {
         let (record, rest) = postcard::take_from_bytes::<Record>(bytes).ok()?;
-        (rest.is_empty() && record.encode() == bytes && record.is_well_formed()).then_some(record)
+        let is_good = rest.is_empty() && record.encode() == bytes && record.is_well_formed();
+        is_good.then(|| Record { address: canonical(record.address), ..record })
     }
 
     fn by_hand(bytes: &[u8]) -> Option<Record> {
@@ -224,7 +232,7 @@ mod tests {
 
         #[test]
         fn records_read_by_hand_are_those_that_serde_reads(
-            name in "[A-Za-z0-9._-]{1,63}", incarnation: u64, is_v6: bool, port: u16, api in prop::option::of("[ -~]{0,110}"),
+            name in "[A-Za-z0-9._-]{1,63}", incarnation: u64, ip in 0..3usize, port: u16, api in prop::option::of("[ -~]{0,110}"),
             tags in prop::collection::btree_map("[a-z]{1,3}", "[a-z=]{0,140}", 0..4), version in "[a-zü]{0,20}",
             reason in 0..7usize, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         ) {
@@ -233,9 +241,7 @@ mod tests {
                 Status::Left(LeaveReason::Graceful), Status::Left(LeaveReason::Forced),
             ][reason];
             let mut record = record(&name, incarnation >> 1, status);
-            if is_v6 {
-                record.address = "[2001:db8::1]:1".parse().expect("an address");
-            }
+            record.address = ["10.0.0.1:1", "[2001:db8::1]:1", "[::ffff:10.0.0.1]:1"][ip].parse().expect("an address");
             record.address.set_port(port);
             record.api_address = api.map(Into::into);
             record.tags = Tags::new(tags).expect("within bounds");

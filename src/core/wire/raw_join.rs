@@ -51,14 +51,18 @@ mod tests {
 
     #[test]
     fn a_question_shows_its_cookie_and_its_address_without_being_decoded() {
-        for address in ["10.1.2.3:4", "[2001:db8::1]:60000"] {
-            let address = address.parse().expect("an address");
+        for (address, seen_as) in [
+            ("10.1.2.3:4", "10.1.2.3:4"),
+            ("[2001:db8::1]:60000", "[2001:db8::1]:60000"),
+            ("[::ffff:10.1.2.3]:4", "10.1.2.3:4"),
+        ] {
+            let [address, seen_as] = [address, seen_as].map(|text| text.parse().expect("an address"));
             for incarnation in [0, 300, Record::INCARNATION_LIMIT - 1] {
                 let record = Record { address, ..record("joiner", incarnation, Status::Joining) };
                 for cookie in [None, Some(Nonce(0)), Some(Nonce(u64::MAX - 7))] {
                     let join = Message::Join { nonce: Nonce(9), record: record.clone(), cookie };
                     let before = vec![Message::Reply; MAX_STRANGER_MESSAGES - 1];
-                    assert_eq!(seen(&[before.clone(), vec![join.clone()]].concat()), Some((cookie, Some(address))));
+                    assert_eq!(seen(&[before.clone(), vec![join.clone()]].concat()), Some((cookie, Some(seen_as))));
                     assert_eq!(seen(&[before, vec![Message::Reply, join]].concat()), None, "one too far behind");
                 }
             }

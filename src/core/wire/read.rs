@@ -4,10 +4,12 @@
 //! Reading is checking: a reader that reads to the end, and decodes the updates that it does not hold, has validated
 //! the whole packet.
 
+use std::net::SocketAddr;
+
 use serde::Serialize;
 
 use super::error::PacketError;
-use super::fields::{Echo, Heartbeat, Note};
+use super::fields::{Echo, Heartbeat, Note, Refusal, Seeking};
 use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::{DIGEST_BYTES, Message};
 use super::parcel::{are_spans, is_number};
@@ -15,7 +17,7 @@ use super::raw::{Bytes, RawRecord};
 use super::raw_join::RawJoin;
 use crate::core::election::Electorate;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::member::{ProtocolRange, Record, Run, Status, is_reachable};
+use crate::core::member::{ProtocolRange, Record, Run, Status, canonical, is_reachable};
 
 /// The length of magic, version, key id, cluster and run together, in bytes.
 const FIXED_BYTES: usize = 16;
@@ -176,10 +178,11 @@ impl<'a> Messages<'a> {
         if kind >= u64::from(Message::KINDS) {
             return Ok(Read::Unknown);
         }
-        let (message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| PacketError::Malformed)?;
+        let (mut message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| PacketError::Malformed)?;
         if !rest.is_empty() || !is_canonical(&message, body) || !is_well_formed(&message) {
             return Err(PacketError::Malformed);
         }
+        addresses(&mut message, |address| *address = canonical(*address));
         Ok(Read::Message(Box::new(message)))
     }
 }
@@ -220,6 +223,25 @@ fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
         }
     }
     postcard::serialize_with_flavor(value, Compare { expected: bytes }).unwrap_or(false)
+}
+
+/// Calls `f` with every address in a message.
+fn addresses(message: &mut Message, mut f: impl FnMut(&mut SocketAddr)) {
+    match message {
+        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
+            f(&mut record.address);
+        }
+        Message::Welcome { sponsor, .. } => f(&mut sponsor.address),
+        Message::Elsewhere { members, .. } => members.iter_mut().flatten().for_each(f),
+        Message::Seeking(Seeking { first: Some(first), .. }) => f(&mut first.address),
+        Message::ReachMe { address, .. } => f(address),
+        Message::Refused { refusal: Refusal::NameInUse { holder }, .. } => f(holder),
+        Message::Refused { refusal: Refusal::Unreachable { advertised, heard_from }, .. } => {
+            f(advertised);
+            f(heard_from);
+        }
+        _ => {}
+    }
 }
 
 /// Checks the bounds that the types themselves do not enforce.

@@ -22,10 +22,9 @@ use super::connection::{Connection, carry};
 use super::queues::Announcer;
 use super::silent::{Entered, Silent};
 use super::{Event, LinkCounters, queues};
-use crate::core::LinkId;
+use crate::core::{LinkId, canonical};
 use crate::journal::Journal;
 use crate::transport::sealing::Sealing;
-use crate::transport::udp::canonical;
 use crate::trouble::Trouble;
 
 /// The largest number of connections that the kernel holds for us before we take them.
