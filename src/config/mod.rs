@@ -67,7 +67,7 @@ use std::path::PathBuf;
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Settings, Tags};
 use crate::seal::{Key as SealKey, SealMode};
 
-pub(crate) use addresses::{SRV, check_host_port, literal};
+pub(crate) use addresses::{SRV, check_host_port, literal, stays_on_this_machine};
 use addresses::{check_advertise, check_api_address, check_bind, check_bind_reaches, check_seed, check_seed_count};
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};

@@ -8,8 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use tracing::Level;
 
-use super::resolve::Resolver;
+use super::resolve::{Found, Resolver};
 use super::sources::SeedSources;
+use crate::config::stays_on_this_machine;
+use crate::core::canonical;
 
 /// The address that other nodes are told to send to, and the reason for choosing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +49,9 @@ impl Advertised {
 
     /// Returns an address that somebody gave.
     pub(crate) fn configured(address: SocketAddr) -> Self {
-        Self { address, why: Why::Configured }
+        let address = canonical(address);
+        // Without the zone, which means nothing to others.
+        Self { address: SocketAddr::new(address.ip(), address.port()), why: Why::Configured }
     }
 
     /// Returns the reason for which this address was chosen, in words.
@@ -98,26 +102,29 @@ pub(crate) async fn advertised(
     }
     let mut found = Vec::new();
     let mut lookup = resolver.look_up(seeds);
-    while let Some((_, addresses)) = lookup.try_next() {
-        found.push(addresses);
+    while let Some(seed) = lookup.try_next() {
+        found.push(seed);
     }
-    if found.iter().all(Vec::is_empty) {
-        while let Some((_, addresses)) = lookup.next().await {
-            found.push(addresses);
+    if found.iter().all(|(_, addresses)| addresses.is_empty()) {
+        while let Some(seed) = lookup.next().await {
+            found.push(seed);
         }
     } else if !lookup.is_whole(found.len()) {
         // One of which nobody knows where it is.
-        found.push(Vec::new());
+        found.push(Found::default());
     }
     choose(bound, &found)
 }
 
 /// Chooses the address by the known addresses of each seed, none if they are unknown.
-pub(crate) fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
-    let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
+pub(crate) fn choose(bound: SocketAddr, seeds: &[Found]) -> Advertised {
+    let addresses = seeds.iter().flat_map(|(_, addresses)| addresses);
+    let sources: Vec<Option<IpAddr>> = addresses.map(|address| source_toward(*address, bound)).collect();
     let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
-    // A seed without known addresses, or without a route to it at the moment, is elsewhere.
-    let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
+    // A seed without known addresses, or without a route to it at the moment, is elsewhere. So is one whose name is mapped to
+    // loopback here, as systems do with a machine's own name: others reach it, under that name, at another address.
+    let is_here = |(seed, addresses): &Found| !addresses.is_empty() && stays_on_this_machine(seed);
+    let are_all_here = seeds.iter().all(is_here) && sources.iter().all(Option::is_some);
     let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
     let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::DefaultRoute));
     let of_interface = || first_of_interfaces(bound).map(|ip| (ip, Why::Interface));
@@ -208,6 +215,11 @@ mod tests {
         let list = seeds(&["10.0.0.1:1", "hangs.invalid:1"]);
         let configured = advertised(Some(address("10.9.9.9:1")), address("0.0.0.0:7117"), &list, &resolver(0)).await;
         assert_eq!(configured.address, address("10.9.9.9:1"));
+        // In the form that a record has: IPv4 as IPv4, and no zone, which means nothing to others.
+        for (written, told) in [("[::ffff:10.9.9.9]:1", "10.9.9.9:1"), ("[fe80::1%2]:1", "[fe80::1]:1")] {
+            let given = advertised(Some(address(written)), address("0.0.0.0:7117"), &list, &resolver(0)).await;
+            assert_eq!(given.address, address(told));
+        }
         let bound = advertised(None, address("127.0.0.1:7117"), &list, &resolver(0)).await;
         assert_eq!(bound.address, address("127.0.0.1:7117"));
         assert!(configured.remark().is_none() && bound.remark().is_none());
@@ -215,13 +227,18 @@ mod tests {
 
     #[test]
     fn loopback_is_advertised_only_where_all_seeds_are_on_this_machine_and_said_loudly() {
-        let here = vec![address("127.0.0.1:1")];
+        let at =
+            |seed: &str, addresses: &[&str]| (seed.to_owned(), addresses.iter().map(|text| address(text)).collect());
+        let here = at("127.0.0.1:1", &["127.0.0.1:1"]);
         for bound in ["0.0.0.0:7117", "[::]:7117"] {
-            let found = choose(address(bound), &[here.clone(), here.clone()]);
+            let found = choose(address(bound), &[here.clone(), at("localhost:1", &["127.0.0.1:1"])]);
             assert_eq!((found.address, found.why), (address("127.0.0.1:7117"), Why::SeedsAreHere));
             assert!(found.remark().is_some_and(|(level, _)| level == Level::WARN));
             // A seed that does not resolve yet may be anywhere.
-            assert_ne!(choose(address(bound), &[here.clone(), Vec::new()]).why, Why::SeedsAreHere);
+            assert_ne!(choose(address(bound), &[here.clone(), at("a:1", &[])]).why, Why::SeedsAreHere);
+            // Debian maps a machine's own name to loopback, for that machine alone: the seeds of all others are elsewhere.
+            let own_name = at("ha:7117", &["127.0.1.1:7117"]);
+            assert_ne!(choose(address(bound), &[own_name]).why, Why::SeedsAreHere);
         }
     }
 
@@ -229,7 +246,8 @@ mod tests {
     fn a_seed_elsewhere_outweighs_one_on_this_machine() {
         // On any machine, a route out of it has no loopback address; without such a route there is none.
         let bound = address("0.0.0.0:7117");
-        let found = choose(bound, &[vec![address("127.0.0.1:1")], vec![address("192.0.2.1:1")]]);
+        let seeds = ["127.0.0.1:1", "192.0.2.1:1"].map(|seed| (seed.to_owned(), vec![address(seed)]));
+        let found = choose(bound, &seeds);
         match source_toward(address("192.0.2.1:1"), bound) {
             Some(source) => assert_eq!((found.address.ip(), found.why), (source, Why::TowardSeed)),
             None => assert_ne!(found.why, Why::SeedsAreHere),

@@ -12,6 +12,7 @@ use super::report::{Finding, Report};
 use crate::Config;
 use crate::cli::human;
 use crate::config::{DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::core::canonical;
 use crate::transport::advertised;
 
 /// The number of times that the disk is timed.
@@ -58,8 +59,9 @@ pub(super) fn told_address(config: &Config) -> Finding {
 /// Judges the address that an agent would choose here, since none is given. Nothing is sent but questions to name servers.
 fn chosen(config: &Config) -> Finding {
     let bound = config.bind.unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT)));
-    let addresses = |seed: &String| seed.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-    let seeds: Vec<Vec<SocketAddr>> = config.seeds.iter().map(addresses).collect();
+    let addresses =
+        |seed: &String| seed.to_socket_addrs().map(|found| found.map(canonical).collect()).unwrap_or_default();
+    let seeds: Vec<_> = config.seeds.iter().map(|seed| (seed.clone(), addresses(seed))).collect();
     let choice = advertised::choose(bound, &seeds);
     let found = format!("others are told {}, {}", choice.address, choice.reason());
     if choice.address.ip().is_loopback() {
