@@ -162,7 +162,6 @@ async fn every_call_answers_as_it_is_described() {
         (("GET", "/readyz", ""), "", 200),
         (("GET", "/", ""), "", 200),
         (("GET", "/dashboard", ""), "", 200),
-        (("GET", "/dashboard/", ""), "", 308),
         (("GET", "/dashboard/{part}", "/dashboard/app.js"), "", 200),
         (("GET", "/dashboard/{part}", "/dashboard/none.js"), "", 404),
     ];

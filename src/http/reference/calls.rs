@@ -74,7 +74,10 @@ pub(in crate::http) static CALLS: &[Call] = &[
                 meaning: "only messages of these topics, with kind=message",
             },
         ],
-        answers: &[ok(Content::Text(&["text/event-stream"]), "the stream, which has no end")],
+        answers: &[ok(
+            Content::Events(&["Event", "Snapshot", "Lagged", "Message", "Missed"]),
+            "the stream, which has no end",
+        )],
         ..call("GET", "/v1/events", "server-sent events")
     },
     Call {
@@ -241,7 +244,7 @@ pub(in crate::http) static CALLS: &[Call] = &[
     Call {
         more: "Agents whose view lacks this node bring their broadcasts so, where a table of leases lists it. The body has at most \
             88 KiB.",
-        body: Some(Taken::Json("Deliver", r#"{"id":"","topic":"","payload":""}"#)),
+        body: Some(Taken::Json("Deliver", r#"{"id":"0123456789abcdef-2","topic":"news","payload":""}"#)),
         answers: &[accepted(Content::Json("Delivered"), "it was given to the programs of this node, now or before")],
         refusals: &[409, 415, 422, 503],
         ..call("POST", "/v1/deliver", "a broadcast of another agent, past all gossip")

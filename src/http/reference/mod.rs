@@ -36,6 +36,8 @@ use super::dashboard;
 
 /// The path of the description.
 pub(super) const PATH: &str = "/openapi.json";
+/// The media type of streams of events.
+const EVENT_STREAM: &str = "text/event-stream";
 /// The paths for supervisors and load balancers.
 pub(super) const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
 
@@ -117,6 +119,8 @@ enum Content {
     List(&'static str),
     /// Text of one of these media types.
     Text(&'static [&'static str]),
+    /// Server-sent events, whose data are JSON of these schemas.
+    Events(&'static [&'static str]),
     /// Any bytes.
     Bytes,
     /// This description.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{Access, CALLS, Call, Content, Form, Taken};
+use super::{Access, CALLS, Call, Content, EVENT_STREAM, Form, Taken};
 use crate::core::Status;
 use crate::event::EventKind;
 use crate::http::MAX_ANSWER_WAIT;
@@ -22,7 +22,8 @@ pub(super) fn text() -> &'static str {
 /// Returns the whole description.
 pub(super) fn document() -> Value {
     let mut paths = Map::new();
-    for call in CALLS {
+    // One that ends with a slash only leads to the same path without it.
+    for call in CALLS.iter().filter(|call| call.path == "/" || !call.path.ends_with('/')) {
         let path = paths.entry(call.path).or_insert_with(|| json!({}));
         path[call.method.to_ascii_lowercase()] = operation(call);
     }
@@ -36,6 +37,8 @@ pub(super) fn document() -> Value {
                 runs and fingerprints are 16 hex digits.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
+        "servers": [{ "url": "/", "description": "the agent that this description is from" }],
+        "tags": TAGS.map(|(name, description)| json!({ "name": name, "description": description })),
         "paths": paths,
         "components": {
             "schemas": schemas(),
@@ -51,8 +54,34 @@ pub(super) fn document() -> Value {
     })
 }
 
+/// The groups of calls, and what they are about.
+const TAGS: [(&str, &str); 7] = [
+    ("members", "who is here, and what happens to them"),
+    ("node", "the node whose agent is asked"),
+    ("leadership", "who leads, and who elects"),
+    ("keys", "the keys of the seal"),
+    ("messages", "what programs say to each other"),
+    ("monitoring", "for supervisors, load balancers and Prometheus"),
+    ("pages", "for people"),
+];
+
+/// Returns the group of a call.
+fn tag(path: &str) -> &'static str {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    match path.split('/').nth(1).unwrap_or_default() {
+        "members" | "events" => "members",
+        "leader" | "lease" | "view" | "voters" | "recover" => "leadership",
+        "keys" => "keys",
+        "broadcast" | "send" | "request" | "reply" | "deliver" => "messages",
+        "metrics" | "targets" | "healthz" | "readyz" | "leaderz" => "monitoring",
+        "" | "dashboard" | "openapi.json" => "pages",
+        _ => "node",
+    }
+}
+
 fn operation(call: &Call) -> Value {
     let mut operation = json!({
+        "tags": [tag(call.path)],
         "operationId": operation_id(call),
         "summary": call.brief,
         "security": if call.access() == Access::Open { json!([]) } else { json!([{}, { "token": [] }]) },
@@ -113,6 +142,12 @@ fn responses(call: &Call) -> Value {
                 let text = json!({ "schema": { "type": "string" } });
                 kinds.iter().map(|kind| ((*kind).to_owned(), text.clone())).collect()
             }
+            Content::Events(shapes) => {
+                let any: Vec<Value> = shapes.iter().map(|shape| reference(shape)).collect();
+                let data = json!({ "description": "The `data:` of one event.", "anyOf": any });
+                let stream = json!({ "type": "string", "contentMediaType": EVENT_STREAM, "contentSchema": data });
+                Map::from_iter([(EVENT_STREAM.to_owned(), json!({ "schema": stream }))])
+            }
             Content::Bytes => Map::from_iter([("application/octet-stream".to_owned(), json!({ "schema": {} }))]),
         };
         let entry = responses.entry(answer.status.to_string()).or_insert_with(|| json!({ "content": {} }));
@@ -135,12 +170,8 @@ fn reference(schema: &str) -> Value {
 fn operation_id(call: &Call) -> String {
     let words = call.path.split('/').filter(|part| !part.is_empty() && *part != "v1");
     let words: Vec<String> = words.map(|part| part.trim_matches(['{', '}']).replace('.', "_")).collect();
-    let slash = if call.path.len() > 1 && call.path.ends_with('/') { "_slash" } else { "" };
-    format!(
-        "{}_{}{slash}",
-        call.method.to_ascii_lowercase(),
-        if words.is_empty() { "list".into() } else { words.join("_") }
-    )
+    let words = if words.is_empty() { "list".into() } else { words.join("_") };
+    format!("{}_{words}", call.method.to_ascii_lowercase())
 }
 
 /// Returns the meaning of the status of a refusal.
@@ -216,6 +247,9 @@ fn schemas() -> Map<String, Value> {
     add!(read: shapes::AddKey);
     let taken = |generator: &mut SchemaGenerator, is_read: bool| generator.take_definitions(!is_read);
     let mut all = taken(&mut written, false);
+    // Those of serde are what a reader takes for a key that an older agent does not write; this one writes them all.
+    let written = all.values_mut().filter_map(|schema| schema["properties"].as_object_mut());
+    written.flat_map(Map::values_mut).filter_map(Value::as_object_mut).for_each(|key| drop(key.remove("default")));
     all.extend(taken(&mut read, true));
     all.values_mut().for_each(plain);
     all
@@ -256,6 +290,8 @@ fn without_links(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -278,6 +314,45 @@ mod tests {
                 assert!(is_told, "{key} of {shape}");
             }
         }
+    }
+
+    /// Calls `f` with each schema that has a default or an example, and with that value.
+    fn with_values(value: &Value, is_of_names: bool, f: &mut impl FnMut(&Value, &Value)) {
+        if let Value::Object(keys) = value {
+            // Of a map from names, a key may be called so.
+            if !is_of_names {
+                keys.get("default").into_iter().for_each(|default| f(value, default));
+                keys.get("example").into_iter().for_each(|example| f(keys.get("schema").unwrap_or(value), example));
+            }
+            keys.iter().for_each(|(key, value)| with_values(value, !is_of_names && key == "properties", f));
+        }
+        value.as_array().into_iter().flatten().for_each(|value| with_values(value, false, f));
+    }
+
+    #[test]
+    fn every_default_and_every_example_fits_its_schema() {
+        let document = document();
+        let mut seen = 0;
+        with_values(&document, false, &mut |schema, value| {
+            let mut root = schema.clone();
+            root["components"] = document["components"].clone();
+            let validator = jsonschema::validator_for(&root).expect("a schema");
+            assert!(validator.is_valid(value), "{value} of {schema}");
+            seen += 1;
+        });
+        let bodies = CALLS.iter().filter(|call| matches!(call.body, Some(Taken::Json(..) | Taken::Optional(..))));
+        assert!(seen > bodies.count(), "this test sees too few");
+    }
+
+    #[test]
+    fn every_schema_is_used_and_every_call_is_of_a_group() {
+        let document = document();
+        let text = document.to_string();
+        for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+            assert!(text.contains(&format!("#/components/schemas/{name}\"")), "{name}");
+        }
+        let used: BTreeSet<&str> = CALLS.iter().map(|call| tag(call.path)).collect();
+        assert_eq!(used, TAGS.iter().map(|(name, _)| *name).collect());
     }
 
     #[test]

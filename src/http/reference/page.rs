@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::openapi::{document, refusal};
-use super::{Access, CALLS, Call, Content, Form, Taken};
+use super::{Access, CALLS, Call, Content, EVENT_STREAM, Form, Taken};
 
 const HEAD: &str = "\
 The HTTP interface: every call, every status, every field. This page and `GET /openapi.json` are made from one table and from the
@@ -105,6 +105,11 @@ fn section(call: &Call) -> String {
             Content::Json(schema) => format!("[{schema}](#{})", schema.to_ascii_lowercase()),
             Content::List(schema) => format!("a list of [{schema}](#{})", schema.to_ascii_lowercase()),
             Content::Text(kinds) => format!("`{}`", kinds.join("` or `")),
+            Content::Events(shapes) => {
+                let links: Vec<_> =
+                    shapes.iter().map(|shape| format!("[{shape}](#{})", shape.to_ascii_lowercase())).collect();
+                format!("`{EVENT_STREAM}` of {}", links.join(", "))
+            }
             Content::Bytes => "`application/octet-stream`".to_owned(),
             Content::OpenApi => "`application/json`".to_owned(),
         };
