@@ -1,20 +1,23 @@
 //! One connection: opened or accepted, greeted where frames are sealed, and carried until either side ends it.
 //!
-//! Invariants: nothing waits for a peer beyond [`WRITE_TIMEOUT`] or [`LINK_TIMEOUT`], nor the kernel beyond ten seconds
+//! Invariants: an end that waits until it can write reads meanwhile, or two that write at once would wait for each other;
+//! nothing waits for a peer beyond [`WRITE_TIMEOUT`] or [`LINK_TIMEOUT`], nor the kernel beyond ten seconds
 //! where it can be told so; a frame that does not fit its place
 //! ends the connection, and so does a mode that forbids it.
 //!
 //! Must not know: the content of a frame, or how connections are counted.
 
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -132,41 +135,37 @@ impl Connection {
         let patience = if is_greeted_soon { GREETING_TIMEOUT } else { LINK_TIMEOUT };
         match timeout(patience, self.step()).await.ok()?? {
             Some(frame) => Some(frame),
-            None => timeout(LINK_TIMEOUT, self.next()).await.ok()?,
-        }
-    }
-
-    /// Waits for the next frame, opened; `None` at the end, or if one is refused. Cancel safe once the other end has
-    /// greeted.
-    pub(super) async fn next(&mut self) -> Option<BytesMut> {
-        loop {
-            if let Some(frame) = self.step().await? {
-                return Some(frame);
+            None => {
+                let frame = timeout(LINK_TIMEOUT, self.framed.next()).await.ok()??.ok()?;
+                self.open(frame)
             }
         }
     }
 
-    /// Takes the next frame: that of the core, opened, or a greeting, which is answered.
+    /// Takes the first frame: that of the core, or a greeting, which is answered.
     async fn step(&mut self) -> Option<Option<BytesMut>> {
         let frame = self.framed.next().await?.ok()?;
+        let step = self.sealing.take(&mut self.sealer, self.from, &frame).ok()?;
+        self.allow_frames();
+        let LinkStep::Greeted(answer) = step else { return Some(Some(frame)) };
+        if let Some(answer) = answer {
+            timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+        }
+        Some(None)
+    }
+
+    /// Opens a frame of an end that has greeted, or need not; `None` if it is refused.
+    fn open(&mut self, frame: BytesMut) -> Option<BytesMut> {
         match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
-            LinkStep::Clear => {
-                self.allow_frames();
-                Some(Some(frame))
-            }
-            LinkStep::Frame(packet) => Some(Some(BytesMut::from(&packet[..]))),
-            LinkStep::Greeted(answer) => {
-                self.allow_frames();
-                if let Some(answer) = answer {
-                    timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
-                }
-                Some(None)
-            }
+            LinkStep::Clear => Some(frame),
+            LinkStep::Frame(packet) => Some(BytesMut::from(&packet[..])),
+            LinkStep::Greeted(_) => None,
         }
     }
 
-    /// Sends a frame; returns false if that is not possible any more, or not allowed.
-    async fn send(&mut self, frame: Bytes) -> bool {
+    /// Takes a frame to be sent, which [`Connection::turn`] does; returns false if that is not possible any more, or not
+    /// allowed.
+    async fn begin(&mut self, frame: Bytes) -> bool {
         // The mode may have changed since this frame was waited for.
         if !self.is_allowed() {
             return false;
@@ -180,7 +179,28 @@ impl Connection {
                 None => return false,
             }
         };
-        matches!(timeout(WRITE_TIMEOUT, self.framed.send(frame)).await, Ok(Ok(())))
+        // It is encoded, no more: the one before has been sent.
+        self.framed.feed(frame).await.is_ok()
+    }
+
+    /// Goes on sending the frame that was begun, if one has to be sent until `deadline`, and waits for the other end's next
+    /// one; `None` at the end. Cancel safe.
+    async fn turn(&mut self, deadline: Option<Instant>) -> Option<Turn> {
+        let turn = poll_fn(|context| {
+            if let Some(deadline) = deadline {
+                match SinkExt::<Bytes>::poll_flush_unpin(&mut self.framed, context) {
+                    Poll::Ready(sent) => return Poll::Ready(sent.ok().map(|()| Turn::Sent)),
+                    // Whatever the other end sends, it has to read.
+                    Poll::Pending if Instant::now() >= deadline => return Poll::Ready(None),
+                    Poll::Pending => {}
+                }
+            }
+            self.framed.poll_next_unpin(context).map(|frame| frame?.ok().map(Turn::Received))
+        });
+        match deadline {
+            Some(deadline) => timeout_at(deadline, turn).await.ok()?,
+            None => turn.await,
+        }
     }
 
     /// Returns true if the mode allows the connection to go on as it is.
@@ -188,6 +208,15 @@ impl Connection {
         let mode = self.sealing.policy().mode();
         if self.sealer.is_clear() { mode.accepts_clear() } else { mode.accepts_sealed() }
     }
+}
+
+/// The next thing that happens on a connection.
+#[derive(Debug)]
+enum Turn {
+    /// The frame that was begun is sent.
+    Sent,
+    /// A frame came, still as it travels.
+    Received(BytesMut),
 }
 
 /// Carries frames both ways until either side ends the connection.
@@ -198,24 +227,28 @@ pub(super) async fn carry(
     announce: Announcer,
 ) {
     let mut policy = connection.sealing.watch();
+    // The room that a frame takes until it is sent, and the time limit for that.
+    let mut sending = None;
     while connection.is_allowed() {
+        // Neither way goes first: a goodbye waits behind no flood of a peer's frames, and these behind none of ours.
         tokio::select! {
-            // Frames to be sent come first: a goodbye must not wait behind a peer's frames.
-            biased;
-            frame = frames.recv() => {
-                // It takes room until it is sent.
+            frame = frames.recv(), if sending.is_none() => {
                 let Some(Waiting { bytes, room }) = frame else {
                     let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection.framed)).await;
                     return;
                 };
-                if !connection.send(bytes).await {
+                if !connection.begin(bytes).await {
                     break;
                 }
-                drop(room);
+                sending = Some((room, Instant::now() + WRITE_TIMEOUT));
             }
-            received = connection.next() => match received {
-                // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
-                Some(bytes) => drop(announce.send(link, Event::Frame(connection.from, bytes), None).await),
+            turn = connection.turn(sending.as_ref().map(|(_, deadline)| *deadline)) => match turn {
+                Some(Turn::Sent) => sending = None,
+                Some(Turn::Received(frame)) => {
+                    let Some(bytes) = connection.open(frame) else { break };
+                    // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
+                    announce.send(link, Event::Frame(connection.from, bytes), None).await;
+                }
                 None => break,
             },
             // It is looked at above.
@@ -237,7 +270,74 @@ fn tune(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpSocket;
+
+    use super::super::queues::{self, Announced, Outgoing};
+    use super::super::tests::journal;
     use super::*;
+    use crate::core::Run;
+    use crate::seal::tests::key;
+    use crate::seal::{KeyRing, SealMode};
+    use crate::transport::sealing::SealPolicy;
+
+    /// Returns what the drivers at both ends hold of a link whose kernels take few bytes.
+    async fn ends_of_a_narrow_link(sealing: [Sealing; 2]) -> [(Outgoing, mpsc::Receiver<Announced>); 2] {
+        let narrow = || {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.set_recv_buffer_size(8 * 1024).expect("an option");
+            socket.set_send_buffer_size(8 * 1024).expect("an option");
+            socket
+        };
+        let listener = narrow();
+        listener.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let listener = listener.listen(1).expect("listening");
+        let to = listener.local_addr().expect("bound");
+        let (opened, accepted) = tokio::join!(narrow().connect(to), listener.accept());
+        let [of_opener, of_acceptor] = sealing;
+        let mut opener = Connection::new(opened.expect("connected"), to, of_opener, true).expect("random numbers");
+        let (accepted, from) = accepted.expect("accepted");
+        let mut acceptor = Connection::new(accepted, from, of_acceptor, false).expect("random numbers");
+        let greeted = async {
+            let sent_by = Some(Instant::now() + WRITE_TIMEOUT);
+            opener.greet().await
+                && opener.begin(Bytes::from_static(b"hello")).await
+                && matches!(opener.turn(sent_by).await, Some(Turn::Sent))
+        };
+        assert_eq!(tokio::join!(greeted, acceptor.first()), (true, Some(BytesMut::from("hello"))));
+        [(opener, LinkId::Opened(1)), (acceptor, LinkId::Accepted(1))].map(|(connection, link)| {
+            let ((queue, frames), (announce, events)) = (queues::outgoing(), queues::incoming());
+            tokio::spawn(carry(link, connection, frames, announce));
+            (queue, events)
+        })
+    }
+
+    #[tokio::test]
+    async fn large_frames_that_both_ends_send_at_once_pass_each_other() {
+        const FRAMES: usize = 32;
+        let room = || std::sync::Arc::new(tokio::sync::Semaphore::new(queues::MAX_SENT_BYTES));
+        let sealed = |run| {
+            let ring = KeyRing::new([key(1)]).expect("a key");
+            Sealing::new(Run(run), 7, SealPolicy::new(SealMode::Require, ring), journal())
+        };
+        for sealing in [[Sealing::off(journal()), Sealing::off(journal())], [sealed(1), sealed(2)]] {
+            let [(to_b, at_a), (to_a, at_b)] = ends_of_a_narrow_link(sealing).await;
+            let (of_a, of_b) = (room(), room());
+            for _ in 0..FRAMES {
+                assert!(to_a.offer(vec![1; 60_000], &of_b) && to_b.offer(vec![2; 60_000], &of_a));
+            }
+            let taken = |mut events: mpsc::Receiver<Announced>| async move {
+                for _ in 0..FRAMES {
+                    match events.recv().await.map(|announced| announced.event) {
+                        Some(Event::Frame(_, bytes)) => assert_eq!(bytes.len(), 60_000),
+                        other => return Err(other),
+                    }
+                }
+                Ok(events)
+            };
+            let (at_a, at_b) = tokio::join!(taken(at_a), taken(at_b));
+            assert!(at_a.is_ok() && at_b.is_ok(), "{at_a:?} {at_b:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_connection_is_quick_and_is_given_up_when_nothing_is_acknowledged() {
