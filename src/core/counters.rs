@@ -130,6 +130,8 @@ pub struct Counters {
     pub updates_merged: u64,
     /// Syncs begun because fingerprints stayed different.
     pub syncs: u64,
+    /// Times that pages of a view did not come and smaller ones were asked for.
+    pub pages_shrunk: u64,
     /// Probes sent.
     pub probes_sent: u64,
     /// Times that others had heard a member that this node had not.

@@ -67,7 +67,7 @@ pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
     let mut findings = vec![packets(figures, is_joining), disk(figures)];
     findings.extend(streams(figures));
     findings.extend(handlers(figures));
-    let troubles: [(&str, f64, &'static str, &str, &str); 5] = [
+    let troubles: [(&str, f64, &'static str, &str, &str); 6] = [
         (
             "headcount_health_score",
             DOUBTFUL_SCORE,
@@ -81,6 +81,13 @@ pub(super) fn judge(figures: &Figures, is_joining: bool) -> Vec<Finding> {
             "network",
             "others hear a member that this node does not hear",
             "the agent's log names both; look at the network between them",
+        ),
+        (
+            "headcount_pages_shrunk",
+            1.0,
+            "network",
+            "the members' list did not come in large datagrams when this node joined",
+            "the agent's log names the address; the path to it may lose large packets: check its MTU (tunnels, VPNs)",
         ),
         (
             "headcount_partition_unreachable",

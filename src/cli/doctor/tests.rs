@@ -318,6 +318,7 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
         ),
         ("headcount_health_score 4", "machine", Level::Warn, "lateness"),
         ("headcount_partition_unreachable 2", "network", Level::Warn, "both sides"),
+        ("headcount_pages_shrunk_total 1", "network", Level::Warn, "MTU"),
     ] {
         let findings = judged(&format!("headcount_packets_received_total 100000\n{line}\n"));
         assert_eq!(level_of(&findings, check), Some(level), "{line}: {findings:?}");

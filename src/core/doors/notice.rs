@@ -151,6 +151,13 @@ pub enum Notice {
         /// The address of that process.
         claimant: SocketAddr,
     },
+    /// Pages of the view do not come, although the sponsor answers: the path may lose larger datagrams.
+    PagesLost {
+        /// The sponsor's address.
+        sponsor: SocketAddr,
+        /// The largest size of the pages, in bytes.
+        bytes: usize,
+    },
     /// A live member was removed by force.
     MemberRemoved {
         /// The removed member.
@@ -283,6 +290,11 @@ impl fmt::Display for Notice {
                 f,
                 "another process claims this node's name at {claimant}, and has it not: if it is yours, give it another \
                  name with --name"
+            ),
+            Notice::PagesLost { sponsor, bytes } => write!(
+                f,
+                "the members' list does not come from {sponsor} in datagrams of up to {bytes} bytes, though that node answers: \
+                 asking for smaller ones, and by TCP in the end; if it is up, check the MTU of the path to it"
             ),
             Notice::MemberRemoved { id, by } => {
                 write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")

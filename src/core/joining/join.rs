@@ -77,6 +77,8 @@ pub(in crate::core) struct Joining {
     pub(in crate::core) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come; it is not asked at the next try.
     pub(in crate::core) avoid: Option<Run>,
+    /// The size of the pages that are asked for, in bytes, since larger ones did not come.
+    pub(super) page_bytes: Option<usize>,
     /// The members that busy sponsors named.
     pub(in crate::core) referrals: Box<Referrals>,
     /// True if the sponsor of the view under way, or of the last one, is one that this node was told of.
@@ -150,6 +152,7 @@ impl Core {
             name_refused: None,
             reach: None,
             avoid: None,
+            page_bytes: None,
             referrals: Box::default(),
             is_sponsor_told: false,
             handed_by_others: None,

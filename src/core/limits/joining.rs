@@ -29,6 +29,9 @@ pub const MAX_ADDRESSES_PER_SEED: usize = 16;
 pub const MAX_REMEMBERED_ADDRESSES: usize = 256;
 /// The greatest number of pages that one `Pull` asks for.
 pub const PAGES_IN_FLIGHT: u8 = 8;
+/// The smallest size of a page that a joiner asks for where larger ones do not arrive, in bytes. A page holds one record at
+/// least, which may be longer.
+pub const MIN_PAGE_BYTES: usize = super::MIN_QUESTION_BYTES;
 /// The number of times that a page is asked for again before another sponsor is tried.
 pub const MAX_PULL_RETRIES: u8 = 10;
 /// The silence after which a sponsor connects to a joiner's port, which refuses the connection if the process is gone.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{CoreInit, Input, Notice, StopReason};
+use crate::core::doors::{Command, CoreInit, Input, Notice, StopReason};
 use crate::core::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
@@ -170,6 +170,32 @@ fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
     let alone = net.add_birth(init(2, vec![address(77)]), Vec::new());
     net.run(net.settings.retry_interval * 3 + ms(100));
     assert!(net.nodes[alone].core.is_up(), "nobody answers: it starts");
+}
+
+#[test]
+fn a_joiner_whose_path_loses_large_datagrams_pulls_smaller_pages() {
+    let mut net = Net::cluster(Profile::Local, 30);
+    net.is_lost = Some(|bytes| bytes.len() > 570);
+    let joiner = net.add("late", 40, &[0]);
+    net.run_until(Duration::from_secs(5), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.nodes[joiner].core.records().count(), 31);
+    let told = Notice::PagesLost { sponsor: address(0), bytes: 1_400 };
+    assert!(net.nodes[joiner].notices.contains(&told), "{}", net.describe());
+    net.run_until(Duration::from_secs(1), "everybody knows the joiner", Net::all_agree);
+}
+
+#[test]
+fn a_joiner_whose_path_loses_datagrams_of_one_record_pulls_by_a_link() {
+    let mut net = Net::linked(Profile::Local, 3);
+    let tags = Tags::new([("pad".to_owned(), "x".repeat(400))].into()).expect("good tags");
+    net.command(1, Command::SetTags { ticket: 1, tags });
+    net.run_until(Duration::from_secs(1), "the tags are known", Net::all_agree);
+    net.is_lost = Some(|bytes| bytes.len() > 400);
+    let joiner = net.add("late", 40, &[0]);
+    net.run_until(Duration::from_secs(10), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.nodes[joiner].core.records().count(), 4);
+    net.run(Duration::from_secs(20));
+    net.assert_all_up();
 }
 
 #[test]

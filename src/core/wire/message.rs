@@ -119,7 +119,8 @@ pub enum Message {
         wait_ms: u32,
     },
     /// Asks for the records after a name, in at most so many packets. Answered with packets that each hold one
-    /// [`Message::Page`] and the page's updates.
+    /// [`Message::Page`] and the page's updates. If the question is padded, no page of several records is larger than the
+    /// question.
     Pull {
         /// The name before the first record; all records if absent.
         after: Option<NodeId>,

@@ -9,8 +9,13 @@
 //! | how many pages, and whose turn it is: the sponsor's machine | `places` |
 //! | the machines' inputs from the core; pages as packets | here |
 //!
+//! A path may lose large datagrams and let small ones pass, so that a joiner is let in and gets no page. If several questions
+//! in a row bring none, it asks for pages of half the size (a search downward, as for a datagram's path MTU: RFC 8899), and
+//! pads its questions to that size, which shows that such datagrams pass. Where the smallest do not come either, it calls
+//! its sponsor, and pages come by the call, too.
+//!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce of
-//! ours.
+//! ours, and by the calls of admitted joiners.
 //!
 //! Must not know: how a sponsor is found, and what follows when it fails (see `join`).
 
@@ -22,21 +27,25 @@ mod tests;
 use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::Receiver;
-use crate::core::limits::MAX_GHOSTS;
+use crate::core::doors::{Notice, Receiver};
+use crate::core::limits::{MAX_GHOSTS, MAX_HEADER_BYTES, MIN_PAGE_BYTES};
 use crate::core::member::{NodeId, Run};
-use crate::core::packet::{Sender, SenderKind};
+use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::timers::Timer;
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
 use machine::{Ask, Step};
 
+use super::join::Joining;
+
 pub(in crate::core) use machine::Transfer;
 pub(in crate::core) use places::ViewServer;
 
 /// The size of a `Page` message with the longest name, in bytes: length, kind, name, and the flag for more.
 const PAGE_MESSAGE_BYTES: usize = 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
+/// The longest packet that holds a `Pull` and no padding, in bytes: header, length, kind, name, and the number of pages.
+const MAX_BARE_PULL_BYTES: usize = MAX_HEADER_BYTES + 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
 /// More records than fit into any page. (Only a node that is Up or leaving serves, so none of them is Joining.)
 const PAGE_RECORDS: usize = 64;
 
@@ -78,9 +87,26 @@ impl Core {
         let Some(transfer) = &mut self.transfer else { return };
         let step = transfer.overdue(self.now);
         let is_stalled = transfer.is_stalled() && matches!(step, Step::Ask(_));
+        if is_stalled {
+            self.shrink_pages();
+        }
         self.go_on_pulling(step);
         if is_stalled && matches!(self.phase, Phase::Joining(_)) {
             self.timers.set_by(Timer::JoinTry, self.now);
+        }
+    }
+
+    /// Asks for smaller pages from now on, of whatever sponsor; by a call, too, if they are as small as can be.
+    fn shrink_pages(&mut self) {
+        let most = self.datagram_bytes();
+        let (Some(transfer), Phase::Joining(joining)) = (&self.transfer, &mut self.phase) else { return };
+        let (sponsor, _) = transfer.sponsor();
+        let bytes = joining.page_bytes.unwrap_or(most);
+        joining.page_bytes = Some((bytes / 2).max(MIN_PAGE_BYTES));
+        self.counters.pages_shrunk += 1;
+        self.notice("pages lost", Notice::PagesLost { sponsor, bytes });
+        if bytes <= MIN_PAGE_BYTES {
+            self.call(sponsor);
         }
     }
 
@@ -111,6 +137,9 @@ impl Core {
         let ((to, run), due) = (transfer.sponsor(), transfer.deadline());
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Pull { after, pages });
+        if let Phase::Joining(Joining { page_bytes: Some(bytes), .. }) = self.phase {
+            packet.pad_to(bytes);
+        }
         self.transmit(to, Receiver::of(run), packet);
         self.timers.set(Timer::Transfer, due);
     }
@@ -123,6 +152,10 @@ impl Core {
                 // This packet carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
+            }
+            // Nobody forges the address of a connection.
+            SenderKind::Stranger if matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run) => {
+                sender.from
             }
             SenderKind::ClaimsMember(_) | SenderKind::Stranger => match self.joiners.home_of(sender.run, sender.from) {
                 Some(home) => {
@@ -144,12 +177,14 @@ impl Core {
         if after.is_none() {
             self.teach_lease_terms(to, sender.run);
         }
+        let most = Some(sender.bytes).filter(|bytes| *bytes > MAX_BARE_PULL_BYTES).unwrap_or(usize::MAX);
+        let most = most.min(self.datagram_bytes());
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.may_serve(sender.run) {
                 return self.counters.drop(DropReason::RateLimited);
             }
-            let next = self.send_page(to, sender.run, after);
+            let next = self.send_page(to, sender.run, after, most);
             if next.is_none() {
                 self.serving.end(sender.run);
                 break;
@@ -164,14 +199,19 @@ impl Core {
         self.serving.allow(self.now, run, is_member)
     }
 
-    /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
-    fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>) -> Option<NodeId> {
+    /// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if
+    /// more follow.
+    fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>, most: usize) -> Option<NodeId> {
         // A joiner must not wait for thousands of names that may be invented: it learns those like any member.
         let is_known_only = self.view.unsettled_names() > MAX_GHOSTS && self.view.slot_of_run(run).is_none();
         let records = self.view.after(after.as_ref()).filter(|(_, entry)| !(is_known_only && entry.is_hearsay()));
         let slots: Vec<_> = records.map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
-        let mut packet = self.packet(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
-        let fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
+        let mut packet = self.packet(most - PAGE_MESSAGE_BYTES);
+        let mut fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
+        if fitted == 0 && !slots.is_empty() {
+            packet.raise_limit(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
+            fitted = usize::from(self.push_update(&mut packet, slots[0]));
+        }
         debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
         let last = fitted.checked_sub(1).map(|last| self.view.record(slots[last]).id.clone());
         let more = fitted < slots.len() || slots.len() == PAGE_RECORDS;
