@@ -90,8 +90,10 @@ pub use counters::{Counters, DropReason, Histogram, MessageCounters};
 pub use doors::{
     Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
     LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
+    Unopened,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
+pub use joining::JoinReport;
 pub use leadership::OtherElectorate;
 pub(crate) use member::is_of_many;
 pub use member::{Change, ChangeKind};

@@ -11,6 +11,9 @@
 //! that is played to an acceptor again leads nowhere: the next frame would have to be bound to a value that the acceptor has
 //! just drawn. So nothing is remembered of greetings, and there is no window that somebody else's numbers could move.
 //!
+//! An acceptor that cannot open the first frame, or takes no clear one, says why in a [`turned_down`] frame and closes:
+//! whoever looks for its cluster learns that one is there. Anybody on the way can forge that, and gains that somebody waits.
+//!
 //! Invariants: all greetings are of one length, so that the answer to one that was recorded is no longer than it was; an
 //! error ends the connection; after an error nothing is sent or taken any more.
 
@@ -20,16 +23,37 @@ use super::datagram::{FIXED_BYTES, run_in};
 use super::key::{Key, KeyId};
 use super::mode::SealMode;
 use super::ring::KeyRing;
-use crate::core::Run;
 use crate::core::wire::VERSION;
+use crate::core::{Run, Unopened};
 
 /// The bytes that a sealed frame is longer than its contents.
 pub const FRAME_OVERHEAD: usize = KeyId::BYTES + TAG_BYTES;
 /// The mark of a greeting.
 const GREETING: u8 = 2;
+/// The mark of the answer to a first frame that is not taken.
+const TURNED_DOWN: u8 = 4;
 const RANDOM_BYTES: usize = 16;
 
 type Random = [u8; RANDOM_BYTES];
+
+/// Returns the frame that tells an opener why its first frame is not taken.
+pub fn turned_down(why: Unopened) -> [u8; 5] {
+    let reason = Unopened::ALL.iter().position(|other| *other == why).unwrap_or_default();
+    [b'H', b'C', VERSION, TURNED_DOWN, reason as u8]
+}
+
+/// Returns the reason in such a frame; `None` if it is another one. Whatever its version says, this is its form.
+pub fn why_turned_down(frame: &[u8]) -> Option<Unopened> {
+    match *frame {
+        [b'H', b'C', _, TURNED_DOWN, reason] => Unopened::ALL.get(usize::from(reason)).copied(),
+        _ => None,
+    }
+}
+
+/// Returns true if a frame, of which this is the beginning, is a clear packet.
+pub fn is_clear_packet(frame: &[u8]) -> bool {
+    matches!(frame, [b'H', b'C', _, 0, ..])
+}
 
 /// The next step after a frame.
 #[derive(Debug, PartialEq, Eq)]

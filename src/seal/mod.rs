@@ -19,6 +19,7 @@
 //! ```text
 //! datagram = "HC"  version u8  1 | 3  run 8 B  key id 4 B  number varint  sealed(behind varint  fingerprint 8 B  message*)
 //! greeting = "HC"  version u8  2  run 8 B  key id 4 B  number u64  sealed(random 16 B)
+//! refusal  = "HC"  version u8  4  reason u8      the only answer to a first frame of a link that is not opened
 //! frame    = key id 4 B  sealed(packet)
 //! sealed   = as many bytes as its contents  tag 16 B
 //! ```
@@ -54,7 +55,7 @@
 //! # Invariants
 //!
 //! - What is not sealed, has an unknown key id, or is too short is refused before anything is decrypted, and nothing is
-//!   ever answered to it. Nothing is allocated for it.
+//!   answered to a datagram. Nothing is allocated for it.
 //! - A bound datagram is opened by its receiver alone; whoever opens another one knows that it is unbound.
 //! - A datagram is opened at most once by each run of a receiver ([`Replays`]), whatever address it comes from; but not so
 //!   a bound one whose number is far behind the last or more than [`MAX_STEP`] ahead, of which the core's own window, which
@@ -80,7 +81,7 @@ mod tests_bounds;
 pub use datagram::{DatagramSealer, MAX_OVERHEAD, MIN_OVERHEAD, Opened};
 pub use file::{KeyFile, KeyFileProblem};
 pub use key::{InvalidKey, InvalidKeyId, Key, KeyId};
-pub use link::{FRAME_OVERHEAD, LinkSealer, LinkStep};
+pub use link::{FRAME_OVERHEAD, LinkSealer, LinkStep, is_clear_packet, turned_down, why_turned_down};
 pub use mode::{InvalidSealMode, SealMode};
 pub use replay::{MAX_SENDERS, MAX_STEP, Replays, Verdict};
 pub use ring::{KeyRing, MAX_KEYS, RingError};

@@ -1,8 +1,8 @@
 //! Sealing at the edge: what the socket's driver and the links share, and what is told of packets that were refused.
 //!
 //! Owns the mode and the ring in force, which are replaced as a whole while everything runs, the numbers of connections,
-//! and the counters. Refused packets are never answered; the operator is told of them once per [`TELL_INTERVAL`] and
-//! reason, with what to try.
+//! and the counters. Refused datagrams are never answered, and first frames of links by the reason alone; the operator
+//! is told of them once per [`TELL_INTERVAL`] and reason, with what to try.
 //!
 //! Must not know: members, and where keys are kept.
 
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Level;
 
-use crate::core::Run;
+use crate::core::{Run, Unopened};
 use crate::journal::Journal;
 use crate::quiet::Quiet;
-use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode};
+use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode, is_clear_packet};
 
 /// The shortest time between two lines of the log about packets that were refused for one reason.
 pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
@@ -155,6 +155,17 @@ impl Sealing {
             self.refuse(from, error);
         }
         step
+    }
+
+    /// Returns what the opener of a link is told whose first frame was refused; `None`: nothing.
+    pub(super) fn why_unopened(&self, error: SealError, frame: &[u8]) -> Option<Unopened> {
+        match error {
+            SealError::Unsealed => is_clear_packet(frame).then_some(Unopened::KeyNeeded),
+            SealError::UnknownKey(_) if self.policy().ring().is_none() => Some(Unopened::NoKeys),
+            SealError::UnknownKey(_) => Some(Unopened::OtherKey),
+            SealError::Forged => Some(Unopened::OtherCluster),
+            _ => None,
+        }
     }
 
     /// Counts a packet that was refused, and tells of it if that is due.

@@ -137,6 +137,7 @@ impl Driver {
             links::Event::Unreachable => LinkEvent::Unreachable,
             links::Event::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
             links::Event::Closed => LinkEvent::Closed,
+            links::Event::Unopened(why) => LinkEvent::Unopened(*why),
         };
         self.feed(Input::Link { link, event });
     }

@@ -17,8 +17,9 @@
 //!   accepted ones, and [`MAX_CALLS_FOR_OTHERS`] to addresses that strangers named: what others do takes no place from own
 //!   calls. [`MAX_CALLS_PER_HOST`] of those are from one host, those
 //!   of a crowded host or network give way to others, and each lasts for at most [`CALL_LASTS`].
-//! - A node that is answered by datagrams calls nobody, unless pages of the view, which are larger, do not come (see
-//!   `transfer`).
+//! - A node that is answered by datagrams calls nobody but, before it founds a cluster, the seeds that did not answer (one may
+//!   have another key, and say so: see `joining::status`), and a sponsor whose pages of the view, which are larger, do not
+//!   come (see `transfer`).
 //! - Whoever is at the other end of a call is told the same of this node once in [`TOLD_INTERVAL`], however often others
 //!   report it as gone: after a pause that may be hundreds of times at one moment.
 //!
@@ -264,6 +265,10 @@ impl Core {
             }
             LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed => {
                 self.calls.remove(link);
+            }
+            LinkEvent::Unopened(why) => {
+                self.calls.remove(link);
+                self.turned_down(address, why);
             }
         }
     }

@@ -154,6 +154,11 @@ impl Reunion {
         self.seeds.contains(&address) || self.extra.contains(&address) || self.contacts.are_asked(address)
     }
 
+    /// Returns true if this node met itself under this address.
+    pub(in crate::core) fn is_mine(&self, address: SocketAddr) -> bool {
+        self.mine.contains_key(&address)
+    }
+
     /// Takes note that this node met itself under this address.
     pub(in crate::core) fn is_me(&mut self, address: SocketAddr, now: Time) {
         if self.mine.len() >= MAX_MINE && !self.mine.contains_key(&address) {
@@ -232,13 +237,13 @@ impl Core {
         let mut missing = self.all_missing_seeds();
         // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
         let me = self.me().address;
-        let mine = |seed: &&SocketAddr| **seed != me && self.reunion.mine.contains_key(*seed);
+        let mine = |seed: &&SocketAddr| **seed != me && self.reunion.is_mine(**seed);
         missing.extend(self.reunion.seeds.iter().filter(mine));
         missing.sort_unstable();
         missing.dedup();
         let turn = self.reunion.next_seed;
         let seed = *missing.get(turn % missing.len().max(1))?;
-        let is_called = (turn / missing.len()).is_multiple_of(CALL_ONE_IN) && !self.reunion.mine.contains_key(&seed);
+        let is_called = (turn / missing.len()).is_multiple_of(CALL_ONE_IN) && !self.reunion.is_mine(seed);
         Some((seed, is_called))
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Direct;
+use super::{Direct, Unopened};
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES};
@@ -244,6 +244,8 @@ pub enum Contacted {
         /// The name of the node, if the answer contained it.
         id: Option<NodeId>,
     },
+    /// An agent took the connection, and cannot open what this node sends.
+    Unopened(Unopened),
     /// A node answered and refused.
     Refused(Refusal),
     /// A member answered: the two are in one cluster, or soon will be.
@@ -260,8 +262,9 @@ impl Contacted {
             Contacted::Silent => 0,
             Contacted::NotUp { id: None } => 1,
             Contacted::NotUp { id: Some(_) } => 2,
-            Contacted::Refused(_) => 3,
-            Contacted::Answered { .. } => 4,
+            Contacted::Unopened(_) => 3,
+            Contacted::Refused(_) => 4,
+            Contacted::Answered { .. } => 5,
         }
     }
 

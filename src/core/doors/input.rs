@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Command;
 #[cfg(doc)]
 use super::Output;
+use super::{Command, Unopened};
 use crate::core::election::Term;
 
 /// One input of the core.
@@ -97,4 +97,6 @@ pub enum LinkEvent<'a> {
     },
     /// The connection is over, whichever end closed it; it has no further events.
     Closed,
+    /// The same, and the other end said that it does not take what this node sent first.
+    Unopened(Unopened),
 }

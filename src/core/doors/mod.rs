@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the settings with which a core starts | `init` |
 //! | packets, time, acknowledgements, links; an operator's commands | `input`, `command` |
+//! | why packets are not opened at the other end | `unopened` |
 //! | packets, changes, replies; notices for the operator | `output`, `notice` |
 //! | the leader | `leadership` |
 //! | messages for programs | `message` |
@@ -17,6 +18,7 @@ mod leadership;
 mod message;
 mod notice;
 mod output;
+mod unopened;
 
 pub use command::{Command, CommandError, Contacted, Reply, Ticket};
 pub use init::{CoreInit, QuorumInit};
@@ -25,3 +27,4 @@ pub use leadership::{Leadership, LeadershipState};
 pub use message::{Delivery, DeliveryKind, Direct};
 pub use notice::{Notice, SelfDoubt};
 pub use output::{Durable, Output, Receiver, StopReason};
+pub use unopened::Unopened;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use super::Unopened;
 use crate::core::election::Alarm;
 use crate::core::member::NodeId;
 use crate::core::wire::{Families, Refusal, family};
@@ -31,6 +32,13 @@ pub enum Notice {
         by: SocketAddr,
         /// The reason.
         refusal: Refusal,
+    },
+    /// An agent at a seed's address takes this node's connections, and does not open what it sends: this node waits.
+    Unopened {
+        /// The address.
+        by: SocketAddr,
+        /// The reason.
+        why: Unopened,
     },
     /// Packets of another cluster arrive.
     OtherCluster {
@@ -205,6 +213,12 @@ impl fmt::Display for Notice {
             }
             Notice::Founded => f.write_str("no seed is up: started as the first of the cluster"),
             Notice::Refused { by, refusal } => write!(f, "refused by {by}: {refusal}"),
+            Notice::Unopened { by, why } => {
+                write!(
+                    f,
+                    "{by} does not open what this node sends: {why}; no cluster is founded meanwhile; still trying"
+                )
+            }
             Notice::OtherCluster { from } => write!(
                 f,
                 "ignored packets of another cluster from {from}: check the cluster name and the seeds on both sides"

@@ -239,6 +239,9 @@ impl Core {
                 Message::Refused { nonce, refusal } => return self.refused(sender, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.notice("other cluster", Notice::OtherCluster { from: sender.from });
+                    if let Phase::Joining(joining) = &mut self.phase {
+                        joining.asked.asked_back(sender.from);
+                    }
                     if self.refusals.allow(self.now, sender.from, false) {
                         self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
                     }

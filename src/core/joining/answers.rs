@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::asked::Answerer;
 use super::join::Joining;
+use super::status::are_all_of_another_cluster;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Notice, StopReason};
 use crate::core::election::ElectorateReport;
@@ -71,6 +72,7 @@ impl Core {
         if awaits_finder && founded.is_none() {
             return;
         }
+        joining.asked.answered(address, Contacted::Answered { id: sponsor.id.clone() }, now);
         if is_told {
             joining.reached = Some(now);
             joining.name_refused = None;
@@ -165,6 +167,7 @@ impl Core {
             }
             _ => return self.counters.drop(DropReason::Unasked),
         };
+        joining.asked.answered(asked, Contacted::Refused(refusal.clone()), now);
         if let Refusal::NameInUse { holder } = refusal {
             return self.refused_name(by, asked, holder);
         }
@@ -174,11 +177,13 @@ impl Core {
             joining.refused = Some((by, refusal.clone()));
             return self.notice("unreachable", Notice::Refused { by, refusal });
         }
+        joining.refused = Some((by, refusal.clone()));
         let is_final = joining.waited(now) >= patience
             && joining.reached.is_none()
             && !joining.founding.met_rivals
-            && (self.reunion.is_contact(asked) || !self.reunion.has_seeds());
-        joining.refused = Some((by, refusal.clone()));
+            && (self.reunion.is_contact(asked) || !self.reunion.has_seeds())
+            && (joining.asked.refuses_this_node()
+                || !joining.is_seed && are_all_of_another_cluster(&self.answers_of_seeds()));
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
         }

@@ -12,14 +12,16 @@
 //!   again.
 //! - At most [`MAX_ASKED`] addresses are remembered; those asked least lately are forgotten first.
 //!
-//! Must not know: the answers.
+//! Must not know: what follows from an answer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use crate::core::doors::Contacted;
 use crate::core::limits::MAX_ASKED;
 use crate::core::time::Time;
-use crate::core::wire::Nonce;
+use crate::core::wire::{Nonce, Refusal};
 
 /// The addresses that were asked, and their nonces.
 #[derive(Debug, Default)]
@@ -36,6 +38,10 @@ struct Question {
     lately: Time,
     /// The time until which this address wants not to be asked again.
     waits_until: Option<Time>,
+    /// The last answer, and its time.
+    answer: Option<(Contacted, Time)>,
+    /// True if a node of another cluster asks from there, as if this one were of its own.
+    asks_back: bool,
 }
 
 /// The address that an answer's nonce was sent to.
@@ -57,7 +63,7 @@ impl Asked {
         let question = self.at.entry(address).or_insert_with(|| {
             let nonce = Nonce(draw());
             self.of.insert(nonce, address);
-            Question { nonce, is_told, lately: now, waits_until: None }
+            Question { nonce, is_told, lately: now, waits_until: None, answer: None, asks_back: false }
         });
         question.is_told |= is_told;
         (question.lately, question.waits_until) = (now, None);
@@ -73,6 +79,36 @@ impl Asked {
     /// Returns true if this is a told address that was asked.
     pub(super) fn is_told(&self, address: SocketAddr) -> bool {
         self.at.get(&address).is_some_and(|question| question.is_told)
+    }
+
+    /// Notes an answer of an address.
+    pub(super) fn answered(&mut self, address: SocketAddr, answer: Contacted, now: Time) {
+        if let Some(question) = self.at.get_mut(&address) {
+            question.answer = Some((answer, now));
+        }
+    }
+
+    /// Returns the last answer of an address, if it is not older than this.
+    pub(super) fn answer(&self, address: SocketAddr, now: Time, at_most: Duration) -> Option<&Contacted> {
+        let (answer, at) = self.at.get(&address)?.answer.as_ref()?;
+        (now.since(*at) <= at_most).then_some(answer)
+    }
+
+    /// Notes that a node of another cluster asks from an address; only told ones are of interest.
+    pub(in crate::core) fn asked_back(&mut self, address: SocketAddr) {
+        if let Some(question) = self.at.get_mut(&address) {
+            question.asks_back = true;
+        }
+    }
+
+    /// Returns true if the last answer of some told address was a refusal that concerns this node. One for the cluster's name
+    /// does only if that address asks this node, too: else it is no seed of this node's cluster, and was named by mistake.
+    pub(super) fn refuses_this_node(&self) -> bool {
+        self.at.values().filter(|question| question.is_told).any(|question| match &question.answer {
+            Some((Contacted::Refused(Refusal::OtherCluster), _)) => question.asks_back,
+            Some((Contacted::Refused(_), _)) => true,
+            _ => false,
+        })
     }
 
     /// Has an address wait for its next question, unless it does already.

@@ -19,6 +19,9 @@
 //!   told at once of at most [`MAX_CANDIDATE_NEWS`] that come first.
 //! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked, and its view
 //!   puts the founding off once, for as long as [`FOUNDING_RETRIES`] retry intervals at most.
+//! - A node founds nothing while one of its seeds takes its connections and does not open what it sends (see `status`): before
+//!   it founds, it calls those that do not answer. One that refuses it because of the cluster's name is as good as none,
+//!   unless that one asks this node, too.
 //! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
 //!
 //! Must not know: what is done once a cluster is there.
@@ -28,7 +31,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use crate::core::doors::{Notice, Output};
+use super::status::is_held_up;
+use crate::core::doors::{Contacted, Notice, Output};
 use crate::core::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
     MAX_JOINERS,
@@ -141,7 +145,7 @@ impl PerInterval {
 
 impl Core {
     /// Returns the reason why this node may found its cluster, if it may.
-    fn candidacy(&self) -> Option<Candidacy> {
+    pub(super) fn candidacy(&self) -> Option<Candidacy> {
         let Phase::Joining(joining) = &self.phase else { return None };
         let is_named = joining.founding.named_at.is_some() && self.reunion.has_seeds();
         if joining.is_seed { Some(Candidacy::Listed) } else { is_named.then_some(Candidacy::Named) }
@@ -207,6 +211,7 @@ impl Core {
         let candidacy = seeking.and_then(|seeking| seeking.candidacy);
         let address = if is_told { record.address } else { asked };
         founding.answered_by(asked, Rival { run: record.run, is_told, address, candidacy, at: now });
+        joining.asked.answered(asked, Contacted::NotUp { id: Some(record.id.clone()) }, now);
         if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == address) {
             *at = now;
         }
@@ -280,7 +285,7 @@ impl Core {
         let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
-        let is_refused = joining.refused.is_some()
+        let is_refused = joining.asked.refuses_this_node()
             && founding.told_answered() == 0
             && joining.has_other_seeds
             && !founding.met_rivals;
@@ -289,7 +294,7 @@ impl Core {
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
-        let may_found = (is_first || is_patient) && awaited_until.is_none();
+        let may_found = (is_first || is_patient) && awaited_until.is_none() && !is_held_up(&self.answers_of_seeds());
         if may_found && !is_handed_the_view && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();

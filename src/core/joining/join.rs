@@ -31,7 +31,7 @@ use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
-use crate::core::doors::{Notice, Output, Receiver};
+use crate::core::doors::{Contacted, Output, Receiver};
 use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
 use crate::core::member::{Record, Run, Status};
 use crate::core::packet::Inbox;
@@ -187,11 +187,11 @@ impl Core {
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
         // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
-        let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
-        let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
+        let is_close = !joining.cookies.is_empty() && joining.refused.is_none();
+        let longest = if is_close { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
         joining.pause = (pause * 2).min(longest);
-        let (reached, answered) =
-            (joining.reached.is_some() || joining.refused.is_some(), joining.founding.told_answered());
+        let reached = joining.reached.is_some();
+        let is_answered = reached || joining.refused.is_some() || joining.founding.told_answered() > 0;
         self.timers.set(Timer::JoinTry, now + pause);
         if let Some(at) = joining.asked.next_end_of_wait(now) {
             self.timers.set_by(Timer::JoinTry, at);
@@ -212,14 +212,8 @@ impl Core {
             self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
         }
         let waited = now.since(began);
-        if waited >= retry_interval && !reached {
-            if targets.is_empty() {
-                self.notice("seeds unresolved", Notice::SeedsUnresolved);
-            } else if answered == 0 {
-                self.notice("no seed answered", Notice::NoSeedAnswered { tried: targets.len() });
-            } else {
-                self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
-            }
+        if waited >= retry_interval {
+            self.tell_what_it_lacks();
         }
         for to in &targets[..told] {
             self.ask_told_to_join(*to);
@@ -230,8 +224,13 @@ impl Core {
             }
         }
         self.end_old_calls();
-        if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
+        if !is_answered && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
             self.call_all(&targets);
+        } else if !reached && self.candidacy().is_some() && waited >= FIRST_JOIN_RETRY {
+            // In time before it founds a cluster: whoever has another key answers no datagram.
+            let answers = self.answers_of_seeds().into_iter();
+            let silent = answers.filter(|(_, answer)| matches!(answer, Contacted::Silent | Contacted::Unopened(_)));
+            self.call_all(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the joiner's side | `join`, whom it asked: `asked`, what it is answered: `answers`, the limits of its haste: `cookies` |
+//! | the joiner's side | `join`, whom it asked: `asked`, what it is answered: `answers`, the limits of its haste: `cookies`, what it lacks: `status` |
 //! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission_limits`, `reachable` |
@@ -31,6 +31,7 @@ mod reachable;
 mod referral;
 mod rivals;
 mod sponsor;
+mod status;
 mod transfer;
 mod unproven;
 
@@ -40,4 +41,5 @@ pub(in crate::core) use joiners::Joiners;
 pub(in crate::core) use names::NameProbes;
 pub(in crate::core) use reachable::Reaches;
 pub(in crate::core) use rivals::Rivals;
+pub use status::JoinReport;
 pub(in crate::core) use transfer::{Transfer, ViewServer};

@@ -82,6 +82,7 @@ mod succession;
 mod traffic;
 mod twins;
 mod unbound;
+mod unopened;
 mod unproven;
 mod usurpers;
 mod views;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -23,9 +24,9 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::Event;
 use super::queues::{Announcer, Waiting};
-use crate::core::LinkId;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
-use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep};
+use crate::core::{LinkId, Unopened};
+use crate::seal::{FRAME_OVERHEAD, LinkSealer, LinkStep, SealError, is_clear_packet, turned_down, why_turned_down};
 use crate::transport::sealing::Sealing;
 
 /// Time limit for sending a frame; one that takes longer ends its link.
@@ -72,17 +73,16 @@ pub(super) async fn connect(
     let Ok(Ok(stream)) = attempt else { return };
     let greeted = async {
         let mut connection = Connection::new(stream, to, sealing, true)?;
-        connection.greet().await.then_some(connection)
+        Some(if connection.greet().await { Ok(connection) } else { Err(connection.end()) })
     };
     let greeted = tokio::select! {
         greeted = timeout(LINK_TIMEOUT, greeted) => greeted,
         () = announce.closed() => return,
     };
     match greeted {
-        Ok(Some(connection)) => carry(link, connection, frames, announce).await,
-        Ok(None) | Err(_) => {
-            announce.send(link, Event::Closed, None).await;
-        }
+        Ok(Some(Ok(connection))) => carry(link, connection, frames, announce).await,
+        Ok(Some(Err(end))) => _ = announce.send(link, end, None).await,
+        Ok(None) | Err(_) => _ = announce.send(link, Event::Closed, None).await,
     }
 }
 
@@ -92,6 +92,11 @@ pub(super) struct Connection {
     from: SocketAddr,
     sealer: LinkSealer,
     sealing: Sealing,
+    is_opener: bool,
+    /// Nothing has come yet.
+    is_first: bool,
+    /// The reason why the opener's first frame is not taken, at either end.
+    unopened: Option<Unopened>,
 }
 
 impl Connection {
@@ -101,7 +106,7 @@ impl Connection {
         let sealer = sealing.link(is_opener)?;
         let most = if sealing.policy().mode().accepts_clear() { MAX_FRAME_BYTES } else { MAX_GREETING_BYTES };
         let framed = LengthDelimitedCodec::builder().max_frame_length(most).new_framed(stream);
-        Some(Self { framed, from, sealer, sealing })
+        Some(Self { framed, from, sealer, sealing, is_opener, is_first: true, unopened: None })
     }
 
     /// Greets the acceptor and waits for its answer, if frames are sealed; returns false if the connection is of no use.
@@ -116,10 +121,13 @@ impl Connection {
         if self.framed.send(Bytes::from(greeting)).await.is_err() {
             return false;
         }
-        let Some(Ok(answer)) = self.framed.next().await else { return false };
-        let step = self.sealing.take(&mut self.sealer, self.from, &answer);
-        self.allow_frames();
-        matches!(step, Ok(LinkStep::Greeted(_)))
+        // The answer to a greeting holds no packet.
+        matches!(self.step().await, Some(None))
+    }
+
+    /// Returns the event of its end.
+    fn end(&self) -> Event {
+        self.unopened.map_or(Event::Closed, Event::Unopened)
     }
 
     /// Takes frames of any length that is allowed from now on.
@@ -133,33 +141,79 @@ impl Connection {
     pub(super) async fn first(&mut self) -> Option<BytesMut> {
         let is_greeted_soon = !self.sealing.policy().mode().accepts_clear();
         let patience = if is_greeted_soon { GREETING_TIMEOUT } else { LINK_TIMEOUT };
-        match timeout(patience, self.step()).await.ok()?? {
-            Some(frame) => Some(frame),
-            None => {
+        match timeout(patience, self.step()).await.ok()? {
+            Some(Some(frame)) => Some(frame),
+            Some(None) => {
                 let frame = timeout(LINK_TIMEOUT, self.framed.next()).await.ok()??.ok()?;
                 self.open(frame)
+            }
+            None => {
+                let _ = timeout(GREETING_TIMEOUT, self.turn_down(self.unopened?)).await;
+                None
             }
         }
     }
 
+    /// Tells the opener why its first frame is not taken, and waits until it has heard that: an end that closes with
+    /// something unread takes back what it said.
+    async fn turn_down(&mut self, why: Unopened) -> std::io::Result<()> {
+        self.framed.send(Bytes::copy_from_slice(&turned_down(why))).await?;
+        let stream = self.framed.get_mut();
+        stream.shutdown().await?;
+        while stream.read(&mut [0; 256]).await? > 0 {}
+        Ok(())
+    }
+
     /// Takes the first frame: that of the core, or a greeting, which is answered.
     async fn step(&mut self) -> Option<Option<BytesMut>> {
-        let frame = self.framed.next().await?.ok()?;
-        let step = self.sealing.take(&mut self.sealer, self.from, &frame).ok()?;
-        self.allow_frames();
-        let LinkStep::Greeted(answer) = step else { return Some(Some(frame)) };
-        if let Some(answer) = answer {
-            timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+        let Ok(frame) = self.framed.next().await? else {
+            // Longer than any greeting: the packet of an agent without keys.
+            if self.is_first && !self.is_opener && self.framed.read_buffer().get(4..).is_some_and(is_clear_packet) {
+                self.sealing.refuse(self.from, SealError::Unsealed);
+                self.unopened = Some(Unopened::KeyNeeded);
+            }
+            return None;
+        };
+        match self.take(&frame)? {
+            LinkStep::Clear => Some(Some(frame)),
+            LinkStep::Greeted(answer) => {
+                if let Some(answer) = answer {
+                    timeout(WRITE_TIMEOUT, self.framed.send(Bytes::from(answer))).await.ok()?.ok()?;
+                }
+                Some(None)
+            }
+            LinkStep::Frame(_) => None,
         }
-        Some(None)
     }
 
     /// Opens a frame of an end that has greeted, or need not; `None` if it is refused.
     fn open(&mut self, frame: BytesMut) -> Option<BytesMut> {
-        match self.sealing.take(&mut self.sealer, self.from, &frame).ok()? {
+        match self.take(&frame)? {
             LinkStep::Clear => Some(frame),
             LinkStep::Frame(packet) => Some(BytesMut::from(&packet[..])),
             LinkStep::Greeted(_) => None,
+        }
+    }
+
+    /// Judges a frame; `None` if it is refused.
+    fn take(&mut self, frame: &[u8]) -> Option<LinkStep> {
+        let is_first = std::mem::take(&mut self.is_first);
+        if is_first
+            && self.is_opener
+            && let Some(why) = why_turned_down(frame)
+        {
+            self.unopened = Some(why);
+            return None;
+        }
+        match self.sealing.take(&mut self.sealer, self.from, frame) {
+            Ok(step) => {
+                self.allow_frames();
+                Some(step)
+            }
+            Err(error) => {
+                self.unopened = self.sealing.why_unopened(error, frame).filter(|_| is_first && !self.is_opener);
+                None
+            }
         }
     }
 
@@ -255,7 +309,7 @@ pub(super) async fn carry(
             Ok(()) = policy.changed() => {}
         }
     }
-    announce.send(link, Event::Closed, None).await;
+    announce.send(link, connection.end(), None).await;
 }
 
 /// Sets options that make a link quick and quiet. A connection without them works all the same.

@@ -16,8 +16,9 @@
 //!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
 //!   ([`MAX_SILENT`]), have little time, and make room for others; the driver learns of an accepted connection by its first frame.
 //! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
-//! - A connection whose first frame is not sealed, where that is required, is closed at once and without a word; so is one
-//!   that is clear when sealing becomes required, and one with a frame that does not fit its place.
+//! - A connection whose first frame is not sealed, where that is required, or not opened, is closed at once: an agent is
+//!   told why, in fewer bytes than it sent, and everybody else nothing. One that is clear when sealing becomes required is
+//!   closed without a word, and so is one with a frame that does not fit its place.
 //! - All tasks end when this is dropped, after they have sent the queued frames. None waits for a peer then.
 //!
 //! Must not know: the content of a frame, or the member that a link belongs to.
@@ -63,9 +64,9 @@ use self::queues::{Announced, Announcer, Outgoing};
 pub(crate) use self::queues::{MAX_LINK_BYTES, MAX_QUEUED_EVENTS, MAX_QUEUED_FRAMES, MAX_RECEIVED_BYTES};
 use self::silent::Silent;
 use super::sealing::Sealing;
-use crate::core::LinkId;
 #[cfg(doc)]
 use crate::core::limits::MAX_FRAME_BYTES;
+use crate::core::{LinkId, Unopened};
 use crate::journal::Journal;
 
 /// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
@@ -85,6 +86,8 @@ pub(crate) enum Event {
     Frame(SocketAddr, BytesMut),
     /// The link has ended.
     Closed,
+    /// The same, and the other end said that it does not take what was sent first.
+    Unopened(Unopened),
 }
 
 /// Totals, readable while the links work.
@@ -214,7 +217,7 @@ impl Links {
         if let Some(queue) = queue {
             self.queues.insert(link, queue);
         }
-        if matches!(event, Event::Refused | Event::Unreachable | Event::Closed) {
+        if !matches!(event, Event::Connected | Event::Frame(..)) {
             self.queues.remove(&link);
         }
         (link, event)

@@ -10,10 +10,10 @@ use super::GREETING_TIMEOUT;
 use super::connection::MAX_GREETING_BYTES;
 use super::tests::{OPENED, journal, links_sealed, next, taken, time_of};
 use super::*;
-use crate::core::Run;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
+use crate::core::{Run, Unopened};
 use crate::seal::tests::key;
-use crate::seal::{KeyRing, SealMode};
+use crate::seal::{KeyRing, SealMode, turned_down};
 use crate::transport::sealing::SealPolicy;
 
 /// Starts the links of an agent that seals with these keys.
@@ -41,18 +41,25 @@ async fn sealed_frames_of_any_size_travel_both_ways() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_not_sealed_is_closed_at_once_and_without_a_word() {
+async fn a_connection_that_is_not_sealed_is_closed_at_once_and_an_agent_alone_is_told_why() {
     let (links, address, sealing) = sealed(1, SealMode::Require, &[1]);
-    for first in [&b"\0\0\0\x04HC\x01\0"[..], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 4, 0], &[0; 64]] {
+    let long = [&b"\0\0\x01\0HC\x01\0"[..], &[0; 252]].concat();
+    let told = [&b"\0\0\0\x05"[..], &turned_down(Unopened::KeyNeeded)].concat();
+    let agents: [&[u8]; 2] = [b"\0\0\0\x04HC\x01\0", &long];
+    let others: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 4, 0], &[0; 64]];
+    for (first, expected) in
+        agents.map(|first| (first, &told[..])).into_iter().chain(others.map(|first| (first, &[][..])))
+    {
         let mut stream = TcpStream::connect(address).await.expect("listening");
         stream.write_all(first).await.expect("sent");
         let mut answer = Vec::new();
         // Sooner than one that waits for the rest of a greeting is closed.
         let ended = timeout(GREETING_TIMEOUT / 2, stream.read_to_end(&mut answer)).await;
         assert!(ended.is_ok(), "{first:?} is not waited for");
-        assert!(answer.is_empty(), "{first:?} is not answered");
+        assert_eq!(answer, expected, "{first:?}");
+        assert!(answer.len() <= 16, "it says no more");
     }
-    assert!(sealing.refused()[0] >= 1, "counted");
+    assert_eq!(sealing.refused()[0], 3, "counted, and the empty frame");
     assert_eq!(links.counters().turned_away(), 0);
 }
 
@@ -110,13 +117,53 @@ async fn a_frame_that_waits_is_not_sent_clear_once_sealing_is_required() {
 }
 
 #[tokio::test]
-async fn ends_without_a_key_in_common_close_their_connection() {
-    let ((mut a, _, at_a), (_b, address, at_b)) =
-        (sealed(1, SealMode::Require, &[1]), sealed(2, SealMode::Require, &[2]));
+async fn ends_without_a_key_in_common_close_their_connection_and_its_opener_learns_why() {
+    use SealMode::{Off, Permit, Prefer, Require};
+    let cases = [
+        ((Require, 1), (Require, 2), Unopened::OtherKey),
+        ((Require, 1), (Off, 2), Unopened::NoKeys),
+        ((Prefer, 1), (Off, 1), Unopened::NoKeys),
+        ((Off, 1), (Require, 1), Unopened::KeyNeeded),
+        ((Permit, 1), (Require, 1), Unopened::KeyNeeded),
+    ];
+    for ((mode, key), (other_mode, other_key), why) in cases {
+        let ((mut a, _, at_a), (_b, address, at_b)) = (sealed(1, mode, &[key]), sealed(2, other_mode, &[other_key]));
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected), "the kernel takes it");
+        // Its first word, longer than any greeting if it is clear.
+        a.send(OPENED, [&b"HC\x01\0"[..], &[0; 252]].concat());
+        assert_eq!(next(&mut a).await, (OPENED, Event::Unopened(why)), "{mode} to {other_mode}");
+        let lacked = usize::from(why != Unopened::KeyNeeded);
+        assert_eq!((at_a.refused(), at_b.refused()[3]), ([0; 7], lacked as u64), "who lacks the key knows");
+    }
+}
+
+#[tokio::test]
+async fn the_opener_in_a_cluster_of_another_name_learns_that() {
+    let (mut a, _, _) = sealed(1, SealMode::Require, &[1]);
+    let ring = KeyRing::new([key(1)]).expect("a key");
+    let sealing = Sealing::new(Run(2), 8, SealPolicy::new(SealMode::Require, ring), journal());
+    let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let address = listener.local_address();
+    let (_b, address, _) = links_sealed(listener, 1_000, sealing, address);
     a.open(OPENED, address);
-    assert_eq!(next(&mut a).await, (OPENED, Event::Connected), "the kernel takes it");
-    assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
-    assert_eq!((at_a.refused()[3], at_b.refused()[3]), (0, 1), "who lacks the key knows");
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    assert_eq!(next(&mut a).await, (OPENED, Event::Unopened(Unopened::OtherCluster)));
+}
+
+#[tokio::test]
+async fn who_does_not_open_is_believed_in_the_first_frame_alone_and_by_the_opener_alone() {
+    let told = turned_down(Unopened::OtherKey).to_vec();
+    let ((mut a, _, _), (mut b, address, _)) = (sealed(1, SealMode::Off, &[1]), sealed(2, SealMode::Off, &[1]));
+    a.open(OPENED, address);
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    a.send(OPENED, told.clone());
+    let (accepted, event) = next(&mut b).await;
+    assert!(matches!(event, Event::Frame(_, bytes) if bytes == told[..]), "of the opener it is a frame like others");
+    for frame in [b"hello".to_vec(), told] {
+        b.send(accepted, frame.clone());
+        assert!(matches!(next(&mut a).await, (_, Event::Frame(_, bytes)) if bytes == frame[..]), "and later");
+    }
 }
 
 #[tokio::test]

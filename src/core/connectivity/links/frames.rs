@@ -24,7 +24,7 @@ impl Core {
             return self.call_event(link, address, event);
         }
         let run = self.links.run_of(link);
-        if event == LinkEvent::Closed {
+        if matches!(event, LinkEvent::Closed | LinkEvent::Unopened(_)) {
             self.guests.forget(link);
         }
         let Some(run) = run else {
@@ -40,7 +40,7 @@ impl Core {
             LinkEvent::Connected => self.links.connected(run, link),
             LinkEvent::Refused => self.links.refused(run),
             LinkEvent::Unreachable => self.links.unreachable(run),
-            LinkEvent::Closed => self.links.closed(self.now, run, self.link_scene_of(run)),
+            LinkEvent::Closed | LinkEvent::Unopened(_) => self.links.closed(self.now, run, self.link_scene_of(run)),
         };
         self.act_on_link(run, actions);
     }

@@ -25,7 +25,7 @@ impl Core {
         match event {
             LinkEvent::Connected => self.end_visit(run),
             LinkEvent::Frame { .. } => {}
-            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed => {
+            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed | LinkEvent::Unopened(_) => {
                 self.links.visit_over(run);
                 if event == LinkEvent::Refused {
                     self.joiner_refused(run);

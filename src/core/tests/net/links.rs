@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Net;
-use crate::core::doors::{Input, LinkEvent, LinkId, StopReason};
+use crate::core::doors::{Input, LinkEvent, LinkId, StopReason, Unopened};
 use crate::core::time::Time;
 
 /// A node and one of its links.
@@ -35,10 +35,25 @@ pub(in crate::core::tests) enum Tcp {
 /// Something on its way between two processes.
 #[derive(Debug)]
 enum Flight {
-    Syn { opener: End, to: SocketAddr },
-    Outcome { end: End, is_connected: bool },
-    Frame { end: End, bytes: Vec<u8> },
-    Fin { end: End },
+    Syn {
+        opener: End,
+        to: SocketAddr,
+    },
+    Outcome {
+        end: End,
+        is_connected: bool,
+    },
+    Frame {
+        end: End,
+        bytes: Vec<u8>,
+    },
+    Fin {
+        end: End,
+    },
+    /// The end of a connection whose first frame the other end does not open.
+    Unopened {
+        end: End,
+    },
 }
 
 /// An event of a link that waits at a process that is paused.
@@ -51,6 +66,7 @@ enum Arrival {
     Refused,
     Frame(SocketAddr, Vec<u8>),
     Closed,
+    Unopened,
 }
 
 /// All connections.
@@ -74,6 +90,8 @@ pub(super) struct Wires {
     no_datagrams: BTreeSet<(usize, usize)>,
     /// No datagram passes between anybody.
     has_no_datagrams: bool,
+    /// Nodes with a key of their own, by its number.
+    keys: BTreeMap<usize, u8>,
 }
 
 impl Wires {
@@ -82,11 +100,26 @@ impl Wires {
     }
 
     pub(super) fn blocks_datagrams(&self, from: Option<usize>, to: usize) -> bool {
-        self.has_no_datagrams || from.is_some_and(|from| self.no_datagrams.contains(&(from, to)))
+        let is_blocked = |from| self.no_datagrams.contains(&(from, to)) || !self.have_one_key(from, to);
+        self.has_no_datagrams || from.is_some_and(is_blocked)
+    }
+
+    fn have_one_key(&self, one: usize, other: usize) -> bool {
+        self.keys.get(&one) == self.keys.get(&other)
     }
 }
 
 impl Net {
+    /// Gives a node another key than those have that were given none, and the same as those of this number.
+    pub(in crate::core::tests) fn set_key(&mut self, node: usize, key: u8) {
+        self.wires.keys.insert(node, key);
+    }
+
+    /// Gives a node the key of those that were given none.
+    pub(in crate::core::tests) fn right_key(&mut self, node: usize) {
+        self.wires.keys.remove(&node);
+    }
+
     /// Lets nodes open links from now on.
     pub(in crate::core::tests) fn lay_wires(&mut self) {
         self.wires.is_laid = true;
@@ -239,6 +272,7 @@ impl Net {
                 self.wires.ends.remove(&end);
                 self.arrive(end, Arrival::Closed);
             }
+            Flight::Unopened { end } => self.arrive(end, Arrival::Unopened),
         }
     }
 
@@ -253,6 +287,10 @@ impl Net {
         }
         let running = self.nodes.iter().rposition(|node| node.address == to && node.stopped.is_none());
         let is_connected = running.is_some() && self.wires.tcp == Tcp::Open;
+        if running.is_some_and(|node| is_connected && !self.wires.have_one_key(opener.node, node)) {
+            self.fly(Flight::Outcome { end: opener, is_connected });
+            return self.fly(Flight::Unopened { end: opener });
+        }
         if let Some(node) = running.filter(|_| is_connected) {
             self.wires.accepted += 1;
             let accepted = End { node, link: LinkId::Accepted(self.wires.accepted) };
@@ -283,6 +321,7 @@ impl Net {
             Arrival::Refused => LinkEvent::Refused,
             Arrival::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
             Arrival::Closed => LinkEvent::Closed,
+            Arrival::Unopened => LinkEvent::Unopened(Unopened::OtherKey),
         };
         self.input(node, Input::Link { link, event });
     }

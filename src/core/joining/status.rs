@@ -1,0 +1,104 @@
+//! The status of joining: what each seed answered a joiner, and what it lacks, for whoever waits for it to be Up.
+//!
+//! A seed of which an agent takes the connection and does not open what comes has a cluster, or looks for one, that this
+//! node has no key for (see [`Unopened`]). While one says so, this node founds none: it would be an island.
+//!
+//! Must not know: how answers come.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::core::doors::{Contacted, Notice, Unopened};
+use crate::core::limits::FOUNDING_RETRIES;
+use crate::core::wire::Refusal;
+use crate::core::{Core, Phase};
+
+/// What a node that is joining knows of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinReport {
+    /// The addresses that it asks, with the last answer of each.
+    pub asked: Vec<(SocketAddr, Contacted)>,
+    /// What it lacks, if that is known by now.
+    pub lacks: Option<Notice>,
+}
+
+impl Core {
+    /// Returns what is known of joining, if this node is joining.
+    pub fn joining(&self) -> Option<JoinReport> {
+        let Phase::Joining(joining) = &self.phase else { return None };
+        let asked = self.answers_of_seeds();
+        let lacks = joining.reached.is_none().then(|| lacks(&asked)).flatten();
+        let has_nowhere_to_go = self.reunion.has_seeds() && self.reunion.join_targets(false).is_empty();
+        Some(JoinReport { lacks: lacks.or(has_nowhere_to_go.then_some(Notice::SeedsUnresolved)), asked })
+    }
+
+    /// Tells the operator what this node lacks to join.
+    pub(super) fn tell_what_it_lacks(&mut self) {
+        let Some(lacks) = self.joining().and_then(|joining| joining.lacks) else { return };
+        let kind = match lacks {
+            Notice::SeedsUnresolved => "seeds unresolved",
+            Notice::NoSeedAnswered { .. } => "no seed answered",
+            Notice::WaitingForSeeds { .. } => "waiting for seeds",
+            Notice::Unopened { .. } => "unopened",
+            _ => "refused",
+        };
+        self.notice(kind, lacks);
+    }
+
+    /// Takes note that an agent at an address does not open what this node sends there.
+    pub(in crate::core) fn turned_down(&mut self, by: SocketAddr, why: Unopened) {
+        let now = self.now;
+        self.contacted(by, || Contacted::Unopened(why));
+        if let Phase::Joining(joining) = &mut self.phase
+            && joining.asked.is_told(by)
+        {
+            joining.asked.answered(by, Contacted::Unopened(why), now);
+            self.notice("unopened", Notice::Unopened { by, why });
+        }
+    }
+
+    /// Returns the addresses that may keep this node from founding a cluster, with the last answer of each, if that is not too
+    /// old: those that an operator named, or all that are remembered if there are none; not this node's own.
+    pub(super) fn answers_of_seeds(&self) -> Vec<(SocketAddr, Contacted)> {
+        let Phase::Joining(joining) = &self.phase else { return Vec::new() };
+        let (now, at_most) = (self.now, self.answers_count_for());
+        let is_mine = |seed| seed == self.me().address || self.reunion.is_mine(seed);
+        let others = self.reunion.join_targets(false).into_iter().filter(|seed| !is_mine(*seed));
+        let answer = |seed| joining.asked.answer(seed, now, at_most).cloned().unwrap_or(Contacted::Silent);
+        others.map(|seed| (seed, answer(seed))).collect()
+    }
+
+    /// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
+    fn answers_count_for(&self) -> Duration {
+        self.settings.retry_interval * (FOUNDING_RETRIES - 1)
+    }
+}
+
+/// Returns what a joiner with these answers lacks; what no waiting mends comes first.
+fn lacks(asked: &[(SocketAddr, Contacted)]) -> Option<Notice> {
+    let unopened = asked.iter().find_map(|(by, answer)| match answer {
+        Contacted::Unopened(why) => Some(Notice::Unopened { by: *by, why: *why }),
+        _ => None,
+    });
+    let refused = asked.iter().find_map(|(by, answer)| match answer {
+        Contacted::Refused(refusal) => Some(Notice::Refused { by: *by, refusal: refusal.clone() }),
+        _ => None,
+    });
+    let answered = asked.iter().filter(|(_, answer)| matches!(answer, Contacted::NotUp { .. })).count();
+    let waits = || match (asked.len(), answered) {
+        (0, _) => None,
+        (tried, 0) => Some(Notice::NoSeedAnswered { tried }),
+        (_, answered) => Some(Notice::WaitingForSeeds { answered }),
+    };
+    unopened.or(refused).or_else(waits)
+}
+
+/// Returns true if a seed keeps a joiner with these answers from founding a cluster.
+pub(super) fn is_held_up(asked: &[(SocketAddr, Contacted)]) -> bool {
+    asked.iter().any(|(_, answer)| matches!(answer, Contacted::Unopened(_)))
+}
+
+/// Returns true if all refuse a joiner with these answers because of its cluster's name.
+pub(super) fn are_all_of_another_cluster(asked: &[(SocketAddr, Contacted)]) -> bool {
+    !asked.is_empty() && asked.iter().all(|(_, answer)| *answer == Contacted::Refused(Refusal::OtherCluster))
+}
