@@ -1,7 +1,9 @@
-//! [`Agent::join`]: contacting other nodes on demand, name lookups included.
+//! [`Agent::join`]: contacting other nodes on demand, name lookups included; [`Agent::joining`]: why a node is not up yet.
 //!
 //! Invariant: a join ends within [`CONTACT_TIMEOUT`] and a moment, whatever name servers do.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -55,6 +57,23 @@ pub enum JoinFailure {
     },
 }
 
+/// What a node knows that is joining and not up yet: the answer of [`Agent::joining`]. As a text it says what is missing, in
+/// the words of the log and of `/readyz`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JoinStatus {
+    /// The addresses that are asked, as the seeds resolved, and the last answer of each in the last retry intervals.
+    pub asked: Vec<JoinResult>,
+    /// What is missing, and one thing to try; `None` while that is not known, or nothing is: it is on its way.
+    pub missing: Option<String>,
+}
+
+impl fmt::Display for JoinStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.missing.as_deref().unwrap_or("asks its seeds"))
+    }
+}
+
 impl JoinFailure {
     /// One word for programs: `not_up`, `refused`, `silent` or `not_asked`.
     pub fn kind(&self) -> &'static str {
@@ -68,6 +87,38 @@ impl JoinFailure {
 }
 
 impl Agent {
+    /// Returns what is known of joining: which addresses are asked, what each answered last, what is missing. `None` once this
+    /// node is up.
+    ///
+    /// [`Agent::wait_until_up`] waits for as long as it takes. With a deadline this says why it was not met:
+    ///
+    /// ```
+    /// # use headcount::{Agent, Config, Profile};
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut config = Config::new("a")?.with_profile(Profile::Local);
+    /// # config.bind = Some("127.0.0.1:0".parse()?);
+    /// let agent = Agent::start(config).await?;
+    /// if tokio::time::timeout(Duration::from_secs(30), agent.wait_until_up()).await.is_err()
+    ///     && let Some(joining) = agent.joining()
+    /// {
+    ///     return Err(format!("not up after 30 s: {joining}").into());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn joining(&self) -> Option<JoinStatus> {
+        let report = self.inner.shared.figures().joining?;
+        let result = |(address, contacted): &(SocketAddr, Contacted)| JoinResult {
+            address: address.to_string(),
+            outcome: best(std::iter::once(contacted.clone())),
+        };
+        let missing = report.lacks.as_ref().map(ToString::to_string);
+        Some(JoinStatus { asked: report.asked.iter().map(result).collect(), missing })
+    }
+
     /// Contacts addresses (`host:port`, at most 64) once and merges with whoever answers; waits at most 5 s.
     pub async fn join(&self, addresses: Vec<String>) -> Result<Vec<JoinResult>, AgentError> {
         if addresses.len() > MAX_SEEDS {
@@ -129,6 +180,7 @@ fn best(contacted: impl Iterator<Item = Contacted>) -> Result<NodeId, JoinFailur
     match contacted.max_by_key(Contacted::rank) {
         Some(Contacted::Answered { id }) => Ok(id),
         Some(Contacted::Refused(refusal)) => Err(JoinFailure::Refused { reason: refusal.to_string() }),
+        Some(Contacted::Unopened(why)) => Err(JoinFailure::Refused { reason: why.to_string() }),
         Some(Contacted::NotUp { id }) => Err(JoinFailure::NotUp { node: id }),
         Some(Contacted::Silent) | None => Err(JoinFailure::Silent),
     }

@@ -88,7 +88,7 @@ pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddres
 #[cfg(feature = "agent")]
 pub(crate) use self::host::MAX_BLOCKING_THREADS;
 pub use self::info::Info;
-pub use self::join::{JoinFailure, JoinResult};
+pub use self::join::{JoinFailure, JoinResult, JoinStatus};
 pub use self::keys::{HeldKeys, KeyHolder, KeysError};
 pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
@@ -332,7 +332,9 @@ impl Agent {
         self.inner.shared.bus.subscribe_after(sequence)
     }
 
-    /// Waits until this node is Up: it holds the whole view, and others list it. The error says why it never will be.
+    /// Waits until this node is Up: it holds the whole view, and others list it. The error says why it never will be; with a
+    /// wrong key, or dead seeds, it still may be: [`Agent::joining`] says what is missing, and shows how to wait no longer
+    /// than so long.
     pub async fn wait_until_up(&self) -> Result<(), Stop> {
         let mut status = self.inner.shared.status();
         tokio::select! {

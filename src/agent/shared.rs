@@ -28,7 +28,7 @@ use super::messages::Outbox;
 #[cfg(feature = "agent")]
 use super::watchdog::Watchdog;
 use crate::core::election::{Electorate, Lineage, NumberedView, VoterStandings};
-use crate::core::{self, Change, Counters, NodeId, OtherElectorate, Status, Time};
+use crate::core::{self, Change, Counters, JoinReport, NodeId, OtherElectorate, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
 use crate::store::WriterHealth;
@@ -48,6 +48,8 @@ pub(super) struct Figures {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) unreachable: usize,
+    /// What is known of joining, until this node is Up.
+    pub(super) joining: Option<Arc<JoinReport>>,
     /// Members say that this node does not answer at the address that it advertises.
     pub(super) is_misplaced: bool,
     /// The last sign of life of the observed member that has been silent for longest.

@@ -27,7 +27,7 @@ use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError};
 use super::keys::{Desk, Keeper};
 use super::shared::Shared;
-use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::config::{Config, DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::wire::Header;
@@ -75,6 +75,13 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
             policy.mode()
         );
         journal.say(Level::WARN, text);
+        if policy.ring().is_none() && config.cluster.as_str() == DEFAULT_CLUSTER {
+            let text = format!(
+                "this node has no key, and the cluster's name is the one that every cluster has to which nobody gave any \
+                 ({DEFAULT_CLUSTER}): it becomes one with any other such cluster that it meets; give it a name (--cluster)"
+            );
+            journal.say(Level::WARN, text);
+        }
     }
     let cluster = Header::cluster_hash(config.cluster.as_str());
     let sealing = Sealing::new(run, cluster, policy, journal.clone());

@@ -164,8 +164,8 @@ pub(super) const UPWARD: [Upward; 28] = [
     Upward {
         room: "membership",
         above: "discovery",
-        calls: &[".reunion", "look_for"],
-        why: "members that were heard of and never met are looked for",
+        calls: &[".reunion", "is_of_long_standing", "look_for"],
+        why: "members that were heard of and never met are looked for, and many at once are another cluster's",
     },
     Upward {
         room: "membership",

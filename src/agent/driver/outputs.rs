@@ -215,6 +215,7 @@ impl Driver {
             health_score: core.health_score(),
             degraded_links: core.degraded_links(),
             unreachable: core.unreachable(),
+            joining: core.joining().map(Arc::new),
             is_misplaced: !core.is_reachable(),
             oldest_sign: core.oldest_sign(),
             leaders_elected: self.leaders_elected,

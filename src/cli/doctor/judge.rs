@@ -76,7 +76,7 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
             "others say that this node does not answer at the address that it advertises",
             "set --advertise to an address that all others reach, for UDP and TCP",
         ),
-        (false, "joining") => {
+        (false, joining) if joining == "joining" || joining.starts_with("joining: ") => {
             let key = keys.iter().find_map(|holder| holder.keys.as_ref()?.first());
             let key = key.map_or_else(|| "no key".to_owned(), |key| format!("key {}", plain(key)));
             let advice = format!(
@@ -84,7 +84,8 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
                  whoever has another key is not answered at all; its log says what seeds answered",
                 plain(&info.cluster)
             );
-            Finding::fail("ready", "the node joins, and is not a member yet", &advice)
+            let missing = joining.strip_prefix("joining").unwrap_or_default();
+            Finding::fail("ready", format!("the node joins, and is not a member yet{missing}"), &advice)
         }
         (false, "unavailable") => Finding::fail(
             "ready",

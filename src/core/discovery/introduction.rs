@@ -170,6 +170,9 @@ impl Core {
             return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
+        if !is_known && held.is_none() && self.is_of_long_standing(&record) {
+            self.reunion.met(&id, record.address);
+        }
         if let Some(slot) = self.view.slot_of_run(run).filter(|_| !has_moved)
             && (self.homes.of(run).is_some() || self.view.record(slot).address != record.address)
             && self.doubts_incarnation(slot, &record)

@@ -18,11 +18,11 @@ use rand::RngExt;
 
 use super::contact::Contacts;
 use crate::core::Core;
-use crate::core::doors::Output;
+use crate::core::doors::{Notice, Output};
 use crate::core::limits::{
-    CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES,
+    CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SETTLE,
 };
-use crate::core::member::{NodeId, Run, Status};
+use crate::core::member::{NodeId, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
@@ -48,6 +48,16 @@ pub(in crate::core) struct Reunion {
     /// The last Down member that had its turn.
     last_down: Option<NodeId>,
     pub(super) contacts: Contacts,
+    /// A member of long standing that introduced itself lately, and that nobody had told of.
+    met: Option<Met>,
+}
+
+/// A member of long standing that nobody here knew, and how many more like it came since.
+#[derive(Debug)]
+struct Met {
+    id: NodeId,
+    address: SocketAddr,
+    others: usize,
 }
 
 /// Most addresses that are remembered as this node's own.
@@ -76,6 +86,7 @@ impl Reunion {
             remembered_at: None,
             last_down: None,
             contacts: Contacts::default(),
+            met: None,
         }
     }
 
@@ -120,6 +131,20 @@ impl Reunion {
         self.seeds.sort_unstable();
         self.seeds.dedup();
         self.seeds.iter().copied().filter(|seed| !before.contains(seed)).collect()
+    }
+
+    /// Takes note of a member of long standing that introduces itself, and that nobody here knew.
+    pub(super) fn met(&mut self, id: &NodeId, address: SocketAddr) {
+        if self.met.is_none() && !self.is_contact(address) {
+            self.met = Some(Met { id: id.clone(), address, others: 0 });
+        }
+    }
+
+    /// Takes note of one more member of long standing that nobody here knew.
+    pub(in crate::core) fn met_another(&mut self, id: &NodeId) {
+        if let Some(met) = self.met.as_mut().filter(|met| met.id != *id) {
+            met.others += 1;
+        }
     }
 
     /// Adds addresses to join through; the newest [`MAX_SEEDS`] are kept.
@@ -180,6 +205,14 @@ impl Core {
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
     }
 
+    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere; no
+    /// newcomer of this cluster did.
+    pub(in crate::core) fn is_of_long_standing(&self, record: &Record) -> bool {
+        let up_for = self.arrivals.up_for(self.now);
+        let clock = self.me().incarnation.saturating_add(up_for.as_millis() as u64);
+        up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
+    }
+
     /// Looks for lost seeds and members, and remembers where the others are.
     pub(in crate::core) fn reunite(&mut self) {
         let pace = 0.9 + 0.1 * self.rng.random::<f64>();
@@ -190,6 +223,9 @@ impl Core {
         self.forget_ghosts();
         self.release_kept();
         self.forget_old_evictions();
+        if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {
+            self.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
+        }
         if let Some((seed, is_called)) = self.next_missing_seed() {
             self.ask_who(seed);
             if is_called {

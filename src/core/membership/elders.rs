@@ -55,6 +55,11 @@ impl Arrivals {
         *self = Self { up_since: Some(now), is_founder, was_alone, young: Vec::new(), back: BTreeMap::new() };
     }
 
+    /// Returns the time for which this node has been Up.
+    pub(in crate::core) fn up_for(&self, now: Time) -> Duration {
+        self.up_since.map_or(Duration::ZERO, |up_since| now.since(up_since))
+    }
+
     /// Notes the time at which a new run came.
     pub(super) fn note_arrival(&mut self, now: Time, slot: Slot) {
         if let Some(up_since) = self.up_since {

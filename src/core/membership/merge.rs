@@ -142,6 +142,11 @@ impl Core {
             self.view.note_named_by_another(slot);
         }
         self.arrivals.note_arrival(self.now, slot);
+        let record = self.view.record(slot);
+        if record.status.is_live() && self.is_of_long_standing(record) {
+            let id = record.id.clone();
+            self.reunion.met_another(&id);
+        }
         self.date_accusation(slot, None);
         self.reobserve(slot);
         self.watch(slot);

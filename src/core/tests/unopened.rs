@@ -1,4 +1,5 @@
-//! Seeds of another cluster: those that do not open what a joiner sends, and those that refuse it for its cluster's name.
+//! Seeds of another cluster: those that do not open what a joiner sends, and those that refuse it for its cluster's name; and
+//! another cluster of the same name.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -213,4 +214,56 @@ fn a_seed_whose_name_for_the_cluster_is_wrong_is_refused_by_those_that_ask_it_as
         }
         assert!([refused(0), refused(1)].contains(&net.nodes[back].stopped), "{dead:?}: {}", net.describe());
     }
+}
+
+fn met(net: &Net, node: usize) -> Option<(usize, SocketAddr)> {
+    net.nodes[node].notices.iter().find_map(|notice| match notice {
+        Notice::ClustersMet { members, address, .. } => Some((*members, *address)),
+        _ => None,
+    })
+}
+
+#[test]
+fn two_clusters_that_meet_where_an_address_was_used_again_say_whose_members_came() {
+    let mut net = wired();
+    for host in [0, 1, 2, 5] {
+        net.add(&format!("n{host}"), host, &[0]);
+    }
+    for host in 10..14 {
+        net.add(&format!("m{host}"), host, &[10]);
+    }
+    net.run(SECOND * 90);
+    assert!(net.nodes.iter().all(|node| node.core.records().count() == 4), "{}", net.describe());
+    net.kill(3);
+    net.run(SECOND * 5);
+    // The other cluster grows where a member of this one was.
+    net.add("m5", 5, &[10]);
+    net.run_until(SECOND * 60, "one cluster", Net::all_agree);
+    net.run(net.settings.retry_interval * 2);
+    let told: Vec<_> = (0..net.nodes.len()).filter_map(|node| met(&net, node)).collect();
+    assert!(!told.is_empty() && told.iter().all(|(members, _)| *members >= 3), "{told:?} {}", net.describe());
+}
+
+#[test]
+fn nobody_takes_a_crowd_of_newcomers_or_the_other_side_of_a_cut_for_another_cluster() {
+    let mut net = wired();
+    for host in 0..4 {
+        net.add(&format!("n{host}"), host, &[0]);
+    }
+    net.run(SECOND * 90);
+    for host in 20..60 {
+        net.add(&format!("n{host}"), host, &[host % 4]);
+    }
+    net.run(SECOND * 10);
+    net.assert_all_up();
+    for (one, other) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        net.cut(one, other, true);
+    }
+    net.run(SECOND * 30);
+    for (one, other) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        net.cut(one, other, false);
+    }
+    net.run(SECOND * 30);
+    net.assert_all_up();
+    assert_eq!((0..net.nodes.len()).find_map(|node| met(&net, node)), None);
 }
