@@ -135,12 +135,12 @@ pub struct Voters {
     /// The number of voters that acknowledge their leader now, itself included; `null` if it is not known.
     pub acknowledging: Option<usize>,
     /// Another electorate in this cluster, if a member has reported one within a minute: two may lead then, and an
-    /// operator has to end one. `null` if none was.
+    /// operator has to end one, unless `recovered` is true. `null` if none was.
     #[serde(default)]
     pub other_electorate: Option<OtherElectorate>,
 }
 
-/// An electorate of another origin than the one that a node follows, as a member reports it.
+/// An electorate beside the one that a node follows, as a member reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct OtherElectorate {
@@ -152,6 +152,9 @@ pub struct OtherElectorate {
     pub leader: Option<String>,
     /// The term of that leader; without one, a term that is not above its newest.
     pub term: u64,
+    /// True if both were recovered from one electorate, apart: the one that began at the lower term gives way by itself.
+    #[serde(default)]
+    pub recovered: bool,
 }
 
 /// One voter.
@@ -226,6 +229,7 @@ impl Voters {
             root: format!("{:016x}", other.root.0),
             leader: other.leader.as_ref().map(ToString::to_string),
             term: other.term.0,
+            recovered: other.is_recovery,
         });
         self
     }

@@ -23,6 +23,11 @@ pub(super) fn other(leader: &Leader, voters: &Voters) -> Option<Finding> {
         "there are two electorates in this cluster: here {here}; by the word of {}, {there} of the other one",
         plain(&other.reported_by)
     );
+    if other.recovered {
+        let advice = "both were recovered, apart; the one that began at the lower term gives way by itself, within a minute: if it \
+            does not, mend the network between the two leaders";
+        return Some(Finding::fail("electorates", found, advice));
+    }
     let younger = match &other.leader {
         Some(_) if other.term < leader.term => "one has to end, most often the other one, whose terms are lower",
         Some(_) if other.term > leader.term => "one has to end, most often that of this agent, whose terms are lower",
@@ -52,10 +57,13 @@ mod tests {
 
     /// Returns what is told of another electorate that this node leads in this term.
     fn told(leads: Option<&str>, term: u64) -> Option<Finding> {
+        told_of(leads, term, false)
+    }
+
+    fn told_of(leads: Option<&str>, term: u64, recovered: bool) -> Option<Finding> {
         let mut voters = electorate(&[("a", "up"), ("b", "up"), ("c", "up")], None);
-        let leader = leads.map(str::to_owned);
-        voters.other_electorate =
-            Some(OtherElectorate { reported_by: "x".to_owned(), root: "00000000000000ef".to_owned(), leader, term });
+        let (leader, root) = (leads.map(str::to_owned), "00000000000000ef".to_owned());
+        voters.other_electorate = Some(OtherElectorate { reported_by: "x".to_owned(), root, leader, term, recovered });
         other(&leader_of(Some("a"), "quorum", "led"), &voters)
     }
 
@@ -71,6 +79,13 @@ mod tests {
         }
         assert!(told(None, 0).is_some_and(|told| told.found.contains("nobody leads of the other one")));
         assert_eq!(other(&own, &electorate(&[("a", "up")], None)), None);
+    }
+
+    #[test]
+    fn a_recovery_that_gives_way_by_itself_is_nothing_to_wipe_a_disk_for() {
+        let told = told_of(Some("y"), 9, true).expect("a finding");
+        let advice = told.advice.expect("an advice");
+        assert!(told.level == Level::Fail && advice.contains("by itself") && !advice.contains("empty"), "{advice}");
     }
 
     #[test]

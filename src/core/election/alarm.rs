@@ -33,6 +33,12 @@ pub enum Alarm {
         /// The node that belongs to it.
         id: NodeId,
     },
+    /// An electorate that was recovered apart from this one is met, and each has a leader: the one that began at the lower
+    /// term gives way.
+    RecoveredApart {
+        /// The member that follows the other one.
+        id: NodeId,
+    },
     /// The cluster has an electorate without this node, though this node is configured as a voter.
     ElectorateExists,
     /// Configured voters have not sent their identities: no electorate is formed.
@@ -73,6 +79,7 @@ impl Alarm {
             Alarm::StrangeVoter { .. } => "strange voter",
             Alarm::DuplicateIdentity { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
+            Alarm::RecoveredApart { .. } => "recovered apart",
             Alarm::ElectorateExists => "electorate exists",
             Alarm::VotersMissing { .. } => "voters missing",
             Alarm::FormingHeldUp { .. } => "forming held up",
@@ -120,6 +127,12 @@ impl fmt::Display for Alarm {
                  voters of one of them (of the younger one, whose terms are the lower ones), and start them with empty data \
                  directories and a member of the other electorate among their seeds: with no other seeds than each other they \
                  may form a second one again"
+            ),
+            Alarm::RecoveredApart { id } => write!(
+                f,
+                "{id:?} follows another leader: an electorate was recovered apart from this one, and both led until they met; \
+                 the one that began at the lower term gives way now. If both still lead in a minute, mend the network between \
+                 the two leaders"
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \

@@ -287,9 +287,7 @@ impl Election {
             return;
         }
         if self.has_claim() {
-            // The majority is not lost after all; but an operator has said that it is, and others act on that.
-            self.resign_for(context, None);
-            return;
+            self.actions.push_back(Action::Alarm(Alarm::RecoveredApart { id: from.clone() }));
         }
         self.begin_generation(context, electorate.clone(), number);
     }

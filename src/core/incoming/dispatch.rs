@@ -161,10 +161,7 @@ impl Core {
             Message::LeaderClaim(ref led) => self.receive_leader_claim(slot, LeaderClaim::clone(led)),
             Message::LeaderRenewal(ref renewal) => self.receive_leader_renewal(slot, renewal),
             Message::WhoLeads => self.tell_who_leads(slot),
-            Message::ElectorateReport(founded) if self.counts_in_leadership(slot) => {
-                self.receive_electorate_report(sender.run, founded);
-            }
-            Message::ElectorateReport(_) => self.counters.drop(DropReason::Unproven),
+            Message::ElectorateReport(founded) => self.receive_electorate_report(sender.run, founded),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
             Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),

@@ -135,6 +135,10 @@ impl Core {
             });
             self.publish_leadership(LossReason::Expired);
             self.tell_if_all_drain();
+            // Whoever comes back may follow another recovery: the leader is told of again.
+            if let Some(tracker) = self.tracker.as_mut().filter(|tracker| tracker.is_recovered()) {
+                tracker.relayed.1 = 0;
+            }
         }
         self.leave_if_released();
     }
@@ -206,9 +210,6 @@ impl Core {
             if is_configured || self.counts_in_leadership(from) {
                 self.receive_electorate_report(run, founded);
             }
-        }
-        if matches!(word.body, Body::Recovered { .. }) && !self.counts_in_leadership(from) {
-            return self.counters.drop(DropReason::Unproven);
         }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, context| election.receive(context, &id, word)).is_none() {

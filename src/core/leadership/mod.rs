@@ -135,6 +135,11 @@ impl Known {
     fn until(&self) -> Time {
         self.sent + self.lease
     }
+
+    /// Returns true if it is the claim of a leader of another electorate than that of this lineage.
+    fn is_of_other_than(&self, lineage: Lineage) -> bool {
+        self.lineage.is_some_and(|own| own != lineage)
+    }
 }
 
 impl LeaderTracker {
@@ -149,6 +154,11 @@ impl LeaderTracker {
     /// since. A term that is led on was never given up, whatever was reported.
     fn is_echo(&self, claim: &Known) -> bool {
         self.given_up.is_some_and(|(term, at)| claim.term == term && claim.sent <= at + claim.lease / ECHO_SHARE)
+    }
+
+    /// Returns true if an operator began the electorate of the agreed view.
+    fn is_recovered(&self) -> bool {
+        self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.began > Term(0))
     }
 
     /// Returns the newest agreed view, if it belongs to the generation of this term. Until the first view of a

@@ -203,17 +203,14 @@ impl Core {
             return self.counters.drop(DropReason::WrongState);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
-        let counts = self.counts_in_leadership(from);
-        if counts && descent.is_well_formed() {
+        if descent.is_well_formed() {
             self.receive_electorate_report(self.view.record(from).run, ElectorateReport { descent, is_sure: true });
         }
-        if counts && led.leader.is_some() {
-            self.found_nothing_anew(from);
-        }
-        self.meet_leader_of_other_electorate(&led);
         if led.leader.is_some() {
+            self.found_nothing_anew(from);
             self.meet_other_electorate(self.view.record(from).run, led.root, led.leader.as_ref(), led.term);
         }
+        self.meet_leader_of_other_electorate(from, &led);
         if !self.believes_leader_claim(from, &led) {
             return;
         }
@@ -260,8 +257,9 @@ impl Core {
     }
 
     /// Tells this node's election of a leader of another electorate: if two operators recovered on two sides, the
-    /// voters of both sort it out.
-    fn meet_leader_of_other_electorate(&mut self, led: &LeaderClaim) {
+    /// voters of both sort it out. Whoever has a leader of its own meanwhile says that there are two.
+    fn meet_leader_of_other_electorate(&mut self, from: Slot, led: &LeaderClaim) {
+        self.meet_other_recovery(from, led);
         let own = self.election().and_then(Election::electorate);
         let is_other = own.is_some_and(|own| own.root == led.root && own.lineage != led.lineage);
         if let Some(leader) = led.leader.clone().filter(|_| is_other) {

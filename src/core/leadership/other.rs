@@ -1,18 +1,23 @@
 //! Another electorate in this cluster: two that were formed apart stand beside each other, until an operator ends one.
 //!
 //! Members of both are told, in the log at once and by the list of voters for as long as somebody says so: whoever reads
-//! one side alone finds nothing wrong there, and yet two lead.
+//! one side alone finds nothing wrong there, and yet two lead. Two that were recovered apart become one by themselves (see
+//! `election::recovery`), and are told of for as long as both have a leader.
 //!
 //! Invariant: nothing changes here by such a report, so that any member's word is enough for it.
 //!
 //! Must not know: which of the two is to stay.
 
+use std::time::Duration;
+
 use super::{Alarm, Core, NodeId, Term, Time};
 use crate::core::election::Lineage;
 use crate::core::limits::OTHER_ELECTORATE_MEMORY;
 use crate::core::member::Run;
+use crate::core::view::Slot;
+use crate::core::wire::LeaderClaim;
 
-/// An electorate of another origin than the one that this node is sure of, as a member reported it last.
+/// An electorate beside the one that this node is sure of, as a member reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherElectorate {
     /// The member that reported it.
@@ -23,6 +28,8 @@ pub struct OtherElectorate {
     pub leader: Option<NodeId>,
     /// The leader's term; without a leader, a term that is not above it.
     pub term: Term,
+    /// True if it is of the same origin, recovered apart: one of the two gives way by itself.
+    pub is_recovery: bool,
 }
 
 /// The other electorate, and when it was last heard of.
@@ -32,12 +39,19 @@ pub(super) struct Met {
     at: Time,
     /// The time of the last report that named the leader.
     led_at: Time,
+    /// Of an electorate of the same origin, its lineage, and the end of its leader's lease.
+    recovered: Option<(Lineage, Time)>,
 }
 
 impl Core {
     /// Returns the other electorate that members have reported a short time ago, if any have.
     pub fn other_electorate(&self) -> Option<&OtherElectorate> {
-        let Met { other, at, .. } = self.tracker.as_ref()?.other.as_ref()?;
+        let tracker = self.tracker.as_ref()?;
+        let Met { other, at, recovered, .. } = tracker.other.as_ref()?;
+        if let Some((lineage, until)) = recovered {
+            let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(*lineage));
+            return (is_other && self.now < *until).then_some(other);
+        }
         let is_other = self.founded().is_some_and(|known| known.root != other.root);
         (is_other && self.now.since(*at) < OTHER_ELECTORATE_MEMORY).then_some(other)
     }
@@ -56,9 +70,27 @@ impl Core {
             // Most reports name no leader: such a one ends what was said of the leader only when nobody has named it for long.
             Some(met) if leader.is_none() && is_led(met) => met.at = now,
             other => {
-                let reported = OtherElectorate { by, root, leader: leader.cloned(), term };
-                *other = Some(Met { other: reported, at: now, led_at: now });
+                let reported = OtherElectorate { by, root, leader: leader.cloned(), term, is_recovery: false };
+                *other = Some(Met { other: reported, at: now, led_at: now, recovered: None });
             }
         }
+    }
+
+    /// Tells the operator if a member reports the leader of another recovery of the same electorate, while this node has
+    /// a leader as well.
+    pub(super) fn meet_other_recovery(&mut self, from: Slot, led: &LeaderClaim) {
+        let Some(tracker) = &mut self.tracker else { return };
+        let is_root = tracker.agreed.as_ref().is_some_and(|agreed| agreed.electorate.root == led.root);
+        let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(led.lineage));
+        let rest = Duration::from_millis(led.lease_ms.saturating_sub(led.age_ms));
+        if !is_root || !is_other || led.leader.is_none() || rest.is_zero() {
+            return;
+        }
+        let by = self.view.record(from).id.clone();
+        let (leader, root, term) = (led.leader.clone(), led.root, led.term);
+        let other = OtherElectorate { by: by.clone(), root, leader, term, is_recovery: true };
+        let recovered = Some((led.lineage, self.now + rest));
+        tracker.other = Some(Met { other, at: self.now, led_at: self.now, recovered });
+        self.raise_alarm(Alarm::RecoveredApart { id: by });
     }
 }

@@ -10,7 +10,7 @@
 //! | a renewal of the known leader | at once, if it is not far ahead of time; the lease stays what it was |
 //! | the same, older than what is known, from a voter that was asked | at once: the later renewal that was believed was too good to be true |
 //! | the electorate, to a node that knows none | when two members report it, or one for [`LONE_WORD`] while nobody reports another: there may be no other that knows |
-//! | an electorate that an operator put in place of the known one | when two members report it, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
+//! | an electorate that an operator put in place of the known one | at once, whoever reports it |
 //! | a numbered view | when a voter reports it, or two members |
 //!
 //! Members here are those whose word counts (*elders*, see `elders`): members that have just come may be invented, by
@@ -150,9 +150,11 @@ impl Core {
             is_same_line || agreed.is_none() && known.is_some_and(|known| known.lineage == Some(led.lineage));
         let is_renewal = is_known_line
             && known.is_some_and(|known| known.term == led.term && led.leader.as_ref() == Some(&known.leader));
-        let own_election = tracker.election.as_ref();
-        let own_lineage = own_election.and_then(Election::lineage);
-        let is_elected_here = own_election.is_some_and(|election| {
+        if agreed.is_some() && !is_same_line {
+            // Two that were recovered apart know no voters of each other. Which of them stands, `Descent::succeeds` says.
+            return true;
+        }
+        let is_elected_here = tracker.election.as_ref().is_some_and(|election| {
             election.is_voter() && election.lineage() == Some(led.lineage) && led.term <= election.term()
         });
         let is_own_release = led.leader.is_none()
@@ -162,7 +164,6 @@ impl Core {
             return true;
         }
         let counts = self.is_listened_to(from);
-        let is_headless = counts && agreed.is_some() && !is_same_line && known.is_none() && !self.may_be_led();
         let saying = Saying::Leader { lineage: led.lineage, term: led.term, leader: led.leader.clone() };
         let (members, voters) = self.hear_rumour(saying, from);
         let others = self.view.live().iter().filter(|slot| self.is_listened_to(**slot)).take(MEMBERS).count();
@@ -172,11 +173,7 @@ impl Core {
         } else {
             let rumours = self.tracker.as_ref().map(|tracker| &tracker.rumours);
             let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
-            // A voter that an operator's recovery left out was told so by its own election, which counts as one report.
-            let knows_of_recovery = agreed.is_some() && own_lineage == Some(led.lineage);
-            counts && members + usize::from(knows_of_recovery) >= ANY.min(others)
-                || is_headless
-                || (agreed.is_none() && is_undisputed)
+            counts && members >= ANY.min(others) || is_undisputed
         };
         if !is_enough {
             if is_same_line && led.term.0.saturating_sub(term.0) > MAX_TERMS_BEHIND {

@@ -64,6 +64,7 @@ mod paces;
 mod partition;
 mod pestering;
 mod reachable;
+mod recovered_apart;
 mod reflection;
 mod relinking;
 mod replays;

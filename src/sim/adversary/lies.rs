@@ -145,14 +145,6 @@ impl Adversary {
         let number = self.random.below(1 << 40);
         let view = ViewRef { term, number, digest: Digest(self.random.bits()) };
         let (root, began) = self.led.as_ref().map_or((lineage, Term(0)), |led| (led.root, led.began));
-        // A lie about the present electorate, or about one that an operator is said to have put in its place.
-        let (lineage, began, term) = match self.random.below(3) {
-            0 => {
-                let began = Term::beginning_of(began.generation() + 1, self.random.bits());
-                (Lineage(self.random.bits()), began, Term(began.0 + 1))
-            }
-            _ => (lineage, began, term),
-        };
         match self.random.below(4) {
             0 => Message::LeaderClaim(Box::new(LeaderClaim {
                 lineage,
