@@ -373,7 +373,7 @@ impl Core {
 
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
-        self.give_letters_up();
+        self.forget_letters();
         self.part_from_voters();
         self.drop_links();
         self.hang_up_all();
@@ -395,6 +395,7 @@ impl Core {
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);
+        self.forget_letters_to(run);
         self.process_answers(run);
         self.inquiries.forget(run);
         self.account_for(run, true);

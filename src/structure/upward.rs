@@ -194,8 +194,8 @@ pub(super) const UPWARD: [Upward; 28] = [
     Upward {
         room: "joining",
         above: "messaging",
-        calls: &[".messaging"],
-        why: "broadcasts count from when a node is in",
+        calls: &[".messaging", "resume_messages"],
+        why: "broadcasts count from when a node is in, and go on when everybody else is forgotten",
     },
     Upward { room: "membership", above: "mod", calls: &["forget", "stop"], why: "all rooms are told" },
     Upward { room: "detection", above: "mod", calls: &["stop"], why: "all rooms are told" },

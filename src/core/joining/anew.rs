@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::core::detection::Inquiries;
 use crate::core::dissemination::{FingerprintMismatch, Flooding, Gossiping};
 use crate::core::joining::{NameProbes, Rivals};
-use crate::core::membership::{Claims, Removals};
+use crate::core::membership::{Claims, Departures, Removals};
 use crate::core::view::{Slot, View};
 
 impl Core {
@@ -17,6 +17,7 @@ impl Core {
         self.name_probes = NameProbes::default();
         self.claims = Claims::default();
         self.rivals = Rivals::default();
+        self.departures = Departures::default();
         self.removals = Removals::default();
         self.drop_joiners();
         self.forget_partition();
@@ -25,6 +26,7 @@ impl Core {
             self.drop_from_view(slot);
         }
         self.timers.clear();
+        self.resume_messages();
         self.gossiping = Gossiping::default();
         self.flooding = Flooding::default();
         self.inquiries = Inquiries::default();

@@ -301,18 +301,33 @@ impl Core {
             return;
         }
         let is_gone = self.view.slot_of_run(run).is_none_or(|slot| !self.view.record(slot).status.is_live());
-        let of_run = self.messaging.letters.pending.iter().filter(|(_, pending)| pending.to == run);
-        let lost = of_run.filter(|(_, pending)| is_gone || !pending.was_sent);
+        self.give_letters_up(|pending| pending.to == run && (is_gone || !pending.was_sent));
+    }
+
+    /// Gives up all letters to a process that is forgotten.
+    pub(in crate::core) fn forget_letters_to(&mut self, run: Run) {
+        self.give_letters_up(|pending| pending.to == run);
+    }
+
+    /// Gives up all letters, as this node stops.
+    pub(in crate::core) fn forget_letters(&mut self) {
+        self.give_letters_up(|_| true);
+    }
+
+    fn give_letters_up(&mut self, is_lost: impl Fn(&Pending) -> bool) {
+        let lost = self.messaging.letters.pending.iter().filter(|(_, pending)| is_lost(pending));
         for number in lost.map(|(number, _)| *number).collect::<Vec<_>>() {
             self.give_letter_up(number);
         }
     }
 
-    /// Gives up all letters, as this node stops.
-    pub(in crate::core) fn give_letters_up(&mut self) {
-        for number in self.messaging.letters.pending.keys().copied().collect::<Vec<_>>() {
-            self.give_letter_up(number);
+    /// Sets the timers of messages anew, as all timers were cleared: only letters to this node itself are left.
+    pub(in crate::core) fn resume_messages(&mut self) {
+        for (number, pending) in &self.messaging.letters.pending {
+            self.timers.set(Timer::Letter(*number), pending.until.max(self.now));
         }
+        self.timers.set(Timer::Spread, self.now);
+        self.timers.set(Timer::RepairMessages, self.now);
     }
 
     /// Takes a letter that came from a member.

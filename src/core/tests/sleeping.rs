@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hostile::large;
-use super::net::{Net, address, id};
-use crate::core::doors::{Command, StopReason};
+use super::liars::{Liar, about, update};
+use super::messages::{ask, say, send};
+use super::net::{Net, address, id, ms};
+use crate::core::doors::{Command, CommandError, Reply, StopReason};
+use crate::core::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
 use crate::core::member::{ChangeKind, DetectionMethod, Status};
 use crate::core::settings::Profile;
 
@@ -42,6 +45,77 @@ fn commands_under_way_are_answered_after_a_long_sleep() {
     net.run(Duration::from_secs(20));
     assert!(net.nodes[3].core.is_up());
     assert_eq!(net.nodes[3].replies.len(), 2, "{:?}", net.nodes[3].replies);
+}
+
+/// Returns a cluster of linked nodes in which the dead are forgotten after a minute.
+fn linked_with_short_memory(n: usize) -> Net {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    net.lay_wires();
+    for i in 0..n {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(10));
+    net.assert_all_up();
+    net
+}
+
+// "Every command is answered": what was sent may have arrived, and no answer can come from a process that is forgotten.
+#[test]
+fn letters_and_requests_that_were_sent_before_a_long_sleep_end() {
+    let mut net = linked_with_short_memory(4);
+    send(&mut net, 3, "n0", b"a letter");
+    ask(&mut net, 3, "n1", Duration::from_secs(30));
+    sleep(&mut net, 3);
+    let unknown = |name| Reply::Refused(CommandError::NoAnswer { id: id(name) });
+    assert_eq!(net.nodes[3].replies, [unknown("n0"), unknown("n1")], "as soon as it wakes");
+    net.run(Duration::from_secs(10));
+    net.nodes[3].replies.clear();
+    send(&mut net, 3, "n0", b"another");
+    net.run(SEND_TIMEOUT);
+    assert!(matches!(net.nodes[3].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[3].replies);
+}
+
+#[test]
+fn a_request_to_itself_ends_after_a_long_sleep() {
+    let mut net = linked_with_short_memory(4);
+    ask(&mut net, 3, "n3", Duration::from_secs(30));
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(5));
+    assert!(net.nodes[3].core.is_up());
+    assert_eq!(net.nodes[3].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n3") })]);
+}
+
+#[test]
+fn who_slept_long_over_many_broadcasts_says_the_next_one() {
+    let mut net = linked_with_short_memory(4);
+    net.pause(3, true);
+    for _ in 0..MAX_UNSPREAD {
+        say(&mut net, 3, b"x");
+    }
+    net.run(Duration::from_secs(70));
+    net.pause(3, false);
+    net.run(Duration::from_secs(15));
+    let before = net.nodes[0].messages.len();
+    net.nodes[3].replies.clear();
+    say(&mut net, 3, b"the next one");
+    net.run(Duration::from_secs(1));
+    assert!(matches!(net.nodes[3].replies[..], [Reply::Broadcast { .. }]), "{:?}", net.nodes[3].replies);
+    assert_eq!(net.nodes[0].messages.len() - before, 1);
+}
+
+// A newcomer's report is looked into for a while; nobody looks any more once everybody is forgotten.
+#[test]
+fn reports_of_departures_from_before_a_long_sleep_are_forgotten() {
+    let mut net = Net::with_short_memory(4);
+    let liar = Liar::new(net.add("liar", 90, &[0]));
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    let incarnation = net.nodes[1].core.me().incarnation;
+    let report = update(about(&net, 1, incarnation, Status::Leaving));
+    liar.says(&mut net, 3, &[report]);
+    assert_eq!(net.nodes[3].core.departures.size(), 1, "it is kept for a while");
+    sleep(&mut net, 3);
+    assert_eq!(net.nodes[3].core.departures.size(), 0);
 }
 
 // "A program that knows only node_joined, node_left and node_detected_down keeps a right live set."

@@ -34,11 +34,11 @@ pub(super) fn say(net: &mut Net, node: usize, bytes: &[u8]) {
     net.command(node, Command::Broadcast { ticket: 1, topic: topic("t"), payload: payload(bytes) });
 }
 
-fn send(net: &mut Net, node: usize, to: &str, bytes: &[u8]) {
+pub(super) fn send(net: &mut Net, node: usize, to: &str, bytes: &[u8]) {
     net.command(node, Command::Send { ticket: 2, to: id(to), topic: topic("t"), payload: payload(bytes) });
 }
 
-fn ask(net: &mut Net, node: usize, to: &str, timeout: Duration) {
+pub(super) fn ask(net: &mut Net, node: usize, to: &str, timeout: Duration) {
     let command = Command::Request { ticket: 3, to: id(to), topic: topic("q"), payload: payload(b"?"), timeout };
     net.command(node, command);
 }
