@@ -157,9 +157,11 @@ impl LocalHealth {
     }
 
     fn add(&mut self, now: Time, points: u32, most: u32) {
-        // A score above `most` stays, but nothing is added to it.
-        self.score = self.score.max((self.score + points).min(most)).min(MAX_SELF_DOUBT);
-        self.changed = now;
+        // A score above `most` is none of this evidence's: it is neither raised nor held up by it.
+        if self.score <= most {
+            self.score = (self.score + points).min(most);
+            self.changed = now;
+        }
     }
 
     /// Takes away a point for each `step` without evidence.
@@ -312,6 +314,12 @@ mod tests {
         assert_eq!(local_health.score, MAX_SELF_DOUBT);
         local_health.forgive(at(2_600), step);
         assert_eq!(local_health.score, MAX_SELF_DOUBT - 3);
+        // Lesser evidence, again and again, adds nothing, and holds up no more than what it may add.
+        for tenth in 27..100 {
+            local_health.add(at(tenth * 100), 1, MAX_LINK_DOUBT);
+            local_health.forgive(at(tenth * 100), step);
+        }
+        assert_eq!(local_health.score, MAX_LINK_DOUBT);
         local_health.forgive(at(60_000), step);
         assert_eq!(local_health.score, 0);
         local_health.add(at(60_000), 9, MAX_LINK_DOUBT);
