@@ -81,6 +81,30 @@ fn a_crash_right_after_joining_is_known_within_a_second() {
 }
 
 #[test]
+fn a_crash_right_after_joining_a_founder_of_any_age_is_known_within_a_second() {
+    for profile in Profile::ALL {
+        for age in [0, 100, 300, 499, 1_000] {
+            // The newcomer's address is the smaller one, or the greater; it comes alone, or after another one.
+            for (host, n) in [(0, 1), (100, 1), (0, 2), (100, 2)] {
+                let mut net = Net::new(profile);
+                net.lay_wires();
+                net.add("n0", 50, &[50]);
+                net.run_until(SECOND * 10, "it founds a cluster", |net| net.nodes[0].core.is_up());
+                net.run(ms(age));
+                for i in 1..=n {
+                    let name = if i == n { "late" } else { "n1" };
+                    net.add(name, host + i, &[50]);
+                    net.run_until(SECOND * 10, "it is up", |net| net.nodes[i].core.is_up());
+                }
+                net.kill(n);
+                net.run(SECOND);
+                assert!(is_over(&net, "late"), "{profile}, {n} of {age} ms, at {host}: {}", net.describe());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_joiner_that_dies_before_it_is_up_is_dropped_from_the_listing_within_a_second() {
     for profile in Profile::ALL {
         // It dies after so many milliseconds: before, while and after it is let in.

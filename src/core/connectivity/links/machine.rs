@@ -34,7 +34,7 @@ use crate::core::time::Time;
 #[derive(Debug, Clone, Default)]
 pub(in crate::core) struct Links {
     table: Table,
-    /// The time at which this node became Up.
+    /// The time at which this node became Up among others.
     up_since: Option<Time>,
 }
 
@@ -109,7 +109,7 @@ impl Links {
         self.table.next_number()
     }
 
-    /// Notes that this node has become Up. Its neighbours are planned next.
+    /// Notes that this node has become Up among others. Its neighbours are planned next.
     pub(super) fn is_up(&mut self, now: Time) {
         self.up_since = Some(now);
     }

@@ -88,8 +88,11 @@ impl Core {
 
     /// Plans all links, as this node has become Up: its neighbours are all there already.
     pub(in crate::core) fn plan_links(&mut self) {
-        self.links.is_up(self.now);
         let neighbours: Vec<Slot> = self.neighbours().collect();
+        if !neighbours.is_empty() {
+            // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
+            self.links.is_up(self.now);
+        }
         for slot in neighbours {
             self.plan_link(slot);
         }
