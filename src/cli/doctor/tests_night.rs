@@ -4,7 +4,7 @@ use super::probe::Udp;
 use super::report::Level;
 use super::tests::{electorate, leader_of, member, one, reach_of};
 use super::*;
-use crate::json::Voters;
+use crate::json::{Leader, Voters};
 
 fn voter<'a>(voters: &'a mut Voters, id: &str) -> &'a mut crate::json::Voter {
     voters.voters.iter_mut().find(|voter| voter.id == id).expect("a voter")
@@ -52,6 +52,18 @@ fn a_lost_majority_is_told_of_recovery_and_of_no_change_that_needs_a_leader() {
     let told = votes::voters(&led, &missing).expect("a finding");
     let advice = told.advice.clone().unwrap_or_default();
     assert!(told.level == Level::Fail && advice.contains("recover") && !advice.contains("replace"), "{told:?}");
+}
+
+#[test]
+fn a_leader_that_is_gone_is_not_well_although_its_lease_goes_on() {
+    let led = leader_of(Some("b"), "quorum", "led");
+    for (status, level) in [("up", Level::Ok), ("suspect", Level::Ok), ("down", Level::Warn), ("left", Level::Warn)] {
+        let told = votes::leader(&led, None, &[member("a", "up"), member("b", status)]);
+        assert!(told.level == level && told.found.starts_with("b leads in term 3"), "{told:?}");
+    }
+    let ending = Leader { lease_remaining_ms: Some(2_000), ..led };
+    let told = votes::leader(&ending, None, &[member("b", "down")]);
+    assert!(told.found.ends_with("until its lease ends, in 2s, and is down"), "{told:?}");
 }
 
 #[test]

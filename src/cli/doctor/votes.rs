@@ -2,9 +2,11 @@
 //!
 //! Invariant: what only a leader knows, of who acknowledges it, is claimed of no other node's listing.
 
+use std::time::Duration;
+
 use super::lost;
 use super::report::{Finding, names};
-use crate::cli::human::plain;
+use crate::cli::human::{self, plain};
 use crate::cli::leadership::{draining_voters, lost_majority};
 use crate::json::{Leader, Member, Voter, Voters};
 
@@ -21,7 +23,19 @@ pub(super) fn leader(leader: &Leader, voters: Option<&Voters>, members: &[Member
     }
     match (leader.state.as_str(), &leader.leader) {
         ("disabled", _) => Finding::ok("leader", "nobody is elected here (leadership.mode = \"none\")"),
-        (_, Some(name)) => Finding::ok("leader", format!("{} leads in term {}", plain(name), leader.term)),
+        (_, Some(name)) => {
+            let led = format!("{} leads in term {}", plain(name), leader.term);
+            let gone = members.iter().find(|member| member.id == *name && matches!(&*member.status, "down" | "left"));
+            let Some(gone) = gone else { return Finding::ok("leader", led) };
+            let end =
+                leader.lease_remaining_ms.map(|left| format!(", in {}", human::duration(Duration::from_millis(left))));
+            let end = end.unwrap_or_default();
+            Finding::warn(
+                "leader",
+                format!("{led} until its lease ends{end}, and is {}", plain(&gone.status)),
+                Some("another one leads then, if a majority of the voters, or the database, answers: look again"),
+            )
+        }
         (_, None) if !drained.is_empty() => Finding::fail(
             "leader",
             format!("nobody leads, and no election is due: all voters that are up drain ({})", names(&drained)),
