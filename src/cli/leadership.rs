@@ -272,10 +272,17 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
     if leader.mode == "lease" {
         return Err(no_voters(&leader, false));
     }
+    let mut end_unheard = args.end_unheard;
     if !args.yes {
-        confirm(&client.info()?.node, &client.voters()?, args)?;
+        let old = client.voters()?;
+        confirm(&client.info()?.node, &old, args)?;
+        if let Some(unheard) = old.unheard().filter(|_| args.anew && !end_unheard && leader.leader.is_none()) {
+            confirm_end(&unheard)?;
+            end_unheard = true;
+        }
     }
-    let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect(), anew: args.anew };
+    let voters = args.voters.iter().map(ToString::to_string).collect();
+    let request = Recover { voters, anew: args.anew, end_unheard };
     let (voters, before) = (client.recover(&request)?, leader.term);
     show(&voters, args.target.format, out)?;
     out.flush()?;
@@ -306,7 +313,7 @@ fn confirm(node: &str, old: &Voters, args: &RecoverArgs) -> Result<(), Failure> 
 It is for when the data of all voters is lost: all that they had agreed to is gone; terms go on above the old ones.
 If a voter is left with its data, run the recovery there, without --anew. While anybody hears a leader it is refused."
         )?;
-        return ask();
+        return ask("Begin a new electorate?", "yes");
     }
     writeln!(
         terminal,
@@ -315,7 +322,18 @@ It is for a majority of voters that is lost for good, disks and all: what only t
 Voters that are not named, and come back later, count no more; never recover on both sides of a cut.
 While a majority of the old electorate answers it is refused."
     )?;
-    ask()
+    ask("Begin a new electorate?", "yes")
+}
+
+/// Asks for a second word where voters of the old electorate may live behind a cut.
+fn confirm_end(unheard: &str) -> Result<(), Failure> {
+    writeln!(
+        io::stderr(),
+        "Voters of the old electorate that are not heard from here: {}. If they live behind a cut, they and all who follow
+them give way to the new electorate as soon as they hear of it, however many they are.",
+        plain(unheard)
+    )?;
+    ask("End the old electorate all the same?", "end it")
 }
 
 /// Returns the names as they were given, and the agent's own behind them if it was left out.
@@ -324,16 +342,16 @@ fn named(node: &str, voters: &[NodeId]) -> String {
     voters.iter().map(ToString::to_string).chain(own).collect::<Vec<_>>().join(", ")
 }
 
-fn ask() -> Result<(), Failure> {
+fn ask(question: &str, word: &str) -> Result<(), Failure> {
     let mut terminal = io::stderr();
     if !io::stdin().is_terminal() {
         return Err(Failure::usage("not a terminal, so that nobody can be asked").hint("pass --yes to confirm"));
     }
-    write!(terminal, "Begin a new electorate? Type yes: ")?;
+    write!(terminal, "{question} Type {word}: ")?;
     terminal.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
-    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+    if answer.trim() == word { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
 }
 
 #[cfg(test)]

@@ -196,12 +196,16 @@ pub(super) async fn recover(
     _: NoQuery,
     body: Body<json::Recover>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let Object(json::Recover { voters, anew }) = body?;
+    let Object(json::Recover { voters, anew, end_unheard }) = body?;
     if voters.is_empty() || voters.len() > MAX_VOTERS {
         let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());
         return Err(Refusal::value(detail));
     }
     let voters = voters.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
+    if anew && !end_unheard && app.agent.leadership().get().leader.is_none() {
+        let old = listed(&app.agent, app.agent.electorate().as_deref());
+        old.unheard().map_or(Ok(()), |unheard| Err(Refusal::not_heard(&unheard)))?;
+    }
     let electorate = if anew { app.agent.found_anew(voters).await } else { app.agent.recover(voters).await };
     let electorate = electorate.map_err(|error| refused(&app, None, error))?;
     Ok(Json(listed(&app.agent, Some(&electorate))))

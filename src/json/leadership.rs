@@ -212,6 +212,17 @@ impl Voters {
         }
     }
 
+    /// Returns the voters that are not heard here, in words: they may live behind a cut. `None` if all are heard.
+    pub(crate) fn unheard(&self) -> Option<String> {
+        if self.voters.is_empty() {
+            return Some("all (their names are not known)".to_owned());
+        }
+        let is_heard = |voter: &&Voter| matches!(voter.status.as_deref(), Some("up" | "suspect"));
+        let unheard: Vec<_> =
+            self.voters.iter().filter(|voter| !is_heard(voter)).map(|voter| voter.id.as_str()).collect();
+        (!unheard.is_empty()).then(|| unheard.join(", "))
+    }
+
     /// Adds the lineage of an electorate whose voters are not known.
     #[must_use]
     #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the agent makes it, others read it"))]
@@ -301,6 +312,10 @@ pub struct Recover {
     /// True if none of them has its data; the node that is asked need not have been a voter.
     #[serde(default)]
     pub anew: bool,
+    /// With `anew`: true if the old electorate is to end although not all of its voters are heard here. Those that live
+    /// behind a cut, and whoever follows them, give way to the new one when they hear of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_unheard: bool,
 }
 
 /// The view that the voters agreed on last.

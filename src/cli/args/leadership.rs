@@ -152,6 +152,10 @@ pub(in crate::cli) struct RecoverArgs {
     /// No voter is left with its data: the agent that is asked need not have been one
     #[arg(long)]
     pub(in crate::cli) anew: bool,
+    /// With --anew: end the old electorate although not all of its voters are heard here; those that live behind a cut give
+    /// way to the new one
+    #[arg(long, requires = "anew")]
+    pub(in crate::cli) end_unheard: bool,
     /// Do not ask for confirmation
     #[arg(long)]
     pub(in crate::cli) yes: bool,

@@ -57,6 +57,7 @@ fn every_documented_command_line_is_understood() {
         "headcount view",
         "headcount recover --voters a,b --yes",
         "headcount recover --anew --voters a,b,c",
+        "headcount recover --anew --voters a,b,c --end-unheard --yes",
         "headcount watch --kind leader_elected,leader_lost,quorum_lost,quorum_regained,view_agreed",
         "headcount keys generate",
         "headcount keys generate cluster.key",

@@ -137,6 +137,15 @@ impl Refusal {
     }
 
     /// Refuses the removal of a key that nobody holds.
+    pub(super) fn not_heard(voters: &str) -> Self {
+        let detail = format!(
+            "voters of the old electorate that are not heard from here: {voters}; whoever lives behind a cut, and \
+            all who follow it, would give way to the new one"
+        );
+        Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
+            .hint("be sure that they are gone for good, then pass --end-unheard (\"end_unheard\": true)")
+    }
+
     pub(super) fn no_such_key(id: KeyId) -> Self {
         let detail = format!("no member that answers holds the key {id}: nothing was removed");
         Self::new(StatusCode::NOT_FOUND, "no-such-key", "No such key", detail)

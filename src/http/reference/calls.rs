@@ -173,7 +173,8 @@ pub(in crate::http) static CALLS: &[Call] = &[
     },
     Call {
         more: "Begins a new generation above every old term. Refused while a majority answers or any voter hears a leader. With \
-            `\"anew\": true` none of the voters has its data any more.",
+            `\"anew\": true` none of the voters has its data any more; if some are not heard from here, that takes \
+            `\"end_unheard\": true` as well, since those that live behind a cut give way.",
         body: Some(Taken::Json("Recover", r#"{"voters":["node"]}"#)),
         answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
         refusals: &[409, 415, 422, 503, 504],
