@@ -117,7 +117,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         );
         journal.say(Level::WARN, text);
     }
-    let links = Links::start(listener, &tasks, budget, sealing.clone(), journal.clone());
+    let links =
+        Links::start(listener, &tasks, budget, config.settings.link_keepalive, sealing.clone(), journal.clone());
     let links = links.map_err(|source| StartError::Bind { protocol: "TCP", address: bound, source })?;
 
     // Where the mode was changed, terms of the one way of leading bound those of the other from below.

@@ -73,6 +73,8 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.retry_interval = \"11m\"", "timing.retry_interval", "11m", "100ms to 10m"),
     ("timing.reap_after = \"59s\"", "timing.reap_after", "59s", "1m to 30days"),
     ("timing.reap_after = \"31d\"", "timing.reap_after", "31d", "1m to 30days"),
+    ("timing.link_keepalive = \"999ms\"", "timing.link_keepalive", "999ms", "1s to 10m"),
+    ("timing.link_keepalive = \"11m\"", "timing.link_keepalive", "11m", "1s to 10m"),
     // hostile
     ("name = \"a\u{202e}b\"", "name", "\"a\\u{202e}b\"", "1 to 63 bytes"),
     ("log.level = \"a\u{202e}b\"", "log.level", "\"a\\u{202e}b\"", "not a valid level"),

@@ -35,7 +35,8 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let journal = Journal::start(&name("me")).expect("a thread");
     let tasks = tokio_util::task::TaskTracker::new();
     let sealing = Sealing::off(journal.clone());
-    let links = Links::start(listener, &tasks, 8, sealing.clone(), journal.clone()).expect("in a runtime");
+    let links = Links::start(listener, &tasks, 8, std::time::Duration::from_secs(30), sealing.clone(), journal.clone());
+    let links = links.expect("in a runtime");
     let init = CoreInit {
         leadership: None,
         id: name("me"),

@@ -6,7 +6,7 @@ use super::{Key, LivePart, Slot, Special, duration, optional};
 use crate::config::addresses::{check_advertise, check_api_address, check_bind};
 use crate::core::Profile;
 
-pub(super) static KEYS: [Key; 21] = [
+pub(super) static KEYS: [Key; 22] = [
     Key {
         name: "name",
         default: "the host name",
@@ -199,5 +199,14 @@ pub(super) static KEYS: [Key; 21] = [
         special: Special::OF_PROFILE.following("timing.down_timeout"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.reap_after),
         get: |agent| duration(agent.config.settings.reap_after),
+    },
+    Key {
+        name: "timing.link_keepalive",
+        default: "30s",
+        range: "1s to 10m",
+        doc: "Idle time after which a link (TCP) shows firewalls that it is in use.",
+        special: Special::OF_PROFILE,
+        slot: Slot::Duration(|agent| &mut agent.config.settings.link_keepalive),
+        get: |agent| duration(agent.config.settings.link_keepalive),
     },
 ];

@@ -116,6 +116,8 @@ pub struct Settings {
     /// The age at which Down and Left records are forgotten; tombstones stay as long again. 1 min–30 days and at least
     /// down.
     pub reap_after: Duration,
+    /// The time without a frame after which a link shows firewalls that it is in use. 1 s–10 min.
+    pub link_keepalive: Duration,
     /// The largest UDP payload in bytes. 1000–1400.
     pub mtu: usize,
     /// The approximate number of observers of each node. 2–64. Up to one more than this many nodes, everyone observes
@@ -144,6 +146,7 @@ impl Settings {
             between(key_probe, self.probe_timeout, (ms(1), ""), (most_probe, " (suspect_timeout / 15)")),
             within("timing.retry_interval", self.retry_interval, ms(100), minute * 10),
             between(key_reap, self.reap_after, (minute.max(self.down_timeout), reap_rule), (minute * 60 * 24 * 30, "")),
+            within("timing.link_keepalive", self.link_keepalive, ms(1_000), minute * 10),
             count("mtu", self.mtu, 1000, MAX_MTU),
             count("observers", self.observers, 2, 64),
         ];
@@ -208,6 +211,7 @@ impl Profile {
             probe_timeout: ms(probe),
             retry_interval: ms(retry),
             reap_after: Duration::from_secs(24 * 3600),
+            link_keepalive: ms(30_000),
             mtu: 1400,
             observers: 10,
         }

@@ -71,6 +71,7 @@ pub(super) struct Acceptor {
     pub(super) budget: Arc<Semaphore>,
     pub(super) silent: Silent,
     pub(super) sealing: Sealing,
+    pub(super) keepalive: Duration,
     pub(super) journal: Journal,
 }
 
@@ -112,7 +113,8 @@ impl Acceptor {
             self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(entered) = entered {
-            self.tasks.spawn(greet(link, stream, from, entered, self.announce.clone(), self.sealing.clone()));
+            let sealed = (self.sealing.clone(), self.keepalive);
+            self.tasks.spawn(greet(link, stream, from, entered, self.announce.clone(), sealed));
         }
     }
 }
@@ -124,9 +126,9 @@ async fn greet(
     from: SocketAddr,
     (Entered { place, gone, .. }, _permit): (Entered, OwnedSemaphorePermit),
     announce: Announcer,
-    sealing: Sealing,
+    (sealing, keepalive): (Sealing, Duration),
 ) {
-    let Some(mut connection) = Connection::new(stream, from, sealing, false) else { return };
+    let Some(mut connection) = Connection::new(stream, from, sealing, false, keepalive) else { return };
     let first = tokio::select! {
         first = connection.first() => first,
         _ = gone => return,

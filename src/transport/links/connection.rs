@@ -14,11 +14,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use socket2::{SockRef, TcpKeepalive};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -33,10 +34,6 @@ use crate::transport::sealing::Sealing;
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time in which whoever opened a connection must greet, where packets are sealed.
 pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
-/// The idle time after which the kernel checks that the other end of a connection is still there …
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
-/// … and the interval at which it then repeats that.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// The time after which the kernel gives up a connection whose other end acknowledges nothing of what was sent: its
 /// own, a quarter of an hour, is too long for a link that leads to where nobody is any more.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -51,7 +48,7 @@ pub(super) async fn connect(
     permit: Option<OwnedSemaphorePermit>,
     mut frames: mpsc::Receiver<Waiting>,
     announce: Announcer,
-    sealing: Sealing,
+    (sealing, keepalive): (Sealing, Duration),
 ) {
     if permit.is_none() {
         announce.send(link, Event::Unreachable, None).await;
@@ -72,7 +69,7 @@ pub(super) async fn connect(
     }
     let Ok(Ok(stream)) = attempt else { return };
     let greeted = async {
-        let mut connection = Connection::new(stream, to, sealing, true)?;
+        let mut connection = Connection::new(stream, to, sealing, true, keepalive)?;
         Some(if connection.greet().await { Ok(connection) } else { Err(connection.end()) })
     };
     let greeted = tokio::select! {
@@ -97,16 +94,24 @@ pub(super) struct Connection {
     is_first: bool,
     /// The reason why the opener's first frame is not taken, at either end.
     unopened: Option<Unopened>,
+    /// The idle time after which an empty frame is sent, so that no firewall forgets the connection.
+    keepalive: Duration,
 }
 
 impl Connection {
     /// Returns a connection over this stream; `None` if the system has no random numbers.
-    pub(super) fn new(stream: TcpStream, from: SocketAddr, sealing: Sealing, is_opener: bool) -> Option<Self> {
+    pub(super) fn new(
+        stream: TcpStream,
+        from: SocketAddr,
+        sealing: Sealing,
+        is_opener: bool,
+        keepalive: Duration,
+    ) -> Option<Self> {
         tune(&stream);
         let sealer = sealing.link(is_opener)?;
         let most = if sealing.policy().mode().accepts_clear() { MAX_FRAME_BYTES } else { MAX_GREETING_BYTES };
         let framed = LengthDelimitedCodec::builder().max_frame_length(most).new_framed(stream);
-        Some(Self { framed, from, sealer, sealing, is_opener, is_first: true, unopened: None })
+        Some(Self { framed, from, sealer, sealing, is_opener, is_first: true, unopened: None, keepalive })
     }
 
     /// Greets the acceptor and waits for its answer, if frames are sealed; returns false if the connection is of no use.
@@ -283,7 +288,9 @@ pub(super) async fn carry(
     let mut policy = connection.sealing.watch();
     // The room that a frame takes until it is sent, and the time limit for that.
     let mut sending = None;
+    let mut busy = Instant::now();
     while connection.is_allowed() {
+        let idle_until = busy + connection.keepalive;
         // Neither way goes first: a goodbye waits behind no flood of a peer's frames, and these behind none of ours.
         tokio::select! {
             frame = frames.recv(), if sending.is_none() => {
@@ -296,15 +303,28 @@ pub(super) async fn carry(
                 }
                 sending = Some((room, Instant::now() + WRITE_TIMEOUT));
             }
-            turn = connection.turn(sending.as_ref().map(|(_, deadline)| *deadline)) => match turn {
-                Some(Turn::Sent) => sending = None,
-                Some(Turn::Received(frame)) => {
-                    let Some(bytes) = connection.open(frame) else { break };
-                    // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
-                    announce.send(link, Event::Frame(connection.from, bytes), None).await;
+            turn = connection.turn(sending.as_ref().map(|(_, deadline)| *deadline)) => {
+                busy = Instant::now();
+                match turn {
+                    Some(Turn::Sent) => sending = None,
+                    // The other end keeps the connection alive.
+                    Some(Turn::Received(frame)) if frame.is_empty() => {}
+                    Some(Turn::Received(frame)) => {
+                        let Some(bytes) = connection.open(frame) else { break };
+                        // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
+                        announce.send(link, Event::Frame(connection.from, bytes), None).await;
+                    }
+                    None => break,
                 }
-                None => break,
-            },
+            }
+            // Data, which is sent again until it arrives: of the kernel's own keepalives the first that is lost would end
+            // the connection, within the time limit that it has for what is not acknowledged.
+            () = sleep_until(idle_until), if sending.is_none() => {
+                if connection.framed.feed(Bytes::new()).await.is_err() {
+                    break;
+                }
+                sending = Some((None, Instant::now() + WRITE_TIMEOUT));
+            }
             // It is looked at above.
             Ok(()) = policy.changed() => {}
         }
@@ -315,11 +335,8 @@ pub(super) async fn carry(
 /// Sets options that make a link quick and quiet. A connection without them works all the same.
 fn tune(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
-    let socket = SockRef::from(stream);
-    let _ = socket.set_tcp_keepalive(&keepalive);
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
+    let _ = SockRef::from(stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
 }
 
 #[cfg(test)]
@@ -327,7 +344,7 @@ mod tests {
     use tokio::net::TcpSocket;
 
     use super::super::queues::{self, Announced, Outgoing};
-    use super::super::tests::journal;
+    use super::super::tests::{KEEPALIVE, journal};
     use super::*;
     use crate::core::Run;
     use crate::seal::tests::key;
@@ -348,9 +365,10 @@ mod tests {
         let to = listener.local_addr().expect("bound");
         let (opened, accepted) = tokio::join!(narrow().connect(to), listener.accept());
         let [of_opener, of_acceptor] = sealing;
-        let mut opener = Connection::new(opened.expect("connected"), to, of_opener, true).expect("random numbers");
+        let mut opener =
+            Connection::new(opened.expect("connected"), to, of_opener, true, KEEPALIVE).expect("random numbers");
         let (accepted, from) = accepted.expect("accepted");
-        let mut acceptor = Connection::new(accepted, from, of_acceptor, false).expect("random numbers");
+        let mut acceptor = Connection::new(accepted, from, of_acceptor, false, KEEPALIVE).expect("random numbers");
         let greeted = async {
             let sent_by = Some(Instant::now() + WRITE_TIMEOUT);
             opener.greet().await
@@ -399,9 +417,8 @@ mod tests {
         let to = listener.local_addr().expect("an address");
         let stream = TcpStream::connect(to).await.expect("connected");
         tune(&stream);
-        let socket = SockRef::from(&stream);
-        assert!(stream.nodelay().expect("an option") && socket.keepalive().expect("an option"));
+        assert!(stream.nodelay().expect("an option"));
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        assert_eq!(socket.tcp_user_timeout().expect("an option"), Some(UNACKNOWLEDGED_TIMEOUT));
+        assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("an option"), Some(UNACKNOWLEDGED_TIMEOUT));
     }
 }

@@ -6,8 +6,9 @@
 //! Links::open ─connect─▶ ┘                                   └─◀ frames ◀── Links::send ◀── driver
 //! ```
 //!
-//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`] before it is sealed. Idle connections are
-//! silent: the kernel's keepalive checks them, rarely. Where packets are sealed, both ends greet first (see
+//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`] before it is sealed. An empty one keeps an
+//! idle connection alive, and shows that the other end's machine is still there: firewalls forget flows that are idle, and
+//! drop whatever comes later. Where packets are sealed, both ends greet first (see
 //! [`seal`](crate::seal)), before the driver hears of an accepted connection.
 //!
 //! Invariants:
@@ -46,6 +47,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
@@ -128,16 +130,19 @@ pub(crate) struct Links {
     /// Permits for further connections.
     budget: Arc<Semaphore>,
     sealing: Sealing,
+    keepalive: Duration,
     /// The task that accepts connections; taken once its end was reported.
     accepting: Option<AbortOnDropHandle<Infallible>>,
 }
 
 impl Links {
-    /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time. Inside a tokio runtime.
+    /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time; over each that is idle for
+    /// `keepalive` something is sent. Inside a tokio runtime.
     pub(crate) fn start(
         listener: Listener,
         tasks: &TaskTracker,
         budget: usize,
+        keepalive: Duration,
         sealing: Sealing,
         journal: Journal,
     ) -> io::Result<Self> {
@@ -153,6 +158,7 @@ impl Links {
             budget: Arc::clone(&budget),
             silent,
             sealing: sealing.clone(),
+            keepalive,
             journal,
         };
         Ok(Self {
@@ -164,6 +170,7 @@ impl Links {
             counters,
             budget,
             sealing,
+            keepalive,
             accepting: Some(AbortOnDropHandle::new(tasks.spawn(acceptor.run(listener)))),
         })
     }
@@ -178,7 +185,8 @@ impl Links {
         let (queue, frames) = queues::outgoing();
         self.queues.insert(link, queue);
         let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
-        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), self.sealing.clone()));
+        let sealed = (self.sealing.clone(), self.keepalive);
+        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone(), sealed));
     }
 
     /// Queues a frame, or drops it if there is no room.

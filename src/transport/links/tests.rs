@@ -13,6 +13,7 @@ use super::*;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(30);
 pub(super) const OPENED: LinkId = LinkId::Opened(1);
 
 pub(super) fn journal() -> Journal {
@@ -37,7 +38,7 @@ pub(super) fn links_sealed(
     address: SocketAddr,
 ) -> (Links, SocketAddr, TaskTracker) {
     let tasks = TaskTracker::new();
-    let links = Links::start(listener, &tasks, budget, sealing, journal()).expect("in a runtime");
+    let links = Links::start(listener, &tasks, budget, KEEPALIVE, sealing, journal()).expect("in a runtime");
     (links, address, tasks)
 }
 
@@ -79,7 +80,7 @@ async fn pair() -> (Links, Links, LinkId) {
 #[tokio::test]
 async fn frames_travel_both_ways_whole_and_in_order() {
     let (mut a, b, accepted) = pair().await;
-    for size in [0, 1, 1_400, MAX_FRAME_BYTES] {
+    for size in [1, 1_400, MAX_FRAME_BYTES] {
         b.send(accepted, vec![7; size]);
         let (link, event) = next(&mut a).await;
         assert_eq!(link, OPENED);
@@ -262,6 +263,31 @@ async fn a_peer_that_does_not_read_is_given_up_after_a_while() {
     assert_eq!(event, (OPENED, Event::Closed));
     // Until the queue was full some of that time had passed.
     assert!((WRITE_TIMEOUT * 3 / 4..WRITE_TIMEOUT * 3 / 2).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test]
+async fn an_idle_link_shows_firewalls_that_it_is_in_use() {
+    let (mut a, _, _) = links();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    a.open(OPENED, listener.local_addr().expect("bound"));
+    let (mut stream, _) = listener.accept().await.expect("accepted");
+    assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+    tokio::time::pause();
+    let begin = tokio::time::Instant::now();
+    let mut empty_frames = [1; 2 * size_of::<u32>()];
+    timeout(KEEPALIVE * 9, stream.read_exact(&mut empty_frames)).await.expect("something is sent").expect("open");
+    assert_eq!(empty_frames, [0; 8]);
+    assert!(begin.elapsed() >= KEEPALIVE * 2, "and not more often");
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_what_keeps_an_idle_link_alive() {
+    let (mut a, mut b, accepted) = pair().await;
+    tokio::time::pause();
+    tokio::time::sleep(KEEPALIVE * 5).await;
+    a.send(OPENED, b"again".to_vec());
+    assert!(matches!(next(&mut b).await, (link, Event::Frame(_, bytes)) if link == accepted && bytes == b"again"[..]));
+    assert_eq!(a.try_next(), None);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Links: one TCP connection between each two nodes that observe each other.
 //!
 //! A link carries the same packets as the socket, as frames, and above all it makes a crash visible at once: the kernel
-//! of a dead process closes it (what follows is in `crash`). It is silent while nothing happens, and optional: where
+//! of a dead process closes it (what follows is in `crash`). Nothing is said over it while nothing happens, and it is optional: where
 //! TCP is blocked, everything but that signal still works.
 //!
 //! What happens to a link is decided by a machine of its own ([`Links`]): input are events of connections, deadlines and
