@@ -141,6 +141,7 @@ pub(super) const UPWARD: [Upward; 28] = [
             "may_be_delayed",
             "note_refutation",
             "note_silence",
+            "note_withheld_refutation",
             "process_answers",
             "watch",
         ],

@@ -148,6 +148,21 @@ impl Core {
         }
     }
 
+    /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
+    /// its next attempt.
+    pub(in crate::core) fn call_again(&mut self, address: SocketAddr) {
+        self.give_up_hung_calls(|to| to == address);
+        self.call(address);
+    }
+
+    /// Gives up calls that are not connected: nothing got through when they were begun.
+    pub(in crate::core) fn give_up_hung_calls(&mut self, is_meant: impl Fn(SocketAddr) -> bool) {
+        let hung = self.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
+        for link in hung.map(|(_, call)| call.link).collect::<Vec<_>>() {
+            self.hang_up(link);
+        }
+    }
+
     /// Calls an address that a stranger named, unless that is called already. There are few of these calls; if there are too
     /// many, one for the most crowded host gives way.
     pub(in crate::core) fn call_for(&mut self, asker: SocketAddr, address: SocketAddr) {

@@ -16,7 +16,8 @@
 //! ```text
 //! last contact ──suspect_timeout / 2, or──▶ deaf: verdicts are kept ──contact──▶ doubts begin anew, the accused
 //!                doubted in vain                                                 │        are told at each gossip tick
-//!                                                             suspect_timeout, for the accused to refute
+//!                                                             suspect_timeout, for the accused to refute;
+//!                                                             as long again from each refutation on
 //!                                                                                ▼
 //!                                                                    what still stands is told
 //! ```
@@ -26,7 +27,8 @@
 //! anybody, it hears the quick ones all the time. A quick node whose neighbours are all slow hears them rarely.
 //!
 //! Invariants:
-//! - The accused members are told, again and again: their refutations are what a node that hears again learns first.
+//! - The accused members are told, again and again, and called: their refutations are what a node that hears again
+//!   learns first, also where datagrams do not pass and TCP does.
 //! - A node that hears again accuses no member before three new probes stayed unanswered.
 //!
 //! Must not know: why nothing gets through.
@@ -34,8 +36,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
+
 use crate::core::Core;
-use crate::core::limits::MAX_DAMPING;
+use crate::core::limits::{MAX_DAMPING, TOLD_INTERVAL};
 use crate::core::member::{DetectionMethod, Record, Status};
 use crate::core::time::Time;
 use crate::core::view::Slot;
@@ -63,6 +67,7 @@ impl Core {
         if was_deaf && !self.local_health.is_unheard() {
             self.local_health.hears_again(self.now);
             self.inquiries.begin_anew();
+            self.give_up_hung_calls(|_| true);
             self.local_health.heard(self.now);
             self.tell_the_accused();
         } else {
@@ -73,7 +78,8 @@ impl Core {
     }
 
     /// Tells the members that were accused meanwhile, so that they refute it (Lifeguard's buddy system): most of them are not observed otherwise,
-    /// and would learn it from members that believe it. One that was told while nothing got through is told again.
+    /// and would learn it from members that believe it. One that was told while nothing got through is told again, and
+    /// one that does not refute is called as well.
     pub(in crate::core) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
@@ -85,6 +91,14 @@ impl Core {
         let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
         let accused: Vec<Slot> =
             accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
+        if self.now.since(self.local_health.heard_again()) >= TOLD_INTERVAL {
+            // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
+            let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
+            let called: Vec<_> = addresses.sample(&mut self.rng, addresses.len()).copied().collect();
+            self.call_all(&called);
+            // There may be more of them than calls at one time.
+            self.end_calls_soon();
+        }
         for slot in accused {
             if self.must_be_told(slot) {
                 let packet = self.packet_to(slot);
@@ -100,6 +114,14 @@ impl Core {
         entry.peer.rare().is_judged_unheard
             && matches!(entry.status, Status::Suspect | Status::Down)
             && (self.is_deaf() || self.now < self.local_health.heard_again() + to_refute)
+    }
+
+    /// Notes that a member refutes what is held of it. If that is withheld, the others that were judged with it are most
+    /// likely as well as this one, and are merely asked later: they have as long as at first.
+    pub(in crate::core) fn note_withheld_refutation(&mut self, slot: Slot) {
+        if self.is_withheld(slot) && !self.is_deaf() {
+            self.local_health.hears_again(self.now);
+        }
     }
 
     /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was

@@ -52,7 +52,8 @@ pub(in crate::core) struct LocalHealth {
     received: Time,
     /// The shortest suspect timeout of the members that were observed since `last_heard`.
     contact_expected: Duration,
-    /// The time of the first sign of life after nobody had been heard for long.
+    /// The time of the first sign of life after nobody had been heard for long, or of the last refutation of what was
+    /// judged meanwhile.
     heard_again: Time,
     /// The time since when nobody answered anything that was sent, if that was found out by accusing a member.
     unheard_since: Option<Time>,
@@ -130,13 +131,13 @@ impl LocalHealth {
         self.last_heard.max(self.awake_since)
     }
 
-    /// Notes that a member is heard after nobody was for long.
+    /// Notes that a member is heard after nobody was for long, or refutes what was judged meanwhile.
     pub(super) fn hears_again(&mut self, now: Time) {
         self.heard_again = now;
         self.unheard_since = None;
     }
 
-    /// Returns the time at which a member was last heard after nobody was for long.
+    /// Returns the time at which a member was last heard after nobody was for long, or refuted what was judged meanwhile.
     pub(super) fn heard_again(&self) -> Time {
         self.heard_again
     }

@@ -45,7 +45,7 @@ impl Core {
     fn call_home(&mut self, slot: Slot) {
         let home = self.view.record(slot).address;
         if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, home, false) {
-            self.call(home);
+            self.call_again(home);
         }
     }
 

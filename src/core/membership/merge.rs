@@ -220,6 +220,10 @@ impl Core {
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
+            if record.status == Status::Up {
+                self.note_withheld_refutation(slot);
+            }
+            let peer = self.view.peer_mut(slot);
             peer.judged_unheard(false);
             if held.address != record.address {
                 peer.unprove();

@@ -148,6 +148,61 @@ fn a_suspect_that_is_heard_and_never_refutes_ends_as_down() {
     }
 }
 
+/// Returns the members that others than this node accused since reports were last forgotten, and who did.
+fn accused_by_others(net: &Net, returned: usize) -> Vec<(String, String)> {
+    let name = id(&format!("n{returned}"));
+    let is_accusation = |kind: ChangeKind| matches!(kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
+    let of = |node: &super::net::Node| {
+        let accused = node.changes.iter().map(|(_, change)| change).filter(|change| is_accusation(change.kind));
+        let well = accused.filter(|change| change.record.id != name);
+        well.map(|change| (node.core.me().id.to_string(), change.record.id.to_string())).collect::<Vec<_>>()
+    };
+    net.running().filter(|node| node.core.me().id != name).flat_map(of).collect()
+}
+
+/// Blocks all datagrams between two halves of a cluster, cuts off one node for so many seconds, and lets it return.
+fn returns_between_halves(seed: u64, nodes: usize, away: u64) {
+    let mut net = Net::new(Profile::Lan);
+    net.shuffle_losses(seed);
+    net.lay_wires();
+    for i in 0..nodes {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(10));
+    net.assert_all_up();
+    for (one, other) in (0..nodes / 2).flat_map(|one| (nodes / 2..nodes).map(move |other| (one, other))) {
+        net.block_datagrams(one, other, true);
+        net.block_datagrams(other, one, true);
+    }
+    net.run(Duration::from_secs(20));
+    assert_eq!(accused_by_others(&net, nodes), [], "the halves are linked");
+    let returned = nodes / 4;
+    for other in (0..nodes).filter(|other| *other != returned) {
+        net.cut(returned, other, true);
+    }
+    net.run(Duration::from_secs(away));
+    assert_eq!(net.status(0, &format!("n{returned}")), Some(Status::Down));
+    heal(&mut net, returned);
+    net.forget_reports();
+    net.run(Duration::from_secs(20));
+    net.run_until(Duration::from_secs(30), "all agree again", Net::all_agree);
+    let accused = accused_by_others(&net, returned);
+    assert!(accused.is_empty(), "seed {seed}, {nodes} nodes, {away} s: {}: {accused:?}", accused.len());
+}
+
+// What was judged alone is asked again before it is told: where datagrams pass to some only, the others are called.
+#[test]
+fn who_returns_to_a_cluster_whose_halves_pass_no_datagrams_to_each_other_makes_nobody_suspect_anybody() {
+    for (seed, nodes, away) in [(1, 40, 13), (2, 40, 30), (3, 40, 13), (4, 24, 13), (5, 12, 13)] {
+        returns_between_halves(seed, nodes, away);
+    }
+}
+
+#[test]
+fn who_returns_calls_more_members_than_there_may_be_calls_before_it_tells_anything() {
+    returns_between_halves(7, 200, 30);
+}
+
 #[test]
 fn a_crash_that_was_seen_is_told_to_a_joiner_although_nobody_else_is_left_to_be_heard() {
     let mut net = Net::linked(Profile::Local, 2);
