@@ -464,7 +464,55 @@ fn ends_told(script: &str) -> usize {
 #[test]
 fn work_is_reported_as_ended_once_no_process_of_it_is_left_that_runs() {
     assert_eq!(ends_told("sleep 0.1"), 1);
-    // One that is killed stays in its group until its parent waits for it, which has left the group and sleeps: it does
-    // no more work.
-    assert_eq!(ends_told("(sleep 60 & exec setsid sleep 5) & sleep 0.3"), 1);
+    assert_eq!(ends_told("(sleep 60 & exec setsid sleep 60) & sleep 0.3"), 1);
+}
+
+/// Ways in which a process leaves the group of the command that started it.
+const WAYS_OUT: [&str; 3] = ["timeout 900", "setsid", "set -m;"];
+
+#[test]
+fn what_has_left_the_commands_group_is_gone_when_its_end_is_reported() {
+    for way_out in WAYS_OUT {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (http, told) = late_agent(|_, _| Some(Duration::ZERO));
+        // It ignores SIGTERM, and the command ends once it has its group.
+        let escaped = "trap \"\" TERM; echo $$ >pid.new; mv pid.new pid; while [ -e pid ]; do sleep 1; done";
+        let script = format!("{way_out} sh -c '{escaped}' & until [ -s pid ]; do sleep 0.02; done; exit 7");
+        assert_eq!(Lead::start(&http, folder.path(), &[], &script).wait().code(), Some(7), "{way_out}");
+        let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it ran");
+        assert!(!is_running(pid.trim()), "{way_out}");
+        let ends = told.try_iter().filter(|(asked, _)| asked.starts_with("DELETE /v1/leader/work/"));
+        assert_eq!(ends.count(), 1, "{way_out}");
+    }
+}
+
+#[test]
+fn what_forks_while_it_is_being_ended_is_gone_too() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (http, _told) = late_agent(|_, _| Some(Duration::ZERO));
+    // Each process of the chain starts the next one and ends.
+    let chain = "hop() { echo >>hops && hop & }; hop";
+    let script = format!("setsid sh -c '{chain}' & until [ -s hops ]; do sleep 0.02; done");
+    assert_eq!(Lead::start(&http, folder.path(), &[], &script).wait().code(), Some(0));
+    let hops = || std::fs::metadata(folder.path().join("hops")).expect("it ran").len();
+    let before = hops();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(hops(), before, "nobody hops on");
+}
+
+#[test]
+fn what_has_left_the_commands_group_dies_with_the_process_that_runs_it() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (http, _told) = late_agent(|_, _| Some(Duration::ZERO));
+    let script = "setsid sh -c 'echo $$ >pid.new; mv pid.new pid; while [ -e pid ]; do sleep 1; done' & wait";
+    let lead = Lead::start(&http, folder.path(), &[], script);
+    let pid = wait_for("it runs", || std::fs::read_to_string(folder.path().join("pid")).ok());
+    lead.signal(Signal::SIGKILL);
+    wait_for("it is gone", || (!is_running(pid.trim())).then_some(()));
+}
+
+/// Returns true if a process of this id is there, and is no zombie.
+fn is_running(id: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(id).join("stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }

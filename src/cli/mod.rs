@@ -114,7 +114,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Lead(_) => Err(Failure::failed("commands are run for a leader on Unix systems only")
             .hint("ask the agent: POST /v1/leader/work, see GET / for the calls")),
         #[cfg(unix)]
-        Command::LeadExec { parent, command } => lead::exec(parent, &command),
+        Command::LeadExec { parent, reap, command } => lead::exec(parent, reap, &command),
         Command::Lease(LeaseCommand::Schema(args)) => lease::schema(&args, out),
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),

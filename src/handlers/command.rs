@@ -1,9 +1,10 @@
 //! One run of a command: the event on its standard input, its end awaited, its group ended.
 //!
 //! Invariants:
-//! - A run ends: after its time, or when the agent has ended, its group gets SIGTERM, and SIGKILL [`KILL_AFTER`] later.
-//! - No process of its group is left when a run has ended, or is given up. (A process that has made itself a group of
-//!   its own is out of reach.)
+//! - A run ends: after its time, or when the agent has ended, its group gets SIGTERM, and all that it started SIGKILL
+//!   [`KILL_AFTER`] later.
+//! - Nothing that it started is left when a run has ended, or is given up. (Elsewhere than on Linux, a process that has
+//!   made itself a group of its own is out of reach.)
 //! - Of what it says on standard error no more than the end is kept, and nothing that it does not read is waited for.
 //!
 //! Must not know: other events, other handlers.
@@ -87,10 +88,8 @@ fn start(words: &[String], notice: &Notice, missed: u64, context: &Context) -> s
         command.env("HEADCOUNT_AGENT", http.to_string());
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut command = Command::from(command);
-    // Then it is waited for, too.
-    command.kill_on_drop(true);
-    command.spawn()
+    // Not killed when it is dropped: a reaper has to outlive what it kills.
+    Command::from(command).spawn()
 }
 
 /// The times at which a run is ended.
@@ -112,20 +111,18 @@ impl Waiter {
             self.is_out_of_time = true;
             return self.terminate();
         }
-        self.signal(Signal::SIGKILL);
+        if let Some(group) = self.group {
+            group.kill();
+        }
         // And again, until it is gone.
         self.kill_at = Some(Instant::now() + GROUP_PATIENCE);
     }
 
     fn terminate(&mut self) {
-        self.signal(Signal::SIGTERM);
-        self.kill_at = Some(Instant::now() + KILL_AFTER);
-    }
-
-    fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            group.signal(signal);
+            group.signal(Signal::SIGTERM);
         }
+        self.kill_at = Some(Instant::now() + KILL_AFTER);
     }
 }
 
@@ -148,7 +145,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            group.signal(Signal::SIGKILL);
+            group.kill();
         }
     }
 }
@@ -167,11 +164,15 @@ async fn read_tail(source: Option<&mut (impl AsyncRead + Unpin)>, tail: &mut Vec
 fn words_of_failure(ended: ExitStatus, out_of_time: Option<Duration>, tail: &[u8]) -> String {
     let how = match (out_of_time, ended.code(), ended.signal()) {
         (Some(limit), _, _) => format!("was ended after {}", humantime::format_duration(limit)),
-        (None, Some(code), _) => format!("ended with {code}"),
-        (None, None, Some(signal)) => match Signal::try_from(signal) {
-            Ok(signal) => format!("was ended by {signal}"),
-            Err(_) => format!("was ended by signal {signal}"),
+        // As a shell has it, and a reaper.
+        (None, Some(code), _) => match Signal::try_from(code - 128) {
+            Ok(signal) => format!("ended with {code} ({signal})"),
+            Err(_) => format!("ended with {code}"),
         },
+        (None, None, Some(_)) if cfg!(target_os = "linux") => {
+            "may have left processes that cannot be killed".to_owned()
+        }
+        (None, None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None, None) => "failed".to_owned(),
     };
     let said = String::from_utf8_lossy(tail);
@@ -192,7 +193,7 @@ mod tests {
     fn the_words_of_a_failure_end_with_what_it_said_last() {
         let failed = |raw: i32, tail: &str| words_of_failure(ExitStatus::from_raw(raw), None, tail.as_bytes());
         assert_eq!(failed(3 << 8, ""), "ended with 3");
-        assert_eq!(failed(15, " oh\nno\n"), "was ended by SIGTERM: oh\\nno");
+        assert_eq!(failed(143 << 8, " oh\nno\n"), "ended with 143 (SIGTERM): oh\\nno");
         let long = format!("{}end", "x".repeat(MAX_TAIL_SHOWN));
         let told = failed(1 << 8, &long);
         assert!(told.starts_with("ended with 1: …xxx") && told.ends_with("xend"), "{told}");

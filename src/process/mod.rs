@@ -4,8 +4,8 @@
 //! turn.
 //!
 //! Invariants:
-//! - On Linux a command dies with the thread that started it, whatever ends that. (The system promises it for the
-//!   command itself, not for processes that it has started.)
+//! - On Linux a command dies with the thread that started it, whatever ends that, and so does all that it started, in
+//!   groups and sessions of their own too. Elsewhere its group does, if this process lives to end it.
 //! - A command gets all signals, also those that are blocked in this process's own threads.
 //! - As the first process of a container this one waits for whatever it inherits.
 //!
@@ -14,17 +14,24 @@
 //! | idea | file |
 //! |---|---|
 //! | the commands, tied to this process | `tied` |
-//! | a command and all that it started | `group` |
+//! | a command and all that it started | `group`; `reaper` on Linux |
 //! | processes that nobody waits for | `strays` |
+//! | the processes of this system | `table` |
 
 mod group;
 #[cfg(all(target_os = "linux", feature = "agent"))]
+mod reaper;
+#[cfg(all(target_os = "linux", feature = "agent"))]
 mod strays;
+#[cfg(all(target_os = "linux", feature = "agent"))]
+mod table;
 #[cfg(feature = "agent")]
 mod tied;
 
 pub(crate) use self::group::Group;
 #[cfg(all(target_os = "linux", feature = "agent"))]
+pub(crate) use self::reaper::reap;
+#[cfg(all(target_os = "linux", feature = "agent"))]
 pub(crate) use self::strays::wait_for_strays;
 #[cfg(feature = "agent")]
-pub(crate) use self::tied::{EXEC, is_this_programs, know_this_program, tied, without_the_agents};
+pub(crate) use self::tied::{EXEC, REAP, is_this_programs, know_this_program, tied, without_the_agents};

@@ -1,7 +1,7 @@
 //! Processes that nobody waits for: those that this process inherits as the first one of a container.
 //!
-//! Purpose: a command that puts a process of its own into the background leaves it to the first process, which has to
-//! wait for it when it ends, or the system keeps it as a zombie.
+//! Purpose: whatever runs in a container and puts a process into the background leaves it to the first process, which has
+//! to wait for it when it ends, or the system keeps it as a zombie. (What a command leaves goes to its reaper.)
 //!
 //! Invariant: whoever waits for a command of its own gets its end. Only what has stayed a zombie from one look to the
 //! next is taken for a stray: those that wait for a command do so within milliseconds.
@@ -43,33 +43,13 @@ fn look() {
 
 /// Returns the children of a process that have ended and were not waited for.
 fn zombies_of(parent: u32) -> BTreeSet<i32> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter(|id: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        is_zombie_of(&stat, parent)
-    })
-    .collect()
-}
-
-/// Reads a line of `/proc/…/stat`: the name of the command is in brackets, and may have any characters in it.
-fn is_zombie_of(stat: &str, parent: u32) -> bool {
-    let mut behind = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    behind.next() == Some("Z") && behind.next().and_then(|id| id.parse().ok()) == Some(parent)
+    let zombies = super::table::processes().filter(|process| process.is_zombie && process.parent == parent);
+    zombies.map(|process| process.id).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_zombie_is_told_by_its_state_and_its_parent_whatever_its_name() {
-        assert!(is_zombie_of("12 (sleep) Z 1 12 12 0 -1", 1));
-        assert!(is_zombie_of("12 (a) S 7 (b) Z 1 12 12 0 -1", 1));
-        assert!(!is_zombie_of("12 (sleep) S 1 12 12 0 -1", 1));
-        assert!(!is_zombie_of("12 (sleep) Z 7 12 12 0 -1", 1));
-        assert!(!is_zombie_of("", 1));
-    }
 
     #[test]
     fn a_child_that_ended_is_a_zombie_until_it_was_waited_for() {

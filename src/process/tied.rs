@@ -5,12 +5,15 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of the hidden command by which this program becomes the command to run.
 pub(crate) const EXEC: &str = "lead-exec";
+
+/// The option of it that has this program stay, as the reaper of the command.
+pub(crate) const REAP: &str = "reap";
 
 /// True in the program `headcount`, and not where it is a library of another one.
 static IS_THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
@@ -26,12 +29,9 @@ pub(crate) fn is_this_programs() -> bool {
 }
 
 /// Returns a command in a group of its own, by way of this program, which unblocks its signals and ties it to its
-/// parent.
+/// parent. On Linux the process is the command's reaper, which is killed by [`Group::kill`](super::Group::kill) alone.
 pub(crate) fn tied(command: &[impl AsRef<OsStr>]) -> io::Result<Command> {
-    let mut process = Command::new(this_program()?);
-    process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
-    process.process_group(0);
-    Ok(process)
+    this_program(cfg!(target_os = "linux"), command)
 }
 
 /// Takes from a command what is meant for the agent alone: variables of the supervisor, in whose eyes the command would
@@ -49,9 +49,13 @@ pub(crate) fn without_the_agents(command: &mut Command) {
     }
 }
 
-/// Returns the path by which this program is started again: the file that runs, even if another version has taken its
-/// name since.
-fn this_program() -> io::Result<PathBuf> {
+/// Returns a command by way of this program, which becomes it or stays as its reaper: of the file that runs, even if
+/// another version has taken its name since.
+pub(super) fn this_program(is_reaper: bool, command: &[impl AsRef<OsStr>]) -> io::Result<Command> {
     let running = Path::new("/proc/self/exe");
-    if cfg!(target_os = "linux") && running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
+    let is_there = cfg!(target_os = "linux") && running.exists();
+    let mut process = Command::new(if is_there { running.to_owned() } else { std::env::current_exe()? });
+    process.arg0("headcount").arg(EXEC).arg(std::process::id().to_string());
+    process.args(is_reaper.then(|| format!("--{REAP}"))).arg("--").args(command).process_group(0);
+    Ok(process)
 }

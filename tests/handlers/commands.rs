@@ -77,6 +77,34 @@ fn a_handler_that_hangs_delays_no_other_and_is_ended_with_everything_that_it_sta
     assert_eq!(a.log().matches("handler hang failed").count(), 1, "one line for all of them: {}", a.log());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_ends_with_what_has_left_its_group_and_leaves_those_of_other_runs_alone() {
+    let desk = Desk::new();
+    // Each runs on in a group of its own; the command ends when all of them do.
+    let escape = |file: &str| {
+        let file = desk.shown(file);
+        let script = format!("trap \"\" TERM; echo $$ >> {file}; while [ -e {file} ]; do sleep 1; done");
+        format!("timeout 900 sh -c '{script}' & setsid sh -c '{script}' & set -m; sh -c '{script}' & ")
+    };
+    let until = |what: String| format!("until {what}; do sleep 0.02; done");
+    let ended = escape("ended") + &until(format!("[ -e {} ]", desk.shown("go")));
+    let stays = escape("stays") + &until(format!("[ ! -d {} ]", desk.shown("")));
+    let keys = "kinds = [\"node_joined\"]\ntimeout = \"1h\"";
+    // The script has quotes of its own.
+    std::fs::write(desk.path("ended.sh"), ended).expect("written");
+    std::fs::write(desk.path("stays.sh"), stays).expect("written");
+    let run = |name: &str| shell(name, &format!("exec sh {}", desk.shown(&format!("{name}.sh"))), keys);
+    desk.configure(&(run("ended") + &run("stays")));
+    let a = desk.start("a", &[]);
+    let (mut ended, stays) = (desk.wait_for("ended", 3), desk.wait_for("stays", 3));
+    std::fs::write(desk.path("go"), "").expect("written");
+    wait_for("the run has ended", || (figure(&a, "runs_total", "ended") == 1).then_some(()));
+    ended.retain(|id| is_alive(id));
+    assert!(ended.is_empty(), "{ended:?} run still");
+    assert!(stays.iter().all(|id| is_alive(id)), "another run goes on");
+}
+
 #[test]
 fn one_node_waits_for_itself_and_nodes_do_not_wait_for_each_other() {
     let desk = Desk::new();
@@ -190,50 +218,28 @@ fn as_the_first_process_of_a_container_it_leaves_no_zombies_and_waits_for_none()
         return skip("no namespaces for processes here");
     }
     let desk = Desk::new();
-    // One that stays in the group, and one that leaves it and ends later.
-    let script = format!(
-        "sleep 1000 & rm -f {0}; setsid sh -c 'echo > {0}; sleep 0.2; echo gone >> {1}' & \
-         while [ ! -e {0} ]; do sleep 0.02; done; echo $HEADCOUNT_EVENT_KIND >> {2}",
-        desk.shown("left"),
-        desk.shown("gone"),
-        desk.shown("log")
-    );
+    // One that stays in the group, and one that leaves it.
+    let script = format!("sleep 1000 & setsid sleep 1000 & echo $HEADCOUNT_EVENT_KIND >> {}", desk.shown("log"));
     desk.configure(&shell("leaves", &script, "kinds = [\"node_joining\", \"node_joined\"]\nconcurrency = 1"));
-    let a = desk.start("a", &unshare);
+    // The agent inherits one, as whatever is run in a container may leave it.
+    let inherits = ["sh", "-c", "sleep 1 & exec \"$0\" \"$@\""].map(str::to_owned);
+    let a = desk.start("a", &[&unshare[..], &inherits[..]].concat());
     desk.wait_for("log", 2);
     wait_for("both have run", || (figure(&a, "runs_total", "leaves") == 2).then_some(()));
-    let agent = processes().into_iter().find(|process| process.parent == a.id()).expect("it runs").id;
-    let is_of_a_group = |name: &String| name == "sleep";
-    assert!(!zombies_of(agent).iter().any(is_of_a_group), "a run ends when all of its group is gone");
-    desk.wait_for("gone", 2);
-    wait_for("nobody is a zombie", || zombies_of(agent).is_empty().then_some(()));
+    let agent = *children_of(a.id()).first().expect("it runs");
+    wait_for("nobody is left, and nobody is a zombie", || children_of(agent).is_empty().then_some(()));
 }
 
-/// A process, as the system lists it.
-struct Process {
-    id: u32,
-    name: String,
-    state: String,
-    parent: u32,
-}
-
-fn processes() -> Vec<Process> {
+/// Returns the children of a process, those included that have ended and were not waited for.
+fn children_of(parent: u32) -> Vec<u32> {
     let ids = std::fs::read_dir("/proc").expect("there").flatten();
     let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(|id: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        let (before, behind) = stat.rsplit_once(')')?;
-        let mut behind = behind.split_ascii_whitespace();
-        let (state, parent) = (behind.next()?.to_owned(), behind.next()?.parse().ok()?);
-        Some(Process { id, name: before.split_once('(')?.1.to_owned(), state, parent })
-    })
-    .collect()
-}
-
-/// Returns the names of the children of a process that have ended and were not waited for.
-fn zombies_of(parent: u32) -> Vec<String> {
-    let zombies = processes().into_iter().filter(|child| child.parent == parent && child.state == "Z");
-    zombies.map(|child| child.name).collect()
+    let is_child = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        behind.split_ascii_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    ids.filter(is_child).collect()
 }
 
 #[test]

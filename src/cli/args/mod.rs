@@ -129,7 +129,7 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// Waits until the node leads, confirmed by a majority or by the database, and runs the command in a process group of its own, with
     /// HEADCOUNT_TERM (the fencing token: put it in all that the command writes elsewhere), HEADCOUNT_NODE and
     /// HEADCOUNT_AGENT in its environment. When leadership ends, or the agent does not answer, the group gets SIGTERM, and
-    /// SIGKILL before the lease is over; leadership is handed over when the command has ended. SIGTERM and SIGINT are passed
+    /// all that the command started SIGKILL before the lease is over; leadership is handed over when the command has ended. SIGTERM and SIGINT are passed
     /// on as SIGTERM (a second one as SIGKILL). SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on as they are,
     /// since no terminal and no supervisor reaches that group; while no command runs, SIGHUP and SIGQUIT end the wait, and
     /// the others mean nothing. That the command is there is looked for at once.
@@ -144,6 +144,9 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     #[command(name = crate::process::EXEC, hide = true)]
     LeadExec {
         parent: u32,
+        /// Stay as the command's reaper
+        #[arg(long = crate::process::REAP)]
+        reap: bool,
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },

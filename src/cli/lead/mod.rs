@@ -1,7 +1,7 @@
 //! `headcount lead`: runs a command while the agent's node leads.
 //!
 //! ```text
-//!   agent ◀─ begin (confirmed by a majority) ─ lead ──▶ command, in a process group of its own
+//!   agent ◀─ begin (confirmed by a majority) ─ lead ──▶ command, with all that it starts
 //!         ◀─ how long may it go on? ────────── watcher thread, every few hundredths of a lease
 //!         ◀─ it has ended ──────────────────── lead
 //! ```
@@ -19,7 +19,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the command's deadline | `deadline` |
-//! | the command in a group of its own | `process` |
+//! | the command, ended with all that it started | `process` |
 
 mod deadline;
 mod process;
@@ -214,7 +214,9 @@ impl Lead<'_> {
             // If this gets lost, the agent waits until the end of the claim that it confirmed last.
             let _ = self.client.clone().with_timeout(LOOK_TIMEOUT).end_work(&permit.id);
         } else {
-            tell("the command has left processes that cannot be killed: nobody else leads before the claim is over");
+            tell(
+                "the command may have left processes that cannot be killed: nobody else leads before the claim is over",
+            );
         }
         end
     }
@@ -257,7 +259,7 @@ impl Lead<'_> {
                     Duration::ZERO
                 }
                 Step::Kill => {
-                    running.signal(Signal::SIGKILL);
+                    running.kill();
                     TICK
                 }
             };
@@ -268,7 +270,7 @@ impl Lead<'_> {
                 Ok(WatchEvent::Signal(_)) => {
                     // The second signal is meant for a command that does not end.
                     let again = std::mem::replace(&mut self.is_told_to_stop, true);
-                    running.signal(if again { Signal::SIGKILL } else { Signal::SIGTERM });
+                    if again { running.kill() } else { running.signal(Signal::SIGTERM) }
                 }
                 Ok(WatchEvent::Claim { .. }) | Err(_) => {}
             }

@@ -1,8 +1,8 @@
-//! A command in a process group of its own, which is signalled and ended as a whole.
+//! A command in a process group of its own, which is signalled as a whole, and ended with all that it started.
 //!
 //! Invariants:
-//! - When its end is reported no process of its group is left, or it is said that there is: any that the command left
-//!   behind are killed first. (A process that has made itself a group of its own is out of reach.)
+//! - When its end is reported nothing that it started is left, or it is said that there may be: what the command left
+//!   behind is killed first. (Elsewhere than on Linux, a process that has made itself a group of its own is out of reach.)
 //! - The command is tied to this process, as [`process`](crate::process) says.
 //!
 //! Must not know: why it runs.
@@ -38,7 +38,7 @@ pub(super) struct Running {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) exit: Exit,
-    /// False if processes that the command left behind are still there, although they were killed.
+    /// False if processes that the command left behind may still be there, although they were killed.
     pub(super) is_all_gone: bool,
 }
 
@@ -65,7 +65,12 @@ impl Running {
         let _ = self.group.signal(signal);
     }
 
-    /// Returns the exit code if the command has ended, and whether the rest of its group is gone, which is killed.
+    /// Kills the command, and all that it started.
+    pub(super) fn kill(&self) {
+        let _ = self.group.kill();
+    }
+
+    /// Returns the exit code if the command has ended, and whether all that it started is gone, which is killed.
     pub(super) fn ended(&mut self) -> io::Result<Option<Ended>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let deadline = Instant::now() + GROUP_PATIENCE;
@@ -74,6 +79,8 @@ impl Running {
             std::thread::sleep(GROUP_PAUSE);
             is_left = self.group.kill_rest();
         }
+        // A reaper that gave up, or was killed.
+        is_left |= cfg!(target_os = "linux") && status.signal().is_some();
         Ok(Some(Ended { exit: exit_of(status), is_all_gone: !is_left }))
     }
 }
@@ -82,7 +89,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Not after it was waited for: its process id may be reused by then.
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.signal(Signal::SIGKILL);
+            self.kill();
             let _ = self.child.wait();
         }
     }
@@ -122,9 +129,14 @@ fn is_executable(path: &Path) -> Option<bool> {
     Some(found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Becomes the command, after telling the system to kill it with its parent. Returns only if that fails.
-pub(in crate::cli) fn exec(parent: u32, command: &[OsString]) -> Result<Exit, Failure> {
+/// Becomes the command, after telling the system to kill it with its parent, and returns only if that fails; or runs it
+/// as its reaper.
+pub(in crate::cli) fn exec(parent: u32, is_reaper: bool, command: &[OsString]) -> Result<Exit, Failure> {
     let refuse = |what: &dyn std::fmt::Display| Failure::failed(format!("cannot tie a command to its leader: {what}"));
+    #[cfg(target_os = "linux")]
+    if is_reaper {
+        return crate::process::reap(parent, command).map(Exit::of_command).map_err(|error| refuse(&error));
+    }
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| refuse(&error))?;
     // The parent may have died before.

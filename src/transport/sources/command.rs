@@ -82,8 +82,9 @@ fn end(child: &mut Child) {
     let group = crate::process::Group::of(child.id()).ok();
     #[cfg(unix)]
     if let Some(group) = group {
-        let _ = group.signal(nix::sys::signal::Signal::SIGKILL);
+        let _ = group.kill();
     }
+    #[cfg(not(unix))]
     let _ = child.kill();
     let _ = child.wait();
     #[cfg(unix)]
