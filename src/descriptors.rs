@@ -25,6 +25,18 @@ const LEAST_HTTP: usize = 4;
 /// The number of descriptors assumed to be open if the system does not tell.
 const ASSUMED_OPEN: usize = 24;
 
+/// What helps where there are too few.
+pub(crate) const RAISE: &str = "raise the limit on open files (ulimit -n, LimitNOFILE=)";
+
+/// Returns true if something failed because this process may open no more files.
+pub(crate) fn are_short(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    let number = Some(nix::errno::Errno::EMFILE as i32);
+    #[cfg(not(unix))]
+    let number = None;
+    number.is_some() && error.raw_os_error() == number
+}
+
 /// Raises the soft limit to the hard one, as servers do; if that is not allowed, the limit stays as it is. For
 /// binaries: a library leaves the limits of its process alone.
 #[cfg(feature = "agent")]
@@ -54,9 +66,12 @@ pub(crate) fn limit() -> Option<usize> {
 
 /// Returns the number of descriptors that are open now, as far as the system tells.
 fn open_now() -> usize {
-    // Reading the directory takes a descriptor itself.
-    let listed = std::fs::read_dir("/proc/self/fd").map(|entries| entries.count().saturating_sub(1));
-    listed.unwrap_or(ASSUMED_OPEN)
+    match std::fs::read_dir("/proc/self/fd") {
+        // Reading the directory takes a descriptor itself.
+        Ok(entries) => entries.count().saturating_sub(1),
+        Err(error) if are_short(&error) => limit().unwrap_or(ASSUMED_OPEN),
+        Err(_) => ASSUMED_OPEN,
+    }
 }
 
 /// Returns the share of links if `limit` descriptors are allowed and `open` are in use: half of the rest.
@@ -96,11 +111,13 @@ const fn share_of_http(limit: usize, open: usize, links: usize, wanted: usize) -
     if share < wanted { share } else { wanted }
 }
 
-/// Returns the number of connections that HTTP may have, of `wanted`, beside agents whose links may have `links`. To be
-/// called when everything else is open.
+/// Returns the number of connections that HTTP may have, of `wanted`, beside agents whose links may have `links`; `None`
+/// if none is left, not even the spare one. To be called when everything else is open.
 #[cfg(feature = "agent")]
-pub(crate) fn http_within_the_limit(links: usize, wanted: usize) -> usize {
-    limit().map_or(wanted, |limit| share_of_http(limit, open_now(), links, wanted))
+pub(crate) fn http_within_the_limit(links: usize, wanted: usize) -> Option<usize> {
+    let Some(limit) = limit() else { return Some(wanted) };
+    let open = open_now();
+    (open + SPARE <= limit).then(|| share_of_http(limit, open, links, wanted))
 }
 
 #[cfg(test)]

@@ -321,6 +321,26 @@ fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() 
     assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_agent_without_a_descriptor_for_http_is_not_started() {
+    let arguments = ["--name", "a", "--http", "127.0.0.1:0", "--bind", "127.0.0.1:0", "--profile", "local"];
+    let roomy = Agent::start_with(&[], &arguments);
+    // The descriptors that are open when nobody is connected, the spare one among them.
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", roomy.id())).expect("it runs").count();
+    let idle = (0..20).map(|_| (std::thread::sleep(Duration::from_millis(10)), open()).1).min().expect("some");
+    for missing in 1..=8 {
+        let script = format!("ulimit -n {}; exec timeout 30 \"$0\" agent \"$@\"", idle - missing);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, support::HEADCOUNT]).args(arguments).stdin(std::process::Stdio::null());
+        let run = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.stdout.is_empty(), "{missing}: it says that it is ready");
+        assert!(matches!(run.status.code(), Some(1 | 3)), "{missing}: {}: {said}", run.status);
+        assert!(said.contains("raise the limit") || said.contains("check the limits"), "{missing}: {said}");
+    }
+}
+
 #[test]
 fn a_name_server_that_hangs_delays_no_numeric_seed_and_no_end() {
     let network = match Network::new(2) {

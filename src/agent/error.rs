@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::config::ConfigError;
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{CommandError, NodeId, StopReason};
+use crate::descriptors;
 use crate::store::StoreError;
 
 /// Why an agent did not start. Nothing runs, nothing is locked.
@@ -64,6 +65,7 @@ fn bind_hint(source: &io::Error) -> &'static str {
         io::ErrorKind::AddrInUse => "is another agent running? choose another port with --bind",
         io::ErrorKind::AddrNotAvailable => "this machine does not have that address; choose one of its own with --bind",
         io::ErrorKind::PermissionDenied => "choose a port above 1023 with --bind",
+        _ if descriptors::are_short(source) => descriptors::RAISE,
         _ => "choose another address with --bind",
     }
 }

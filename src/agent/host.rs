@@ -58,8 +58,7 @@ fn run(config: Config, journal: Journal, answer: oneshot::Sender<Started>) {
     let mut runtime = Builder::new_current_thread();
     match runtime.thread_name("headcount-io").max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build() {
         Ok(runtime) => {
-            let runtime = Unwaited(Some(runtime));
-            runtime.block_on(live(config, journal, answer));
+            Unwaited::new(runtime).block_on(live(config, journal, answer));
         }
         Err(source) => {
             let _ = answer.send(Err(StartError::Threads { source }));
@@ -68,10 +67,15 @@ fn run(config: Config, journal: Journal, answer: oneshot::Sender<Started>) {
 }
 
 /// A runtime whose end waits for no blocking task, also when it comes by a panic.
-struct Unwaited(Option<Runtime>);
+#[derive(Debug)]
+pub(crate) struct Unwaited(Option<Runtime>);
 
 impl Unwaited {
-    fn block_on(&self, future: impl Future<Output = ()>) {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self(Some(runtime))
+    }
+
+    pub(crate) fn block_on(&self, future: impl Future<Output = ()>) {
         if let Some(runtime) = &self.0 {
             runtime.block_on(future);
         }

@@ -86,7 +86,7 @@ pub(crate) use self::clock::Clock;
 pub use self::drain::Drained;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 #[cfg(feature = "agent")]
-pub(crate) use self::host::MAX_BLOCKING_THREADS;
+pub(crate) use self::host::{MAX_BLOCKING_THREADS, Unwaited};
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult, JoinStatus};
 pub use self::keys::{HeldKeys, KeyHolder, KeysError};

@@ -97,7 +97,7 @@ struct Place<'a> {
 async fn start(place: &Place<'_>) -> Result<(Agent, HttpListener), Failure> {
     let index = place.index;
     let name = name_of(index);
-    let door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
+    let mut door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
     let wanted = DEFAULT_GOSSIP_PORT + index * PORT_STEP;
     let agent = match Agent::start(config(place, wanted)?).await {
         Err(StartError::Bind { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
@@ -106,7 +106,9 @@ async fn start(place: &Place<'_>) -> Result<(Agent, HttpListener), Failure> {
         }
         started => started,
     };
-    Ok((agent.map_err(|error| not_started(&error))?, door))
+    let agent = agent.map_err(|error| not_started(&error))?;
+    door.fit(&agent)?;
+    Ok((agent, door))
 }
 
 async fn open(wanted: u16, name: &str) -> Result<HttpListener, Failure> {

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, MAX_BLOCKING_THREADS};
+use crate::agent::{Agent, MAX_BLOCKING_THREADS, Unwaited};
 use crate::cli::client::read_token;
 use crate::cli::failure::{Exit, Failure};
 use crate::config::HttpConfig;
@@ -28,6 +28,8 @@ pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
 pub(in crate::cli) struct HttpListener {
     pub(in crate::cli) address: SocketAddr,
     listener: TcpListener,
+    /// Made with the listener: what it opens is missing at once, or never.
+    runtime: Unwaited,
     pub(super) settings: HttpSettings,
 }
 
@@ -38,41 +40,54 @@ impl HttpListener {
         let tokens = tokens(config)?;
         let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
-            Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
-                .hint("is another agent running? choose another address with --http, or none with --http off")
+            Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}")).hint(
+                match descriptors::are_short(&error) {
+                    true => descriptors::RAISE,
+                    false => "is another agent running? choose another address with --http, or none with --http off",
+                },
+            )
         })?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build();
+        let runtime =
+            runtime.map_err(|error| Failure::failed(format!("cannot serve HTTP: {error}")).hint(descriptors::RAISE))?;
         let mut settings = HttpSettings { tokens, ..HttpSettings::default() };
         settings.allowed_hosts.clone_from(&config.allowed_hosts);
         settings.max_connections = config.max_connections;
         settings.max_streams = config.max_streams;
-        Ok(Some(Self { address, listener, settings }))
+        Ok(Some(Self { address, listener, runtime: Unwaited::new(runtime), settings }))
     }
 
-    /// Serves until told to stop, within the part of the limit on open files that the agent's links leave. Dropping the
-    /// future does not end it.
-    pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
-        let Self { listener, mut settings, .. } = self;
-        let wanted = settings.max_connections;
-        settings.max_connections = descriptors::http_within_the_limit(agent.link_budget(), wanted);
-        if settings.max_connections < wanted {
+    /// Takes the part of the limit on open files that the links of the agent leave; fails if there is none.
+    pub(in crate::cli) fn fit(&mut self, agent: &Agent) -> Result<(), Failure> {
+        let wanted = self.settings.max_connections;
+        let Some(share) = descriptors::http_within_the_limit(agent.link_budget(), wanted) else {
+            let limit = descriptors::limit().unwrap_or_default();
+            let what =
+                format!("cannot serve HTTP: the limit on open files is {limit}, and none is left for a connection");
+            return Err(Failure::failed(what).hint(descriptors::RAISE));
+        };
+        self.settings.max_connections = share;
+        if share < wanted {
             tracing::warn!(
-                "the limit on open files leaves {} HTTP connections at one time instead of {wanted}, and event streams end \
-                 where others need theirs: raise the limit (ulimit -n, LimitNOFILE=)",
-                settings.max_connections
+                "the limit on open files leaves {share} HTTP connections at one time instead of {wanted}, and event streams \
+                 end where others need theirs: {}",
+                descriptors::RAISE
             );
         }
+        Ok(())
+    }
+
+    /// Serves until told to stop. Dropping the future does not end it.
+    pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
+        let Self { listener, runtime, settings, .. } = self;
         let (told, end) = oneshot::channel();
-        let serve = move |listener: std::net::TcpListener| {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build()?;
-            let served = runtime
-                .block_on(async { http::serve(TcpListener::from_std(listener)?, agent, settings, stopping).await });
-            // Nothing that hangs is waited for.
-            runtime.shutdown_background();
-            served
-        };
         let listener = listener.into_std()?;
-        std::thread::Builder::new().name("http".to_owned()).spawn(move || told.send(serve(listener)))?;
+        let serve = async move {
+            let serve = async { http::serve(TcpListener::from_std(listener)?, agent, settings, stopping).await };
+            let _ = told.send(serve.await);
+        };
+        std::thread::Builder::new().name("http".to_owned()).spawn(move || runtime.block_on(serve))?;
         end.await.unwrap_or_else(|_| Err(std::io::Error::other("its thread has panicked")))
     }
 }

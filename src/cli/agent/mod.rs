@@ -134,6 +134,10 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     let mut config = config.config.clone();
     config.leadership.lease.rpc_address = door.as_ref().map(|door| door.address);
     let Some(agent) = start(config, signals).await? else { return Ok(Exit::DONE) };
+    if let Some(Err(failure)) = door.as_mut().map(|door| door.fit(&agent)) {
+        agent.leave().await;
+        return Err(failure);
+    }
     let address = door.as_ref().map(|door| door.address);
     let mut handlers = Handlers::start(&agent, &running.loaded.agent.handlers, board, address);
     // The announcement may have no reader: the node does not depend on one.
