@@ -8,12 +8,14 @@ use std::path::Path;
 use super::args::AgentAddress;
 use super::failure::{Exit, Failure};
 use super::human::plain;
+use super::threads::{self, CLIENT_THREADS};
 use crate::client::{Client, ClientError};
 use crate::config::{Token, TokenFileError};
 use crate::json::{LeaderAddress, Problem};
 
 /// Returns a client of the agent that the arguments name.
 pub(super) fn connect(agent: &AgentAddress) -> Result<Client, Failure> {
+    threads::check(CLIENT_THREADS)?;
     let client = Client::new(&agent.http)?;
     let token = agent.token_file.as_deref().map(read_token).transpose()?;
     Ok(match token {

@@ -93,13 +93,16 @@ pub(super) fn print_final_error(text: &str) {
     let text: Vec<String> = text.lines().map(|line| visible(line, MAX_WORDS)).collect();
     let text = text.join("\n");
     let (done, is_done) = mpsc::channel();
+    let said = text.clone();
     let write = move || {
         // Without a reader of standard error, the exit code has to do.
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(io::stderr(), "{said}");
         let _ = done.send(());
     };
-    if std::thread::Builder::new().spawn(write).is_ok() {
-        let _ = is_done.recv_timeout(LAST_WORDS);
+    match std::thread::Builder::new().spawn(write) {
+        Ok(_) => drop(is_done.recv_timeout(LAST_WORDS)),
+        // Better to wait for a reader than to say nothing.
+        Err(_) => drop(writeln!(io::stderr(), "{text}")),
     }
 }
 

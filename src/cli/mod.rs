@@ -6,7 +6,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the grammar; exit codes and failures | `args/`, `failure` |
-//! | running nodes: `agent`, `dev`; signals, the supervisor that is told, logs | `agent/`, `dev`; `signals`, `supervisor` (or `no_supervisor`), `logs` |
+//! | running nodes: `agent`, `dev`; signals, the supervisor that is told, logs, threads | `agent/`, `dev`; `signals`, `supervisor` (or `no_supervisor`), `logs`, `threads` |
 //! | asking an agent once: members, leaders, leases, keys, messages | `client`; `commands`, `leadership`, `lease`, `keys`, `messages` |
 //! | following it: `watch`, `top` | `watch`, `top/` |
 //! | what is wrong: `doctor` | `doctor/` |
@@ -49,6 +49,7 @@ mod supervisor;
 #[path = "no_supervisor.rs"]
 mod supervisor;
 mod table;
+mod threads;
 mod top;
 mod tune;
 mod watch;

@@ -145,6 +145,7 @@ pub(super) const HOUSES: [House; 11] = [
             "human",
             "paint",
             "table",
+            "threads",
             "client",
             "commands",
             "output",

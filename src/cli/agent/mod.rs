@@ -37,6 +37,7 @@ use super::logs::{self, Logs};
 use super::output::{self, Output};
 use super::signals::{Request, Signals};
 use super::supervisor::Supervisor;
+use super::threads::{self, AGENT_THREADS};
 use crate::agent::{self, Agent, StartError, Stop, Watchdog};
 use crate::config::{Config, Loaded, Loader};
 use crate::core::{LeadershipState, LeaveReason, Status};
@@ -101,6 +102,7 @@ pub(super) fn run_nodes<C>(
     prepare: impl FnOnce() -> Result<(Logs, C), Failure>,
     live: impl AsyncFnOnce(&mut Process, C) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
+    threads::check(AGENT_THREADS)?;
     let signals = Signals::listen();
     let signals = signals.map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
     #[cfg(target_os = "linux")]
