@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Agent, HEADCOUNT, PATIENCE, wait_for};
+use support::{Agent, HEADCOUNT, PATIENCE, skip, wait_for};
 use tempfile::TempDir;
 
 const THREE: [&str; 3] = ["a", "b", "c"];
@@ -509,6 +509,59 @@ fn what_has_left_the_commands_group_dies_with_the_process_that_runs_it() {
     let pid = wait_for("it runs", || std::fs::read_to_string(folder.path().join("pid")).ok());
     lead.signal(Signal::SIGKILL);
     wait_for("it is gone", || (!is_running(pid.trim())).then_some(()));
+}
+
+#[test]
+fn a_step_of_the_wall_clock_changes_nothing() {
+    let library = ["x86_64-linux-gnu", "aarch64-linux-gnu", "."]
+        .map(|place| format!("/usr/lib/{place}/faketime/libfaketimeMT.so.1"));
+    let Some(library) = library.iter().find(|path| Path::new(path).exists()) else {
+        return skip("no libfaketime here");
+    };
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| folder.path().join(name);
+    let step = |by: &str| {
+        std::fs::write(path("new"), by).expect("written");
+        std::fs::rename(path("new"), path("step")).expect("renamed");
+    };
+    step("+0");
+    // Of all clocks the wall clock alone.
+    let prefix = [
+        "env".to_owned(),
+        format!("LD_PRELOAD={library}"),
+        format!("FAKETIME_TIMESTAMP_FILE={}", path("step").display()),
+        "FAKETIME_NO_CACHE=1".to_owned(),
+        "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
+    ];
+    let data = path("data").display().to_string();
+    let arguments = ["--name", "a", "--profile", "local", "--bind", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let agent = Agent::start_with(&prefix, &[&arguments[..], &["--data-dir", &data, "--voters", "a"]].concat());
+    let mut command = Command::new(&prefix[0]);
+    command.args(&prefix[1..]).arg(HEADCOUNT).args(["lead", "--http", &agent.http, "--", "sh", "-c", BEATS]);
+    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut lead = Lead { child: command.spawn().expect("it starts") };
+    let beats = || std::fs::read_to_string(path("beats")).unwrap_or_default().lines().count();
+    let hour = |prefix: &[String]| {
+        let date = [prefix, &["date", "-u", "+%Y-%m-%dT%H:"].map(str::to_owned)].concat();
+        let told = Command::new(&date[0]).args(&date[1..]).output().expect("it runs").stdout;
+        String::from_utf8(told).expect("text").trim().to_owned()
+    };
+    for by in ["+3600", "-3600"] {
+        step(by);
+        let mut round = 0;
+        wait_for("lines of the log show it", || {
+            round += 1;
+            assert!(agent.client(&["tags", &format!("round={round}")]).0.success(), "HTTP is served");
+            let stepped = hour(&prefix);
+            (stepped != hour(&["env".to_owned()]) && agent.log().lines().last()?.contains(&stepped)).then_some(())
+        });
+        let before = beats();
+        wait_for("the command runs on", || (beats() > before + 10).then_some(()));
+    }
+    let text = std::fs::read_to_string(path("beats")).expect("it ran");
+    assert!(text.lines().all(|line| line.starts_with("1 ")), "one term");
+    lead.signal(Signal::SIGTERM);
+    assert_eq!(lead.wait().code(), Some(143));
 }
 
 /// Returns true if a process of this id is there, and is no zombie.
