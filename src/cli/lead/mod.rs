@@ -36,6 +36,7 @@ use super::args::LeadArgs;
 use super::client::connect;
 use super::failure::{Exit, Failure};
 use super::human::plain;
+use super::logs::print_final_error;
 use crate::agent::Clock;
 use crate::client::{Client, ClientError};
 use crate::core::Time;
@@ -214,8 +215,9 @@ impl Lead<'_> {
             // If this gets lost, the agent waits until the end of the claim that it confirmed last.
             let _ = self.client.clone().with_timeout(LOOK_TIMEOUT).end_work(&permit.id);
         } else {
-            tell(
-                "the command may have left processes that cannot be killed: nobody else leads before the claim is over",
+            // This process may end at once, and nothing has to be in time any more.
+            print_final_error(
+                "headcount: the command may have left processes that cannot be killed: nobody else leads before the claim is over",
             );
         }
         end
