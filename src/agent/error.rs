@@ -46,7 +46,7 @@ pub enum StartError {
         /// The words of the system.
         reason: String,
     },
-    /// The caller runs outside of a tokio runtime. [`Agent::start`](crate::Agent::start) needs one, with its timers enabled.
+    /// The caller runs outside of a tokio runtime. [`Agent::start`](crate::Agent::start) needs one, with whose end the agent ends.
     #[error("an agent is started inside a tokio runtime: call Agent::start from a task of one, or from its block_on")]
     NoRuntime,
     /// The system gave the agent no thread or event queue of its own.

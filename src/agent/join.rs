@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::error::AgentError;
 use super::request::Request;
@@ -125,14 +125,14 @@ impl Agent {
             return Err(AgentError::TooManyAddresses { asked: addresses.len() });
         }
         // The core's own patience is as long; a moment more lets it say who did answer.
-        let deadline = Instant::now() + CONTACT_TIMEOUT + Duration::from_millis(250);
+        let patience = CONTACT_TIMEOUT + Duration::from_millis(250);
         // One command for each, so that a slow name server does not use up the time of the others.
         let mut contacts = JoinSet::new();
         for (place, address) in addresses.iter().enumerate() {
             let (resolver, requests) = (self.inner.resolver.clone(), self.inner.requests.clone());
             let address = address.clone();
             let contact = async move {
-                let contact = timeout_at(deadline, contact(&resolver, &requests, &address)).await;
+                let contact = timeout(patience, contact(&resolver, &requests, &address)).await;
                 (place, contact.unwrap_or(Ok(Err(JoinFailure::Silent))))
             };
             // A name server that hangs must not keep the caller's runtime from its end.

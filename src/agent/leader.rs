@@ -88,7 +88,7 @@ impl Agent {
     {
         tokio::select! {
             biased;
-            value = office.while_leader(work) => Ok(value),
+            value = office.while_leader(&self.inner.runtime, work) => Ok(value),
             stop = self.stopped() => Err(stop.into()),
         }
     }

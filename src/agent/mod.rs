@@ -27,7 +27,7 @@
 //! | leaders by a lease in a database | `lease/`, `lease_desk/` |
 //! | messages between programs | `messages/` |
 //! | keys | `keys/` |
-//! | errors and ends; a driver that stands still | `error`, `watchdog` |
+//! | errors and ends; a driver that stands still; timers for handles | `error`, `watchdog`, `timers` |
 //!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
@@ -55,6 +55,7 @@ mod shared;
 mod start;
 mod subscription;
 mod telemetry;
+mod timers;
 mod translate;
 #[cfg(feature = "agent")]
 mod watchdog;
@@ -74,6 +75,7 @@ use tokio::time::timeout;
 use self::keys::Keeper;
 use self::request::Request;
 use self::shared::Shared;
+use self::timers::timers;
 use crate::config::Config;
 use crate::core::{NodeId, Reply, Run, Status, Tags};
 use crate::member::Member;
@@ -132,6 +134,9 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 /// A running node. Cheap to clone; dropping the last handle stops the agent without leaving.
 ///
 /// To its peers a dropped agent looks like a crashed one. [`Agent::leave`] is the explicit goodbye.
+///
+/// Only [`Agent::start`] needs a tokio runtime. Every other call may be made from any executor, and uses neither its timers nor
+/// its time, which may be paused.
 ///
 /// ```no_run
 /// use headcount::agent::RecvError;
@@ -347,8 +352,19 @@ impl Agent {
 
     /// Says goodbye, waits until a few peers know, stops. Tells how the agent ended, also if that was something else.
     ///
-    /// Ends within some seconds, whatever hangs; [`Stop::LeaveTimedOut`] says that the goodbye was not finished.
+    /// Ends within some seconds, whatever hangs; [`Stop::LeaveTimedOut`] says that the goodbye was not finished. A goodbye that
+    /// has begun goes on by itself, also if the future is dropped meanwhile: [`Agent::stopped`] tells its end.
     pub async fn leave(&self) -> Stop {
+        let agent = self.clone();
+        let goodbye = timers(&self.inner.runtime).spawn(async move { agent.say_goodbye().await });
+        match goodbye.await {
+            Ok(stop) => stop,
+            // The agent's own runtime had to do, and has ended.
+            Err(_) => self.stopped().await,
+        }
+    }
+
+    async fn say_goodbye(&self) -> Stop {
         // Leases first: whoever is next takes them while this node is still a member, and tells.
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
         if let Some(leases) = self.leases() {

@@ -2,6 +2,7 @@
 //!
 //! Everything waits for conditions, with deadlines so generous that only a bug meets them.
 
+mod executors;
 mod hosting;
 mod led_work;
 mod membership;

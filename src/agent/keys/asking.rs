@@ -48,7 +48,6 @@ impl Agent {
     /// Makes a request to every other member, and adds this node; sorted by name.
     pub(super) async fn ask_members(&self, request: &KeyRequest, timeout: Duration) -> Vec<Asked> {
         let me = self.me().id;
-        let deadline = Instant::now() + timeout;
         let places = Arc::new(Semaphore::new(MAX_ASKED_AT_ONCE));
         let mut asked = JoinSet::new();
         let mut holders: Vec<Asked> = Vec::new();
@@ -66,6 +65,8 @@ impl Agent {
                     (self.clone(), Arc::clone(&places), request.clone(), holders.len());
                 let to = id.clone();
                 let ask = async move {
+                    // Told here, by the agent's own clock: that of the caller may be paused.
+                    let deadline = Instant::now() + timeout;
                     let asked = async {
                         let _place = places.acquire().await;
                         agent.ask_holder(to, &request, deadline.saturating_duration_since(Instant::now())).await

@@ -13,9 +13,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Leadership;
+use crate::agent::timers::timers;
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended, claims do
 /// not.
@@ -117,8 +120,8 @@ impl Office {
         self.running.subscribe()
     }
 
-    /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself.
-    pub(in crate::agent) async fn while_leader<F, Fut>(self: &Arc<Self>, mut work: F) -> Fut::Output
+    /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself. `own` is the agent's runtime.
+    pub(in crate::agent) async fn while_leader<F, Fut>(self: &Arc<Self>, own: &Handle, mut work: F) -> Fut::Output
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,
@@ -132,7 +135,7 @@ impl Office {
                 std::future::pending().await
             };
             let Some(piece) = self.begin(term) else { continue };
-            let done = self.run(term, &mut leadership, work(term)).await;
+            let done = self.run(own, term, work(term)).await;
             // The future is gone by now, so the piece may be.
             drop(piece);
             if let Some(value) = done {
@@ -151,18 +154,14 @@ impl Office {
     }
 
     /// Runs the future to its end, or drops it when the lease is about to end.
-    async fn run<T>(
-        &self,
-        term: u64,
-        leadership: &mut watch::Receiver<Published>,
-        work: impl Future<Output = T>,
-    ) -> Option<T> {
-        let mut end = pin!(end_of(term, leadership));
+    async fn run<T>(&self, own: &Handle, term: u64, work: impl Future<Output = T>) -> Option<T> {
+        let end = timers(own).spawn(end_of(term, self.leadership.subscribe()));
+        let mut end = AbortOnDropHandle::new(end);
         let mut work = pin!(work);
         poll_fn(|context| {
             // A process that was stopped wakes up here, perhaps before its timers do.
             let is_over = self.leadership.borrow().leadership.time_for(term).is_none();
-            if is_over || end.as_mut().poll(context).is_ready() {
+            if is_over || pin!(&mut end).poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             work.as_mut().poll(context).map(Some)
@@ -172,7 +171,7 @@ impl Office {
 }
 
 /// Waits until the term's lease is about to end, renewals included.
-async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
+async fn end_of(term: u64, mut leadership: watch::Receiver<Published>) {
     loop {
         let Some(time) = leadership.borrow_and_update().leadership.time_for(term) else { return };
         tokio::select! {
@@ -261,7 +260,7 @@ mod tests {
         let (worker, mark) = (Arc::clone(&office), Arc::clone(&gone));
         let work = tokio::spawn(async move {
             worker
-                .while_leader(|term| {
+                .while_leader(&Handle::current(), |term| {
                     terms.send(term).expect("read");
                     let gone = Gone(Arc::clone(&mark));
                     async move {
@@ -297,7 +296,7 @@ mod tests {
         let count = Arc::clone(&ends);
         let busy = Arc::clone(&office);
         let work = tokio::spawn(async move {
-            busy.while_leader(|_| {
+            busy.while_leader(&Handle::current(), |_| {
                 let count = Arc::clone(&count);
                 async move {
                     // Always ready: no timer is needed to wake it, so none may be needed to stop it.
@@ -315,6 +314,23 @@ mod tests {
         work.abort();
     }
 
+    #[test]
+    fn led_work_needs_no_timers_of_whoever_runs_it() {
+        let (runtime, clock) = (tokio::runtime::Builder::new_current_thread().build().expect("a runtime"), Clock::start());
+        runtime.block_on(async {
+            let office = Office::new();
+            let mut terms = 0;
+            office.publish(leading(clock, 5, CANCEL_EARLY * 2));
+            let work = office.while_leader(&Handle::current(), |term| {
+                terms += 1;
+                office.publish(leading(clock, 6, LONG));
+                async move { if term == 5 { std::future::pending().await } }
+            });
+            work.await;
+            assert_eq!(terms, 2, "the first ended with its claim");
+        });
+    }
+
     #[tokio::test]
     async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
         let (office, clock) = (Office::new(), Clock::start());
@@ -324,7 +340,7 @@ mod tests {
         let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
         let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
         let work = tokio::spawn(async move {
-            busy.while_leader(|_| {
+            busy.while_leader(&Handle::current(), |_| {
                 let (late, polls) = (Arc::clone(&late), polls.clone());
                 poll_fn(move |context| {
                     polls.send(()).expect("read");

@@ -14,6 +14,7 @@ use crate::agent::error::{AgentError, ConfirmError, LeadError};
 use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
 use crate::agent::lease_desk::{Ask, Hold, LeaseNodes, LeaseNodesError, Leases, Unproven};
 use crate::agent::request::Request;
+use crate::agent::timers::timers;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{InvalidName, NodeId};
 use crate::lease::{LeaseName, TooManyLeases};
@@ -179,8 +180,7 @@ impl Agent {
             let word = LeaseUpdate { lease, node, term: now.term, kind: LeaseUpdate::RESIGN, nonce };
             self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
         }
-        let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());
-        let is_declined = async {
+        let (term, is_declined) = (now.term, async move {
             loop {
                 match declined.recv().await {
                     Ok(number) if number == nonce => return,
@@ -188,14 +188,16 @@ impl Agent {
                     _ => {}
                 }
             }
-        };
-        let given_up = async {
+        });
+        let given_up = timers(&self.inner.runtime).spawn(async move {
+            let given_up = watch.wait_for(|seen| seen.term > term || seen.leader.is_none());
             tokio::select! {
                 given_up = tokio::time::timeout(RESIGN_PATIENCE, given_up) => Some(given_up),
                 () = is_declined => None,
             }
-        };
-        let Some(given_up) = given_up.await else { return Err(AgentError::NotBelieved { leader }) };
+        });
+        let given_up = given_up.await.map_err(|_| AgentError::Stopped)?;
+        let Some(given_up) = given_up else { return Err(AgentError::NotBelieved { leader }) };
         match given_up {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(AgentError::Stopped),
