@@ -5,7 +5,7 @@
 //! stands the balancer that picks the less busy of two members at random ("power of two choices"). Here a request is a
 //! message between members; in a web service it would be a call to `member.api_address`.
 //!
-//! `cargo run --example balance` runs four nodes in one process, one of which leaves half-way.
+//! `cargo run --example balance` runs four nodes in one process, one of which leaves half-way, and one drains.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -156,6 +156,18 @@ async fn main() -> Result<(), BoxError> {
     }
     println!("after d left: {rest:?}");
     assert!(!rest.contains_key("d"), "no request goes to a member that left");
+
+    // As an operator does before maintenance: c is still a member, and is given no new work.
+    c.drain().await?;
+    while a.live_members().iter().all(Member::may_work) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut rest = BTreeMap::new();
+    for _ in 0..60 {
+        *rest.entry(ask(&mut balancer).await?).or_insert(0) += 1;
+    }
+    println!("while c drains: {rest:?}");
+    assert!(!rest.contains_key("c"), "no request goes to a member that drains");
     for node in [c, b, a] {
         node.leave().await;
     }

@@ -11,6 +11,11 @@ use std::collections::BTreeSet;
 use std::error::Error;
 
 use headcount::client::{Client, EventQuery, EventUpdate};
+use headcount::json::Member;
+
+fn may_work(member: &Member) -> bool {
+    matches!(member.status.as_str(), "up" | "suspect") && !member.draining
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).ok_or("usage: client HTTP_ADDRESS")?;
@@ -18,20 +23,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let info = client.info()?;
     println!("{} of the cluster {}, version {}", info.node, info.cluster, info.version);
 
-    // The names of members that may be given work. Three kinds of events keep it right.
+    // The names of members that may be given work: those that are here and do not drain.
     let mut live = BTreeSet::new();
     for update in client.events(&EventQuery::all().from_snapshot())? {
         match update? {
             EventUpdate::Snapshot(snapshot) => {
-                let may_work = |status: &str| matches!(status, "up" | "suspect");
-                let members = snapshot.members.into_iter().filter(|member| may_work(&member.status));
-                live = members.map(|member| member.id).collect();
+                live = snapshot.members.into_iter().filter(may_work).map(|member| member.id).collect();
             }
-            EventUpdate::Event(event) => match (event.event.as_str(), event.node) {
-                ("node_joined", Some(node)) => drop(live.insert(node)),
-                ("node_left" | "node_detected_down", Some(node)) => drop(live.remove(&node)),
-                _ => continue,
-            },
+            // An event about a member brings what that is like now.
+            EventUpdate::Event(event) => {
+                let Some(member) = event.member else { continue };
+                let is_new = if may_work(&member) { live.insert(member.id) } else { live.remove(&member.id) };
+                if !is_new {
+                    continue;
+                }
+            }
             EventUpdate::Lost { reason } => {
                 eprintln!("the stream {reason}: these may be old");
                 continue;

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use headcount::{Agent, Config, Profile, Status};
+use headcount::{Agent, Config, Member, Profile, Status};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -44,18 +44,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lists all other live instances of this service. A suspect is still listed: it has not had its chance to refute.
+/// Lists all other instances of this service that may be asked. A suspect is still listed: it has not had its chance to refute; one
+/// that drains is not.
 async fn peers(State(agent): State<Agent>) -> Json<Value> {
     let members = agent.live_members();
-    let peers =
-        members.iter().filter(|member| !member.is_me && member.tags.get("service") == Some("shop")).map(|member| {
-            json!({
-                "name": member.id.as_str(),
-                "url": member.api_address,
-                "status": member.status.name(),
-                "round_trip_ms": member.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-            })
-        });
+    let is_peer = |member: &&Member| !member.is_me && member.may_work() && member.tags.get("service") == Some("shop");
+    let peers = members.iter().filter(is_peer).map(|member| {
+        json!({
+            "name": member.id.as_str(),
+            "url": member.api_address,
+            "status": member.status.name(),
+            "round_trip_ms": member.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+        })
+    });
     Json(peers.collect())
 }
 

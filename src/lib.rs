@@ -10,7 +10,7 @@
 //!
 //! let (snapshot, mut events) = agent.subscribe_from_snapshot(); // no gap, no overlap
 //! for member in snapshot.members.iter().filter(|member| member.may_work()) {
-//!     println!("{} is here", member.id);
+//!     println!("{} may be given work", member.id);
 //! }
 //! loop {
 //!     match events.recv().await {
@@ -32,8 +32,9 @@
 //! # Where to begin
 //!
 //! [`Agent`] is the handle to a running node, [`Config`] and [`Settings`] are what it is told, [`Event`] is what
-//! subscribers get, [`Member`] is what a node looks like from here. [`Agent::live_members`] are those that may be given
-//! work, Up or Suspect; [`Agent::members`] lists the dead and those that left, too. [`Agent::while_leader`] runs work on the
+//! subscribers get, [`Member`] is what a node looks like from here. [`Agent::live_members`] are those that are here,
+//! Up or Suspect, [`Member::may_work`] says which of them may be given work, and [`Agent::members`] lists the dead and those that
+//! left, too. [`Agent::while_leader`] runs work on the
 //! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
 //! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
 //! what each word means, and whose it is; [`guarantees`] has every promise, and its edges.

@@ -47,8 +47,13 @@ impl Member {
         self.status.is_live()
     }
 
-    /// Returns true if it may be given work: it is Up, or Suspect and not yet known to be gone.
+    /// Returns true if it may be given work: it is Up, or Suspect and not yet known to be gone, and does not drain.
     pub fn may_work(&self) -> bool {
+        self.is_here() && !self.draining
+    }
+
+    /// Returns true if it is Up or Suspect.
+    pub(crate) fn is_here(&self) -> bool {
         matches!(self.status, Status::Up | Status::Suspect)
     }
 
@@ -118,5 +123,7 @@ mod tests {
         for status in [Status::Joining, Status::Leaving, Status::Down, Status::Left(LeaveReason::Graceful)] {
             assert!(!may_work(status), "{status}");
         }
+        let draining = Member { draining: true, ..Member::for_tests("a", Status::Up) };
+        assert!(!draining.may_work() && draining.is_here(), "it is here, and does not mean to stay");
     }
 }

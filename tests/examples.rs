@@ -178,4 +178,5 @@ fn requests_are_balanced_over_members_that_are_live() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("answered: {\"a\": ") && lines[0].contains("\"d\": "), "{text}");
     assert!(lines[1].starts_with("after d left: ") && !lines[1].contains("\"d\""), "{text}");
+    assert!(lines[2].starts_with("while c drains: ") && !lines[2].contains("\"c\""), "{text}");
 }

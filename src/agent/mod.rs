@@ -249,19 +249,19 @@ impl Agent {
         self.inner.shared.directory().member(id)
     }
 
-    /// Returns the members that may be given work: those that are Up or Suspect, sorted by name, this node included. Never asks the
-    /// driver.
+    /// Returns the members that are here, Up or Suspect, sorted by name, this node included. Never asks the driver.
     ///
     /// A Suspect is silent and may be gone; it is still a member, and most suspects refute. Joining members do not hold the
-    /// whole view yet, Leaving ones are about to go.
+    /// whole view yet, Leaving ones are about to go. Those that drain are here, and are to get no new work: whoever gives some away
+    /// looks at [`Member::may_work`].
     pub fn live_members(&self) -> Vec<Member> {
         let mut members = self.members();
-        members.retain(Member::may_work);
+        members.retain(Member::is_here);
         members
     }
 
     /// Returns all members, sorted by name, those that are Down or have left included: see [`Agent::live_members`] for those that
-    /// may be given work. Never asks the driver.
+    /// are here. Never asks the driver.
     pub fn members(&self) -> Vec<Member> {
         self.inner.shared.directory().members()
     }

@@ -23,7 +23,7 @@ impl TargetGroup {
     /// Returns the target of a member; `None` if it should not be given work now, drains, or advertises no address with a host
     /// and a port.
     pub fn new(cluster: &str, member: &crate::Member) -> Option<Self> {
-        let address = member.api_address.as_deref().filter(|_| member.may_work() && !member.draining)?;
+        let address = member.api_address.as_deref().filter(|_| member.may_work())?;
         let target = host_and_port(address)?;
         let label = |name: &str, value: &str| (format!("{META}{name}"), value.to_owned());
         let mut labels = BTreeMap::from([
