@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
-use headcount::agent::{MessageError, RecvError, Subscription};
+use headcount::agent::{MessageError, Received, RecvError, Subscription};
 use headcount::{Agent, Config, Member, NodeId, Profile, Run};
 use tower::balance::p2c::Balance;
 use tower::discover::Change;
@@ -111,25 +111,17 @@ impl Service<Vec<u8>> for Peer {
     }
 }
 
-/// Answers requests with the node's name, for as long as the agent runs.
-fn serve(agent: &Agent) -> Result<(), BoxError> {
-    let mut requests = agent.listen([TOPIC])?;
-    let agent = agent.clone();
-    tokio::spawn(async move {
-        while let Ok(request) = requests.recv().await {
-            if request.is_request() {
-                let _ = agent.reply(request.id, agent.me().id.as_str().as_bytes()).await;
-            }
-        }
-    });
-    Ok(())
-}
-
 async fn start(name: &str, seeds: &[String]) -> Result<Agent, BoxError> {
     let config = Config::new(name)?.with_profile(Profile::Local).with_bind("127.0.0.1:0".parse()?).with_seeds(seeds);
     let agent = Agent::start(config).await?;
     agent.wait_until_up().await?;
-    serve(&agent)?;
+    // Every node answers with its name, for as long as its agent runs.
+    let name = agent.me().id.to_string();
+    let answer = move |_: Received<String>| {
+        let name = name.clone();
+        async move { name }
+    };
+    agent.serve(TOPIC, answer)?.detach();
     Ok(agent)
 }
 
@@ -179,8 +171,8 @@ async fn ask<S>(balancer: &mut S) -> Result<String, BoxError>
 where
     S: Service<Vec<u8>, Response = Vec<u8>, Error = BoxError>,
 {
-    let answer = balancer.ready().await?.call(b"who?".to_vec()).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let answer = balancer.ready().await?.call(b"\"who?\"".to_vec()).await?;
+    Ok(serde_json::from_slice(&answer)?)
 }
 
 /// Sends requests until each of these members has answered one; returns the number of answers of each.

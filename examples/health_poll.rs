@@ -8,33 +8,18 @@
 use std::error::Error;
 use std::time::Duration;
 
-use headcount::agent::MessageError;
+use headcount::agent::{MessageError, Received};
 use headcount::{Agent, Config, Profile};
 
 const TOPIC: &str = "health";
-
-/// Answers requests for as long as the agent runs.
-fn answer(agent: &Agent, word: &'static [u8]) -> Result<(), Box<dyn Error>> {
-    let mut questions = agent.listen([TOPIC])?;
-    let agent = agent.clone();
-    tokio::spawn(async move {
-        while let Ok(question) = questions.recv().await {
-            if question.is_request() {
-                // The node that asked may be gone by now.
-                let _ = agent.reply(question.id, word).await;
-            }
-        }
-    });
-    Ok(())
-}
 
 /// Returns each member's answer.
 async fn poll(agent: &Agent) -> Vec<(String, String)> {
     let mut answers = Vec::new();
     for member in agent.live_members() {
-        let asked = agent.request(&member.id, TOPIC, b"", Duration::from_secs(1)).await;
+        let asked = agent.request(&member.id, TOPIC, b"null", Duration::from_secs(1)).await;
         let word = match asked {
-            Ok(word) => String::from_utf8_lossy(&word).into_owned(),
+            Ok(word) => serde_json::from_slice(&word).unwrap_or_else(|error| error.to_string()),
             Err(MessageError::NoAnswer { .. }) => "no answer".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -55,8 +40,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let a = start("a", &[]).await?;
     let seeds = [a.gossip_address().to_string()];
     let nodes = [a, start("b", &seeds).await?, start("c", &seeds).await?];
-    answer(&nodes[0], b"fine")?;
-    answer(&nodes[1], b"disk nearly full")?;
+    nodes[0].serve(TOPIC, |_: Received<()>| async { "fine" })?.detach();
+    nodes[1].serve(TOPIC, |_: Received<()>| async { "disk nearly full" })?.detach();
     // No program listens on c.
     while nodes.iter().any(|node| node.live_members().len() < nodes.len()) {
         tokio::time::sleep(Duration::from_millis(20)).await;

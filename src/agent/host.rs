@@ -46,19 +46,20 @@ pub(super) async fn start(config: Config) -> Started {
     let journal = Journal::start(&config.name).map_err(threads)?;
     let (answer, started) = oneshot::channel();
     let thread = std::thread::Builder::new().name("headcount".to_owned());
-    thread.spawn(move || run(config, journal, answer)).map_err(threads)?;
+    let runs_on = users.clone();
+    thread.spawn(move || run(config, journal, runs_on, answer)).map_err(threads)?;
     let died = || StartError::Internal(Failure::new("start", "its thread ended unexpectedly"));
     let inner = started.await.map_err(|_| died())??;
     users.spawn(end_with_runtime(Tie(Arc::clone(&inner.shared))));
     Ok(inner)
 }
 
-/// The thread.
-fn run(config: Config, journal: Journal, answer: oneshot::Sender<Started>) {
+/// The thread. `users`: the runtime that the agent was started on.
+fn run(config: Config, journal: Journal, users: Handle, answer: oneshot::Sender<Started>) {
     let mut runtime = Builder::new_current_thread();
     match runtime.thread_name("headcount-io").max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build() {
         Ok(runtime) => {
-            Unwaited::new(runtime).block_on(live(config, journal, answer));
+            Unwaited::new(runtime).block_on(live(config, journal, users, answer));
         }
         Err(source) => {
             let _ = answer.send(Err(StartError::Threads { source }));
@@ -90,10 +91,10 @@ impl Drop for Unwaited {
     }
 }
 
-async fn live(config: Config, journal: Journal, mut answer: oneshot::Sender<Started>) {
+async fn live(config: Config, journal: Journal, users: Handle, mut answer: oneshot::Sender<Started>) {
     let begun = tokio::select! {
         biased;
-        begun = start::begin(config, journal) => begun,
+        begun = start::begin(config, journal, users) => begun,
         // Nobody wants the agent any more. A disk that hangs is left to itself.
         () = answer.closed() => return,
     };

@@ -89,6 +89,8 @@ pub struct Info {
     pub message_listeners: usize,
     /// Messages lost on the way to listeners that were too slow.
     pub messages_lost: u64,
+    /// Messages skipped by listeners of [`Agent::messages`], since they were not of the type that is listened for.
+    pub messages_undecodable: u64,
     /// Calls of this node with its broadcasts, to nodes that the table of leases lists and its view lacks. The core's counters
     /// of messages, as they are shown here, include those that failed, and the copies that these were.
     #[cfg(feature = "agent")]
@@ -105,7 +107,7 @@ impl Agent {
         let figures = shared.figures();
         #[cfg(feature = "agent")]
         let (figures, direct) = with_calls(figures, &shared.outbox);
-        let (message_listeners, messages_lost) = shared.mailroom.figures();
+        let (message_listeners, messages_lost, messages_undecodable) = shared.mailroom.figures();
         Info {
             me: self.me(),
             cluster: config.cluster.clone(),
@@ -143,6 +145,7 @@ impl Agent {
             leases: self.leases().map(|leases| leases.figures()).unwrap_or_default(),
             message_listeners,
             messages_lost,
+            messages_undecodable,
             #[cfg(feature = "agent")]
             direct,
             log_lines_lost: shared.journal.lost(),

@@ -103,8 +103,8 @@ pub use self::messages::DirectFigures;
 #[cfg(all(test, feature = "agent"))]
 pub(crate) use self::messages::test_said;
 pub use self::messages::{
-    Broadcasted, Inbox, MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError,
-    Messages, ReceiveError, Received,
+    Broadcasted, Inbox, MAX_ALL_WAITING_BYTES, MAX_SERVED, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message,
+    MessageError, Messages, ReceiveError, Received, Serving,
 };
 #[cfg(feature = "agent")]
 pub(crate) use self::messages::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
@@ -191,6 +191,8 @@ struct Inner {
     requests: mpsc::Sender<Request>,
     /// The agent's own, for what must not hold up the user's.
     runtime: Handle,
+    /// The one that the agent was started on, for what is the user's and might hold up the agent.
+    users: Handle,
     resolver: Resolver,
     run: Run,
     gossip_address: SocketAddr,

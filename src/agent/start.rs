@@ -58,7 +58,7 @@ pub(super) struct Newborn {
 }
 
 /// Makes everything that runs, on the agent's own runtime. The configuration is checked.
-pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, StartError> {
+pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Result<Newborn, StartError> {
     let run = Run(random()?);
     let random_seed = random()?;
     let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
@@ -182,6 +182,7 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         shared,
         requests,
         runtime,
+        users,
         resolver,
         run,
         gossip_address: bound,

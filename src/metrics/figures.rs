@@ -208,6 +208,7 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
         ),
         ("message_copies_sent", "Copies of broadcasts sent to other members", counters.messages.copies_sent),
         ("messages_lost", "Messages lost because their listener was too slow", info.messages_lost),
+        ("messages_undecodable", "Messages not of the type that their listener reads", info.messages_undecodable),
         ("pauses", "Times this process stood still", counters.pauses),
         (
             "receive_buffer_overflows",
@@ -340,6 +341,7 @@ mod tests {
             info.counters.messages.evicted => "messages_evicted_total",
             info.counters.messages.copies_sent => "message_copies_sent_total",
             info.messages_lost => "messages_lost_total",
+            info.messages_undecodable => "messages_undecodable_total",
             info.congested_frames => "link_frames_congested_total",
             info.links_turned_away => "links_turned_away_total",
             info.link_accept_errors => "link_accept_errors_total",

@@ -6,6 +6,7 @@ mod executors;
 mod hosting;
 mod led_work;
 mod membership;
+mod served;
 
 use std::collections::BTreeMap;
 use std::future::Future;

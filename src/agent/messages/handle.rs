@@ -117,7 +117,8 @@ impl Agent {
         }
     }
 
-    /// Asks one member something and waits for the answer of a program there, for a minute at most.
+    /// Asks one member something and waits for the answer of a program there, for a minute at most. There [`Agent::serve`]
+    /// answers, or [`Agent::listen`] hears and [`Agent::reply`] answers.
     ///
     /// An answer that comes after `timeout` is dropped and counted (as dropped, unasked): it answers no later request.
     ///
@@ -130,16 +131,12 @@ impl Agent {
     /// # config.bind = Some("127.0.0.1:0".parse()?);
     /// # let agent = Agent::start(config).await?;
     /// # agent.wait_until_up().await?;
-    /// let mut questions = agent.listen(["health"])?;
-    /// let answering = agent.clone();
-    /// tokio::spawn(async move {
-    ///     while let Ok(question) = questions.recv().await {
-    ///         let _ = answering.reply(question.id, b"fine").await;
-    ///     }
-    /// });
+    /// use headcount::agent::Received;
+    ///
+    /// let _serving = agent.serve("health", |_: Received<()>| async { "fine" })?;
     /// let me = agent.me().id;
-    /// let answer = agent.request(&me, "health", b"how are you?", Duration::from_secs(5)).await?;
-    /// assert_eq!(answer, b"fine");
+    /// let answer = agent.request(&me, "health", b"null", Duration::from_secs(5)).await?;
+    /// assert_eq!(answer, b"\"fine\"");
     /// # Ok(())
     /// # }
     /// ```
@@ -182,15 +179,20 @@ impl Agent {
     }
 
     /// The messages of these topics from now on, broadcasts, those sent to this node, and requests; of all topics, if none is
-    /// named.
+    /// named. A listener that is too slow is told so by [`ReceiveError::Lagged`], and goes on: only
+    /// [`ReceiveError::Closed`] is an end.
+    ///
+    /// [`ReceiveError::Lagged`]: super::ReceiveError::Lagged
+    /// [`ReceiveError::Closed`]: super::ReceiveError::Closed
     pub fn listen<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<Inbox, InvalidTopic> {
         let topics = topics.into_iter().map(Topic::of_program).collect::<Result<BTreeSet<_>, _>>()?;
         Ok(Inbox::listen(&self.inner.shared.mailroom, topics))
     }
 
-    /// The messages of one topic from now on, their payloads read as JSON.
+    /// The messages of one topic from now on, their payloads read as JSON. A payload that is no `T` is skipped, counted
+    /// ([`Info::messages_undecodable`](crate::agent::Info::messages_undecodable)) and logged.
     pub fn messages<T: DeserializeOwned>(&self, topic: &str) -> Result<Messages<T>, InvalidTopic> {
-        self.listen([topic]).map(Messages::new)
+        self.listen([topic]).map(|inbox| Messages::new(inbox, self.inner.shared.journal.clone()))
     }
 
     /// Gives this node's programs a broadcast that another agent brought by a call; says whether it came first by that.

@@ -5,14 +5,16 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
+use tracing::Level;
 
 use super::mailroom::{Mailroom, Next};
 use super::message::{Message, ReceiveError};
 use crate::core::Topic;
+use crate::journal::Journal;
 
 /// Messages as they come, from the call of [`Agent::listen`](crate::Agent::listen) on. Also a [`Stream`].
 #[derive(Debug)]
@@ -71,10 +73,7 @@ impl Stream for Inbox {
     type Item = Result<Message, ReceiveError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_recv(context).map(|received| match received {
-            Err(ReceiveError::Closed) => None,
-            received => Some(received),
-        })
+        self.poll_recv(context).map(open)
     }
 }
 
@@ -88,26 +87,55 @@ pub struct Received<T> {
     pub message: Message,
 }
 
-/// Messages of one type, from the call of [`Agent::messages`](crate::Agent::messages) on.
+/// Messages of one type, from the call of [`Agent::messages`](crate::Agent::messages) on. What is not of that type is skipped,
+/// counted and logged. Also a [`Stream`].
 #[derive(Debug)]
 pub struct Messages<T> {
     inbox: Inbox,
+    journal: Journal,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Messages<T> {
-    pub(super) fn new(inbox: Inbox) -> Self {
-        Self { inbox, of: PhantomData }
+    pub(super) fn new(inbox: Inbox, journal: Journal) -> Self {
+        Self { inbox, journal, of: PhantomData }
     }
 
     /// Waits for the next message. Cancel safe.
     pub async fn recv(&mut self) -> Result<Received<T>, ReceiveError> {
-        read(self.inbox.recv().await?)
+        poll_fn(|context| self.poll_recv(context)).await
     }
 
     /// Returns the next message if there is one now.
     pub fn try_recv(&mut self) -> Result<Option<Received<T>>, ReceiveError> {
-        self.inbox.try_recv()?.map(read).transpose()
+        while let Some(message) = self.inbox.try_recv()? {
+            if let Some(received) = self.read(message) {
+                return Ok(Some(received));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Polls for the next message.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Received<T>, ReceiveError>> {
+        loop {
+            let message = ready!(self.inbox.poll_recv(context))?;
+            if let Some(received) = self.read(message) {
+                return Poll::Ready(Ok(received));
+            }
+        }
+    }
+
+    fn read(&self, message: Message) -> Option<Received<T>> {
+        match message.json() {
+            Ok(value) => Some(Received { value, message }),
+            Err(error) => {
+                if let Some(others) = self.inbox.room.skip() {
+                    self.journal.say(Level::WARN, format!("{error}: it is skipped ({others} others before)"));
+                }
+                None
+            }
+        }
     }
 }
 
@@ -115,11 +143,14 @@ impl<T: DeserializeOwned> Stream for Messages<T> {
     type Item = Result<Received<T>, ReceiveError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.inbox).poll_next(context).map(|next| next.map(|received| received.and_then(read)))
+        self.poll_recv(context).map(open)
     }
 }
 
-fn read<T: DeserializeOwned>(message: Message) -> Result<Received<T>, ReceiveError> {
-    let value = message.json()?;
-    Ok(Received { value, message })
+/// Returns what a stream gives: nothing after the end.
+fn open<T>(received: Result<T, ReceiveError>) -> Option<Result<T, ReceiveError>> {
+    match received {
+        Err(ReceiveError::Closed) => None,
+        received => Some(received),
+    }
 }

@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::message::Message;
 use crate::core::{Delivery, Topic};
+use crate::quiet::Quiet;
 
 /// The greatest number of messages that wait for one listener.
 pub const MAX_WAITING_MESSAGES: usize = 4_096;
@@ -32,6 +33,8 @@ pub const MAX_ALL_WAITING_BYTES: usize = 8 * 1024 * 1024;
 const MESSAGE_BYTES: usize = size_of::<Waiting>() + 64;
 /// The size of a message's place in a queue, whose room doubles as it grows, in bytes.
 const PLACE_BYTES: usize = 2 * size_of::<Arc<Waiting>>();
+/// There is at most one line of the log about messages that are skipped in this time.
+const SKIPPED_PAUSE: Duration = Duration::from_secs(10);
 /// The number of places that an empty queue may keep room for.
 const IDLE_PLACES: usize = 64;
 
@@ -50,6 +53,9 @@ struct State {
     came: u64,
     last: u64,
     lost: u64,
+    /// The number of messages that were not of their listener's type.
+    undecodable: u64,
+    quiet: Quiet,
     is_closed: bool,
 }
 
@@ -248,9 +254,17 @@ impl Mailroom {
         drop(queue);
     }
 
-    /// Returns the number of listeners, and that of messages that gave way because one was too slow.
-    pub(in crate::agent) fn figures(&self) -> (usize, u64) {
+    /// Counts a message that is not of its listener's type. Returns how many others there were since the last line of the log
+    /// about one, if it is time for another line.
+    pub(super) fn skip(&self) -> Option<u64> {
+        let mut state = self.state();
+        state.undecodable += 1;
+        state.quiet.may_say(SKIPPED_PAUSE, 1)
+    }
+
+    /// Returns the number of listeners, that of messages that gave way because one was too slow, and that of those skipped.
+    pub(in crate::agent) fn figures(&self) -> (usize, u64, u64) {
         let state = self.state();
-        (state.queues.len(), state.lost)
+        (state.queues.len(), state.lost, state.undecodable)
     }
 }

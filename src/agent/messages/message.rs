@@ -63,7 +63,7 @@ pub enum ReceiveError {
         /// The number of messages, of the topics listened to.
         missed: u64,
     },
-    /// A payload is not what the listener wants. The next call gives the next message.
+    /// A payload is not what [`Message::json`] is to read it as.
     #[error("message {id} from {from:?} is not of the type that is listened for: {reason}")]
     Undecodable {
         /// The message.

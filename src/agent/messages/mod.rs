@@ -8,6 +8,7 @@
 //!
 //! Invariants:
 //! - A listener that is too slow loses the oldest messages that wait for it, is told how many, and slows nobody.
+//! - What a typed listener cannot read is skipped, counted and logged: nobody ends a loop by what it sends.
 //! - Messages have no numbers in the stream of events and are not replayed.
 //!
 //! Must not know: how messages travel (that is the core's).
@@ -17,6 +18,7 @@
 //! | the methods of the handle | `handle` |
 //! | a listener's end; one message there | `inbox`, `message` |
 //! | a queue for each listener | `mailroom` |
+//! | requests answered by a handler | `serve` |
 //! | this node's own broadcasts | `outbox` |
 
 mod handle;
@@ -25,12 +27,14 @@ mod mailroom;
 mod message;
 #[cfg(feature = "agent")]
 mod outbox;
+mod serve;
 
 pub use handle::{Broadcasted, MessageError};
 pub use inbox::{Inbox, Messages, Received};
 pub(super) use mailroom::Mailroom;
 pub use mailroom::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 pub use message::{Message, ReceiveError};
+pub use serve::{MAX_SERVED, Serving};
 #[cfg(feature = "agent")]
 pub use outbox::DirectFigures;
 #[cfg(all(test, feature = "agent"))]

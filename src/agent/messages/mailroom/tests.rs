@@ -1,11 +1,10 @@
 //! The bounds of what listeners have not taken, and who gives way where it is too much.
 
-use std::time::Duration;
-
-use super::super::inbox::Inbox;
+use super::super::inbox::{Inbox, Messages};
 use super::super::message::ReceiveError;
 use super::*;
 use crate::core::{DeliveryKind, MessageId, NodeId, Payload, Run};
+use crate::journal::Journal;
 
 fn delivery(sequence: u64, topic: &str, bytes: usize) -> Delivery {
     Delivery {
@@ -38,6 +37,20 @@ fn listeners_get_their_topics_in_order() {
 }
 
 #[test]
+fn what_a_typed_listener_cannot_read_is_skipped_and_counted() {
+    let room = Arc::new(Mailroom::default());
+    let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+    let mut typed = Messages::<u64>::new(Inbox::listen(&room, topics(&["t"])), journal);
+    for (sequence, payload) in [(1, "7"), (2, "seven"), (3, "8")] {
+        let payload = Payload::new(payload.as_bytes()).expect("small");
+        room.deliver(Delivery { payload, ..delivery(sequence, "t", 0) }, SystemTime::now());
+    }
+    let values: Vec<u64> =
+        std::iter::from_fn(|| typed.try_recv().expect("no error")).map(|received| received.value).collect();
+    assert_eq!((values, room.figures()), (vec![7, 8], (1, 0, 1)));
+}
+
+#[test]
 fn a_slow_listener_loses_the_oldest_and_is_told_and_others_lose_nothing() {
     let room = Arc::new(Mailroom::default());
     let (mut slow, mut quick) = (Inbox::listen(&room, topics(&[])), Inbox::listen(&room, topics(&[])));
@@ -45,11 +58,11 @@ fn a_slow_listener_loses_the_oldest_and_is_told_and_others_lose_nothing() {
         room.deliver(delivery(sequence, "t", 0), SystemTime::now());
         assert_eq!(sequences(&mut quick), [sequence]);
     }
-    assert_eq!(room.figures(), (2, 0), "exactly at the bound");
+    assert_eq!(room.figures(), (2, 0, 0), "exactly at the bound");
     room.deliver(delivery(MAX_WAITING_MESSAGES as u64, "t", 0), SystemTime::now());
     assert_eq!(slow.try_recv(), Err(ReceiveError::Lagged { missed: 1 }));
     assert_eq!(sequences(&mut slow).first(), Some(&1));
-    assert_eq!(room.figures(), (2, 1));
+    assert_eq!(room.figures(), (2, 1, 0));
 }
 
 #[test]
@@ -170,7 +183,7 @@ fn a_listener_that_keeps_up_loses_nothing_however_much_is_said() {
         room.deliver(delivery(sequence, "t", 65_536), SystemTime::now());
         assert_eq!(sequences(&mut quick), [sequence]);
     }
-    assert_eq!(room.figures(), (1, 0));
+    assert_eq!(room.figures(), (1, 0, 0));
 }
 
 #[tokio::test]
