@@ -316,15 +316,21 @@ mod tests {
 
     #[test]
     fn led_work_needs_no_timers_of_whoever_runs_it() {
-        let (runtime, clock) = (tokio::runtime::Builder::new_current_thread().build().expect("a runtime"), Clock::start());
+        let (runtime, clock) =
+            (tokio::runtime::Builder::new_current_thread().build().expect("a runtime"), Clock::start());
         runtime.block_on(async {
             let office = Office::new();
             let mut terms = 0;
             office.publish(leading(clock, 5, CANCEL_EARLY * 2));
-            let work = office.while_leader(&Handle::current(), |term| {
+            let own = Handle::current();
+            let work = office.while_leader(&own, |term| {
                 terms += 1;
                 office.publish(leading(clock, 6, LONG));
-                async move { if term == 5 { std::future::pending().await } }
+                async move {
+                    if term == 5 {
+                        std::future::pending().await
+                    }
+                }
             });
             work.await;
             assert_eq!(terms, 2, "the first ended with its claim");
