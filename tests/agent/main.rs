@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use headcount::agent::{
-    AgentError, Filter, KEPT_EVENTS, LeadError, LeadershipState, RecvError, StartError, Stop, StoreError, Subscription,
+    AgentError, Filter, JoinFailure, KEPT_EVENTS, LeadError, LeadershipState, RecvError, StartError, Stop, StoreError,
+    Subscription,
 };
 use headcount::core::election::ChangeError;
 use headcount::core::limits::MAX_SEEDS;

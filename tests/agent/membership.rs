@@ -296,3 +296,32 @@ async fn members_that_were_gone_before_a_node_joined_are_listed_and_no_news() {
     }
     assert_eq!(told, [("node_joined", Some("killed".to_owned()))]);
 }
+
+#[tokio::test]
+async fn a_handle_says_what_its_node_lacks_until_it_is_up() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    assert_eq!(a.joining(), None);
+    let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let key = headcount::seal::Key::parse(key).expect("a key");
+    let mut config = config("b", &[&a]).with_keys([key]);
+    config.seeds.push("127.0.0.1:9".to_owned());
+    let b = Agent::start(config).await.expect("starts");
+    let joining = in_time(async {
+        loop {
+            let joining = b.joining().expect("it is joining");
+            if joining.to_string().contains("does not open") {
+                return joining;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let at = a.gossip_address().to_string();
+    let missing = format!("{at} does not open what this node sends: it has no keys");
+    assert!(joining.to_string().starts_with(&missing), "{joining}");
+    let answer =
+        |address: &str| joining.asked.iter().find(|asked| asked.address == address).map(|asked| &asked.outcome);
+    assert!(matches!(answer(&at), Some(Err(JoinFailure::Refused { .. }))), "{joining:?}");
+    assert_eq!(answer("127.0.0.1:9"), Some(&Err(JoinFailure::Silent)));
+}

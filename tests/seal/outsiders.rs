@@ -14,10 +14,20 @@ fn who_has_no_key_or_another_one_is_not_answered_and_both_sides_learn_why() {
     let files = Files::new();
     let [a, _b, _c] = three(&files);
     let other = files.generate("other.key");
-    let stranger = start("stranger", &[&a.gossip], &other, &[]);
-    let clear = Agent::start("clear", &[&a.gossip], &[]);
+    // Both are seeds themselves, and found no cluster beside the one that there is.
+    let homes = [support::own_address(), support::own_address()].map(|home| home.replace(":0", ":7117"));
+    let seeds = homes.each_ref().map(|home| [home.as_str(), &a.gossip]);
+    let stranger = start("stranger", &seeds[0], &other, &["--bind", &homes[0]]);
+    let clear = Agent::start("clear", &seeds[1], &["--bind", &homes[1]]);
+    for (outsider, why) in [(&stranger, "it has other keys than this node"), (&clear, "it takes sealed packets alone")]
+    {
+        logged(outsider, &format!("{} does not open what this node sends: {why}", a.gossip));
+    }
+    // Longer than a seed waits for others.
+    std::thread::sleep(Duration::from_secs(5));
     for outsider in [&stranger, &clear] {
-        logged(outsider, "check address, firewall, key");
+        let ready = outsider.get("/readyz");
+        assert!(ready.contains(" 503 ") && ready.contains(&format!("joining: {} does not open", a.gossip)), "{ready}");
         assert_eq!(outsider.members(), [(outsider.name.clone(), "joining".to_owned())]);
     }
     logged(&a, "that is not sealed, which this node requires");
@@ -29,7 +39,7 @@ fn who_has_no_key_or_another_one_is_not_answered_and_both_sides_learn_why() {
 }
 
 #[test]
-fn nothing_that_is_not_sealed_is_answered_by_datagram_or_over_tcp() {
+fn nothing_that_is_not_sealed_is_answered_by_datagram_and_over_tcp_the_reason_alone_is_told() {
     let files = Files::new();
     let [a, ..] = three(&files);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -49,7 +59,7 @@ fn nothing_that_is_not_sealed_is_answered_by_datagram_or_over_tcp() {
     stream.write_all(b"\0\0\0\x19HC\x01\0aaaabbbbbbbb\x01ccccccccd").expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("closed at once, and not when its time is over");
-    assert_eq!(answer, b"");
+    assert_eq!(answer, b"\0\0\0\x05HC\x01\x04\0");
     wait_for("the count of both", || (dropped(&a, "unsealed") >= 4.0).then_some(()));
 }
 

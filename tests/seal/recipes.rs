@@ -111,7 +111,7 @@ fn a_node_that_was_away_during_a_rotation_is_told_what_it_lacks_and_comes_back()
     }
     assert_eq!(only_key(a, &NAMES[..2]), new);
     nodes.start(2, &["--key-file", "cluster.key"]);
-    logged(nodes.agent(2), "check address, firewall, key");
+    logged(nodes.agent(2), "does not open what this node sends: it has other keys than this node");
     // It is told by whoever looks for it: members go on asking at the addresses of those that are down.
     logged(nodes.agent(2), &format!("sealed with key {new}, which this node lacks"));
     for step in Recipe::of(WAS_AWAY).steps() {

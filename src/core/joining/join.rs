@@ -212,9 +212,7 @@ impl Core {
             self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
         }
         let waited = now.since(began);
-        if waited >= retry_interval {
-            self.tell_what_it_lacks();
-        }
+        self.tell_what_it_lacks();
         for to in &targets[..told] {
             self.ask_told_to_join(*to);
         }

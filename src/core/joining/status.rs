@@ -27,12 +27,16 @@ impl Core {
     pub fn joining(&self) -> Option<JoinReport> {
         let Phase::Joining(joining) = &self.phase else { return None };
         let asked = self.answers_of_seeds();
-        let lacks = joining.reached.is_none().then(|| lacks(&asked)).flatten();
-        let has_nowhere_to_go = self.reunion.has_seeds() && self.reunion.join_targets(false).is_empty();
-        Some(JoinReport { lacks: lacks.or(has_nowhere_to_go.then_some(Notice::SeedsUnresolved)), asked })
+        let is_late = joining.waited(self.now) >= self.settings.retry_interval;
+        let lacks = match joining.reached {
+            Some(_) => None,
+            None if is_late && self.reunion.join_targets(true).is_empty() => Some(Notice::SeedsUnresolved),
+            None => lacks(&asked, is_late),
+        };
+        Some(JoinReport { asked, lacks })
     }
 
-    /// Tells the operator what this node lacks to join.
+    /// Tells the operator what this node lacks to join, if that is known by now.
     pub(super) fn tell_what_it_lacks(&mut self) {
         let Some(lacks) = self.joining().and_then(|joining| joining.lacks) else { return };
         let kind = match lacks {
@@ -74,8 +78,8 @@ impl Core {
     }
 }
 
-/// Returns what a joiner with these answers lacks; what no waiting mends comes first.
-fn lacks(asked: &[(SocketAddr, Contacted)]) -> Option<Notice> {
+/// Returns what a joiner with these answers lacks; what no waiting mends comes first, and the rest once it has waited.
+fn lacks(asked: &[(SocketAddr, Contacted)], is_late: bool) -> Option<Notice> {
     let unopened = asked.iter().find_map(|(by, answer)| match answer {
         Contacted::Unopened(why) => Some(Notice::Unopened { by: *by, why: *why }),
         _ => None,
@@ -90,7 +94,7 @@ fn lacks(asked: &[(SocketAddr, Contacted)]) -> Option<Notice> {
         (tried, 0) => Some(Notice::NoSeedAnswered { tried }),
         (_, answered) => Some(Notice::WaitingForSeeds { answered }),
     };
-    unopened.or(refused).or_else(waits)
+    unopened.or(refused).or_else(|| waits().filter(|_| is_late))
 }
 
 /// Returns true if a seed keeps a joiner with these answers from founding a cluster.

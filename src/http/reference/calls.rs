@@ -284,7 +284,8 @@ pub(in crate::http) static CALLS: &[Call] = &[
             Answer {
                 status: 503,
                 content: Content::Text(&[TEXT]),
-                meaning: "the reason why it should not be asked: its status, `unreachable`, `unavailable` or `stopped`",
+                meaning: "the reason why it should not be asked: its status (`joining: …` with what is missing), `unreachable`, \
+                          `unavailable` or `stopped`",
             },
         ],
         ..call("GET", "/readyz", "has it joined, is it reached, and can somebody lead?")
