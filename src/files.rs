@@ -54,7 +54,7 @@ fn remove_abandoned(directory: &Path, start: &OsString) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
-        if name.starts_with(start.as_encoded_bytes()) && name.ends_with(b"next") {
+        if name.starts_with(start.as_encoded_bytes()) && name.ends_with(b".next") {
             let written = entry.metadata().and_then(|metadata| metadata.modified());
             let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
             if age >= ABANDONED {
@@ -95,8 +95,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("x");
         // The second one as earlier releases named it; the others are not ours.
-        let left =
-            [".x.0123456789abcdef.next", ".x.next", ".xy.next", "x.next"].map(|name| directory.path().join(name));
+        let left = [".x.0123456789abcdef.next", ".x.next", ".xy.next", "x.next", ".x.mynext"]
+            .map(|name| directory.path().join(name));
         for left in &left {
             fs::write(left, "half").expect("written");
         }
@@ -107,7 +107,7 @@ mod tests {
             file.set_modified(std::time::SystemTime::now() - ABANDONED).expect("set");
         }
         replace(&path, b"newer").expect("written");
-        assert_eq!(left.each_ref().map(|left| left.exists()), [false, false, true, true]);
+        assert_eq!(left.each_ref().map(|left| left.exists()), [false, false, true, true, true]);
         assert_eq!(fs::read(&path).expect("there"), b"newer");
     }
 

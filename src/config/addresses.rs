@@ -36,12 +36,12 @@ pub(super) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Parses an IP address with a port, and brings it into its one form; `None` for a host name.
+/// Parses an IP address with a port, and brings it into its one form; `None` for a host name, and where there is a zone.
 pub(crate) fn literal(text: &str) -> Option<SocketAddr> {
-    text.parse().ok().map(canonical)
+    text.parse().ok().filter(|_| !names_a_zone(text)).map(canonical)
 }
 
-/// Returns true if a text is an IPv6 address with the name of a zone: such an address is another one on every machine.
+/// Returns true if a text is an IPv6 address with a zone, by name or number: such an address is another one on every machine.
 pub(super) fn names_a_zone(text: &str) -> bool {
     let address = text.trim_start_matches('[').split_once('%').map(|(address, _)| address);
     address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
@@ -142,7 +142,6 @@ mod tests {
             "srv:_headcount._udp.example.internal",
             "10.0.0.1:7117",
             "[::1]:7117",
-            "[fe80::1%2]:7117",
             "a:1",
             "n_1.example.:65535",
             &long_name,
@@ -180,6 +179,7 @@ mod tests {
             ("[::ffff:0.0.0.0]:7117", SeedFault::Unreachable),
             ("[::ffff:224.0.0.1]:7117", SeedFault::Unreachable),
             ("255.255.255.255:7117", SeedFault::Unreachable),
+            ("[fe80::1%2]:7117", SeedFault::Zone),
             ("[fe80::1%eth0]:7117", SeedFault::Zone),
             ("fe80::1%eth0:7117", SeedFault::Zone),
         ];

@@ -103,7 +103,7 @@ mod tests {
     fn an_address_has_a_port_and_no_name() {
         assert!(address("[::1]:0").is_ok());
         assert_eq!(address("[::ffff:10.0.0.1]:1"), address("10.0.0.1:1"), "it has one form");
-        for zoned in ["[fe80::1%eth0]:7117", "fe80::1%eth0"] {
+        for zoned in ["[fe80::1%eth0]:7117", "[fe80::1%2]:7117", "fe80::1%eth0"] {
             assert!(address(zoned).is_err_and(|reason| reason.contains("unique local")), "{zoned}");
         }
         assert!(address("10.0.0.1").is_err_and(|reason| reason.contains("has no port")));

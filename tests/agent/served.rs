@@ -1,6 +1,5 @@
 //! Requests that a handler answers: nothing that others send ends it.
 
-
 use headcount::agent::{MAX_SERVED, MAX_WAITING_MESSAGES, MessageError, Received};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

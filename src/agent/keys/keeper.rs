@@ -137,6 +137,9 @@ impl Keeper {
         #[cfg(test)]
         let _held_up = request.is_change().then(|| self.held_up.lock().unwrap_or_else(PoisonError::into_inner));
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let key_file = config.key_file.as_deref().filter(|_| request.is_change());
+        let _lock = key_file.map(lock).transpose()?;
+        // Whoever asked may have given up while others had the file.
         let now = Instant::now();
         if until.is_some_and(|until| until <= now) {
             return Err(KeysError::TooLate);
@@ -162,7 +165,6 @@ impl Keeper {
         if !request.is_change() {
             return Ok(self.held());
         }
-        let _lock = config.key_file.as_deref().map(lock).transpose()?;
         let Prepared { mode, ring, write_to } = self.prepare(config, request)?;
         if let Some((path, file)) = write_to {
             // A symbolic link stays, and its target is replaced.

@@ -7,8 +7,9 @@
 //!                     end XXH3-64 of all lines before, 16 hex digits
 //! ```
 //!
-//! Invariants: the file is replaced as a whole (see `files`); one that cannot be vouched for is refused and left as it is. At most [`MAX_TERMS`]. The loop does not wait for the disk: the database is the
-//! first memory of terms, this file is the second.
+//! Invariants: the file is replaced as a whole (see `files`); one that cannot be vouched for is refused and left as it is.
+//! At most [`MAX_TERMS`]. The loop does not wait for the disk: the database is the first memory of terms, this file is the
+//! second.
 //!
 //! Must not know: what a term is worth.
 

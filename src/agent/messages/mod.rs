@@ -34,10 +34,10 @@ pub use inbox::{Inbox, Messages, Received};
 pub(super) use mailroom::Mailroom;
 pub use mailroom::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 pub use message::{Message, ReceiveError};
-pub use serve::{MAX_SERVED, Serving};
 #[cfg(feature = "agent")]
 pub use outbox::DirectFigures;
 #[cfg(all(test, feature = "agent"))]
 pub(crate) use outbox::test_said;
 #[cfg(feature = "agent")]
 pub(crate) use outbox::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
+pub use serve::{MAX_SERVED, Serving};

@@ -5,7 +5,8 @@
 //!   (but for keepalives), no advisory locks, no notifications. A pooler may give every transaction another session.
 //! - A request has the connection to itself. If it is dropped or fails half-way, the connection is closed, and the
 //!   server rolls back; the next request connects again.
-//! - A request takes at most the statement timeout, and for each host the connect timeout if there was no connection.
+//! - A request takes at most the statement timeout; where there was no connection, the same once more, and for each host the
+//!   connect timeout.
 //!
 //! A commit is as durable as the server makes it: with `synchronous_commit = off`, or a fail-over to a replica that is
 //! not synchronous, an answered commit can be lost. Terms then catch what claims cannot.
