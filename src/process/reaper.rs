@@ -53,10 +53,9 @@ pub(crate) fn reap(parent: u32, command: &[OsString]) -> io::Result<u8> {
     while children.reap() && children.code.is_none() {
         match SigSet::all().wait() {
             Ok(KILL_ALL) => break,
-            Ok(Signal::SIGCHLD) => {}
+            // An error stands for a real-time signal.
+            Ok(Signal::SIGCHLD) | Err(_) => {}
             Ok(signal) => drop(killpg(children.command, signal)),
-            // A real-time signal.
-            Err(_) => {}
         }
     }
     let deadline = Instant::now() + PATIENCE;

@@ -41,9 +41,10 @@ impl HttpListener {
         let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
             Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}")).hint(
-                match descriptors::are_short(&error) {
-                    true => descriptors::RAISE,
-                    false => "is another agent running? choose another address with --http, or none with --http off",
+                if descriptors::are_short(&error) {
+                    descriptors::RAISE
+                } else {
+                    "is another agent running? choose another address with --http, or none with --http off"
                 },
             )
         })?;
