@@ -58,7 +58,7 @@ pub enum JoinFailure {
 }
 
 /// What a node knows that is joining and not up yet: the answer of [`Agent::joining`]. As a text it says what is missing, in
-/// the words of the log and of `/readyz`.
+/// the words of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JoinStatus {

@@ -103,8 +103,9 @@ pub(super) fn info(out: &mut impl Write, info: &Info) -> io::Result<()> {
     ];
     // No row where leaders do not come by a lease.
     let leases = info.leases.iter().map(|leases| ("leases", leases.join(", ")));
+    let missing = info.joining.iter().map(|missing| ("joining", missing.clone()));
     let cell = |(key, value): (&str, String)| [key.to_owned(), human::plain(&value)];
-    write(out, ["WHAT", "VALUE"], rows.into_iter().chain(leases).map(cell))
+    write(out, ["WHAT", "VALUE"], rows.into_iter().chain(leases).chain(missing).map(cell))
 }
 
 fn count_of(number: u64) -> usize {

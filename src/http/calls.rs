@@ -33,7 +33,8 @@ pub(super) async fn info(
     let leases = app.agent.leases_contended_for();
     let leases = leases.map(|leases| leases.iter().map(ToString::to_string).collect());
     let info = json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent));
-    let info = info.contending_for(leases).with_agreement(&app.agent.agreement());
+    let missing = app.agent.joining().and_then(|joining| joining.missing);
+    let info = info.contending_for(leases).with_agreement(&app.agent.agreement()).lacking(missing);
     Ok(Json(info.with_access(access.name())))
 }
 

@@ -18,8 +18,8 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
     (status, tasks)
 }
 
-pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, String) {
-    let not_ready = |why: &str| (StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
+pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
+    let not_ready = |why| (StatusCode::SERVICE_UNAVAILABLE, why);
     let is_driven = app.agent.health().map_or_else(|failure| failure.task != "driver", |()| true);
     if app.agent.stop().is_some() || !is_driven {
         // The driver is dead: the members are those of its last moment.
@@ -30,11 +30,8 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     let is_elected = app.agent.config().leadership.mode == LeadershipMode::Quorum;
     let leadership = if is_elected { app.agent.leadership().get().state } else { LeadershipState::Vacant };
     match why_not_ready(info.me.status, info.reachable, leadership) {
-        Some(why) => match app.agent.joining().and_then(|joining| joining.missing) {
-            Some(missing) if info.me.status == Status::Joining => not_ready(&format!("{why}: {missing}")),
-            _ => not_ready(why),
-        },
-        None => (StatusCode::OK, "ok".to_owned()),
+        Some(why) => not_ready(why),
+        None => (StatusCode::OK, "ok"),
     }
 }
 
@@ -85,7 +82,7 @@ mod tests {
         let (health, said) = healthz(State(App::clone(&app))).await;
         let (readiness, why) = readyz(State(app)).await;
         agent.leave().await;
-        [(health.as_u16(), said), (readiness.as_u16(), why)]
+        [(health.as_u16(), said), (readiness.as_u16(), why.to_owned())]
     }
 
     #[tokio::test]

@@ -51,6 +51,10 @@ pub struct Info {
     /// The leases in a database that it contends for, sorted; `null` where none leads.
     #[serde(default)]
     pub leases: Option<Vec<String>>,
+    /// What a node lacks that is joining, and one thing to try, in the words of its log; `null` once it is up, and while
+    /// nothing is known to be missing.
+    #[serde(default)]
+    pub joining: Option<String>,
     /// The caller's access: `read` for one that may look, `write` for one that may do all; `null` in answers of older
     /// agents.
     #[serde(default)]
@@ -184,8 +188,16 @@ impl Info {
             tasks,
             agreement: None,
             leases: None,
+            joining: None,
             access: None,
         }
+    }
+
+    /// Adds what the node lacks to join.
+    #[must_use]
+    pub fn lacking(mut self, missing: Option<String>) -> Self {
+        self.joining = missing;
+        self
     }
 
     /// Adds the leases that the node contends for.

@@ -27,7 +27,9 @@ fn who_has_no_key_or_another_one_is_not_answered_and_both_sides_learn_why() {
     std::thread::sleep(Duration::from_secs(5));
     for outsider in [&stranger, &clear] {
         let ready = outsider.get("/readyz");
-        assert!(ready.contains(" 503 ") && ready.contains(&format!("joining: {} does not open", a.gossip)), "{ready}");
+        assert!(ready.contains(" 503 ") && ready.ends_with("joining"), "the reason is not for everybody: {ready}");
+        let info = outsider.get("/v1/info");
+        assert!(info.contains(&format!("\"joining\":\"{} does not open", a.gossip)), "{info}");
         assert_eq!(outsider.members(), [(outsider.name.clone(), "joining".to_owned())]);
     }
     logged(&a, "that is not sealed, which this node requires");

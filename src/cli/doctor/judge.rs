@@ -76,15 +76,15 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
             "others say that this node does not answer at the address that it advertises",
             "set --advertise to an address that all others reach, for UDP and TCP",
         ),
-        (false, joining) if joining == "joining" || joining.starts_with("joining: ") => {
+        (false, "joining") => {
             let key = keys.iter().find_map(|holder| holder.keys.as_ref()?.first());
             let key = key.map_or_else(|| "no key".to_owned(), |key| format!("key {}", plain(key)));
             let advice = format!(
-                "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}, and \
-                 whoever has another key is not answered at all; its log says what seeds answered",
+                "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}; \
+                 its log says what seeds answered",
                 plain(&info.cluster)
             );
-            let missing = joining.strip_prefix("joining").unwrap_or_default();
+            let missing = info.joining.as_deref().map(|missing| format!(": {}", plain(missing))).unwrap_or_default();
             Finding::fail("ready", format!("the node joins, and is not a member yet{missing}"), &advice)
         }
         (false, "unavailable") => Finding::fail(

@@ -12,7 +12,7 @@ pub enum Unopened {
     NoKeys,
     /// It does not hold the key with which this node seals.
     OtherKey,
-    /// It holds that key, in a cluster of another name.
+    /// It holds a key of that id, in a cluster of another name.
     OtherCluster,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Unopened {
             }
             Unopened::OtherKey => "it has other keys than this node: give both the same key file",
             Unopened::OtherCluster => {
-                "it has this node's key, and another cluster name: check the cluster name and the seeds"
+                "its cluster has another name: check the cluster's name and the seeds"
             }
         })
     }

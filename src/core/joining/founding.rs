@@ -31,7 +31,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use super::status::is_held_up;
 use crate::core::doors::{Contacted, Notice, Output};
 use crate::core::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
@@ -294,7 +293,7 @@ impl Core {
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
-        let may_found = (is_first || is_patient) && awaited_until.is_none() && !is_held_up(&self.answers_of_seeds());
+        let may_found = (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up();
         if may_found && !is_handed_the_view && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();

@@ -1,7 +1,7 @@
 //! The status of joining: what each seed answered a joiner, and what it lacks, for whoever waits for it to be Up.
 //!
 //! A seed of which an agent takes the connection and does not open what comes has a cluster, or looks for one, that this
-//! node has no key for (see [`Unopened`]). While one says so, this node founds none: it would be an island.
+//! node has no key for (see [`Unopened`]). While a seed says so, this node founds none: it would be an island.
 //!
 //! Must not know: how answers come.
 
@@ -72,6 +72,11 @@ impl Core {
         others.map(|seed| (seed, answer(seed))).collect()
     }
 
+    /// Returns true if a seed keeps this node from founding a cluster. A remembered address may be somebody else's by now.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.answers_of_seeds().iter().any(|(seed, answer)| holds_up(answer) && self.reunion.is_contact(*seed))
+    }
+
     /// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
     fn answers_count_for(&self) -> Duration {
         self.settings.retry_interval * (FOUNDING_RETRIES - 1)
@@ -97,9 +102,10 @@ fn lacks(asked: &[(SocketAddr, Contacted)], is_late: bool) -> Option<Notice> {
     unopened.or(refused).or_else(|| waits().filter(|_| is_late))
 }
 
-/// Returns true if a seed keeps a joiner with these answers from founding a cluster.
-pub(super) fn is_held_up(asked: &[(SocketAddr, Contacted)]) -> bool {
-    asked.iter().any(|(_, answer)| matches!(answer, Contacted::Unopened(_)))
+/// Returns true if an answer keeps a joiner from founding a cluster: a seed has keys that are not its, or the other way round. One
+/// whose cluster has another name only is named by mistake.
+fn holds_up(answer: &Contacted) -> bool {
+    matches!(answer, Contacted::Unopened(why) if *why != Unopened::OtherCluster)
 }
 
 /// Returns true if all refuse a joiner with these answers because of its cluster's name.

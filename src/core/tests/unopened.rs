@@ -83,6 +83,26 @@ fn seeds_that_answer_each_other_found_nothing_beside_one_that_does_not_open() {
 }
 
 #[test]
+fn a_seed_with_the_same_key_and_another_name_of_its_cluster_holds_nobody_up() {
+    let mut net = wired();
+    let (seed, other) = (net.add("n0", 0, &[0, 1]), net.add("n1", 1, &[]));
+    net.set_name(other);
+    net.run_until(patience(&net) + SECOND, "it founds its cluster", |net| is_up(net, seed));
+    let told = Notice::Unopened { by: address(1), why: Unopened::OtherCluster };
+    assert!(net.nodes[seed].notices.contains(&told), "{:?}", net.nodes[seed].notices);
+}
+
+#[test]
+fn a_remembered_address_that_somebody_else_has_by_now_holds_nobody_up() {
+    let mut net = wired();
+    let other = net.add("n1", 1, &[]);
+    net.set_key(other, 1);
+    let init = CoreInit { remembered: vec![address(1)], ..birth("n0", 7, address(0), &net.settings) };
+    let alone = net.add_birth(init, Vec::new());
+    net.run_until(patience(&net) + SECOND, "it founds its cluster", |net| is_up(net, alone));
+}
+
+#[test]
 fn two_seeds_of_which_each_has_a_key_of_its_own_both_wait() {
     let mut net = wired();
     for host in [0, 1] {

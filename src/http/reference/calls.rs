@@ -284,7 +284,7 @@ pub(in crate::http) static CALLS: &[Call] = &[
             Answer {
                 status: 503,
                 content: Content::Text(&[TEXT]),
-                meaning: "the reason why it should not be asked: its status (`joining: …` with what is missing), `unreachable`, \
+                meaning: "the reason why it should not be asked: its status, `unreachable`, \
                           `unavailable` or `stopped`",
             },
         ],

@@ -92,6 +92,8 @@ pub(super) struct Wires {
     has_no_datagrams: bool,
     /// Nodes with a key of their own, by its number.
     keys: BTreeMap<usize, u8>,
+    /// The nodes of [`Wires::keys`] have the others' key, and another name of their cluster.
+    are_named_otherwise: bool,
 }
 
 impl Wires {
@@ -113,6 +115,12 @@ impl Net {
     /// Gives a node another key than those have that were given none, and the same as those of this number.
     pub(in crate::core::tests) fn set_key(&mut self, node: usize, key: u8) {
         self.wires.keys.insert(node, key);
+    }
+
+    /// Puts a node into a cluster of another name, with the same key.
+    pub(in crate::core::tests) fn set_name(&mut self, node: usize) {
+        self.set_key(node, 0);
+        self.wires.are_named_otherwise = true;
     }
 
     /// Gives a node the key of those that were given none.
@@ -321,6 +329,7 @@ impl Net {
             Arrival::Refused => LinkEvent::Refused,
             Arrival::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
             Arrival::Closed => LinkEvent::Closed,
+            Arrival::Unopened if self.wires.are_named_otherwise => LinkEvent::Unopened(Unopened::OtherCluster),
             Arrival::Unopened => LinkEvent::Unopened(Unopened::OtherKey),
         };
         self.input(node, Input::Link { link, event });
