@@ -87,10 +87,15 @@ mod tests {
     use crate::agent::directory::Sign;
     use crate::agent::directory::tests::{name, record};
     use crate::core::{Change, Profile, Status};
+    use crate::metrics::AgentCollector;
     use crate::{Agent, Config};
 
     async fn agent() -> Agent {
-        let config = Config::new("me").expect("a name").with_profile(Profile::Local);
+        named("me").await
+    }
+
+    async fn named(name: &str) -> Agent {
+        let config = Config::new(name).expect("a name").with_profile(Profile::Local);
         Agent::start(config.with_bind("127.0.0.1:0".parse().expect("an address"))).await.expect("started")
     }
 
@@ -127,6 +132,24 @@ mod tests {
         let peers = agent.telemetry().peers;
         assert_eq!((peers.len(), &peers[7].id), (1_000, &name("n0007")));
         assert_eq!((peers[7].round_trip, peers[7].is_observed), (Some(Duration::from_millis(7)), true));
+    }
+
+    #[tokio::test]
+    async fn agents_of_one_process_share_the_description_of_each_metric() {
+        let (one, other) = (agent().await, named("you").await);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(AgentCollector::of([&one, &other])));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        let described: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+        assert_eq!(described.len(), described.iter().collect::<std::collections::BTreeSet<_>>().len());
+        let own = |agent: &Agent| series(agent).len();
+        let of_all: Vec<&str> = text.lines().filter(|line| line.contains("cluster=\"headcount\",node=\"")).collect();
+        assert_eq!(of_all.len(), own(&one) + own(&other));
+        for node in ["me", "you"] {
+            let series = format!("headcount_members{{cluster=\"headcount\",node=\"{node}\",status=\"up\"}} ");
+            assert_eq!(text.matches(&series).count(), 1, "{text}");
+        }
     }
 
     #[tokio::test]

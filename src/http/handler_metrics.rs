@@ -2,16 +2,12 @@
 //!
 //! Invariant: there are few label values: the names of handlers in the configuration (64 at most).
 
-use std::fmt;
-
-use prometheus_client::encoding::DescriptorEncoder;
-
 use crate::handlers::Figures;
-use crate::metrics::shapes::{Kind, family};
+use crate::metrics::shapes::{Families, Kind, family};
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, handlers: &[(String, Figures)]) -> fmt::Result {
+pub(super) fn encode(families: &mut Families, handlers: &[(String, Figures)]) {
     if handlers.is_empty() {
-        return Ok(());
+        return;
     }
     type Figure = (&'static str, &'static str, Kind, fn(&Figures) -> u64);
     let figures: [Figure; 6] = [
@@ -31,9 +27,9 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, handlers: &[(String, F
     ];
     for (name, help, kind, value) in figures {
         let values = handlers.iter().map(|(handler, figures)| (handler.as_str(), value(figures)));
-        family(encoder, kind, (name, help), "handler", values)?;
+        family(families, kind, (name, help), "handler", values);
     }
     let described = ("handler_run_time", "Time that ended runs of an event handler took together");
     let times = handlers.iter().map(|(handler, figures)| (handler.as_str(), figures.busy.as_secs_f64()));
-    family(encoder, Kind::SecondsCounter, described, "handler", times)
+    family(families, Kind::SecondsCounter, described, "handler", times);
 }

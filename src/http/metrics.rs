@@ -20,7 +20,7 @@ use super::{App, table};
 use crate::agent::Agent;
 use crate::handlers;
 use crate::lease::LeaseName;
-use crate::metrics::shapes::{Kind, counter, family, gauge};
+use crate::metrics::shapes::{Families, Kind, counter, family, gauge};
 
 /// The greatest number of nodes of the table that are shown: label values have to be few.
 const MAX_LISTED_NODES: usize = 64;
@@ -93,10 +93,14 @@ fn first_nodes(nodes: impl Iterator<Item = (String, Duration)>) -> Vec<(String, 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self { http, streams_max, listings_revoked, refused, handlers, nodes } = self;
-        let encoder = &mut encoder;
-        gauge(encoder, ("http_connections", "HTTP connections open, event streams included"), http.connections as u64)?;
-        gauge(encoder, ("http_streams", "Event streams open"), http.streams as u64)?;
-        gauge(encoder, ("http_streams_max", "Event streams that may be open at one time"), *streams_max as u64)?;
+        let mut families = Families::default();
+        gauge(
+            &mut families,
+            ("http_connections", "HTTP connections open, event streams included"),
+            http.connections as u64,
+        );
+        gauge(&mut families, ("http_streams", "Event streams open"), http.streams as u64);
+        gauge(&mut families, ("http_streams_max", "Event streams that may be open at one time"), *streams_max as u64);
         for (name, help, value) in [
             ("http_connections_shed", "HTTP connections closed to make room for others", http.shed),
             (
@@ -108,16 +112,18 @@ impl Collector for Figures {
             ("http_panics", "HTTP connections that ended because of a bug", http.panics),
             ("http_answers_revoked", "Large answers taken away from readers that were too slow", *listings_revoked),
         ] {
-            counter(encoder, (name, help), value)?;
+            counter(&mut families, (name, help), value);
         }
         let described = ("http_requests_refused", "HTTP requests refused because of their host, token or origin");
-        family(encoder, Kind::Counter, described, "reason", refused.iter().copied())?;
-        super::handler_metrics::encode(encoder, handlers)?;
-        let Some(nodes) = nodes else { return Ok(()) };
-        let described =
-            ("lease_heartbeat_age", "Time since a node's last heartbeat in the table, by the database's clock");
-        let ages = nodes.iter().map(|(node, age)| (node.as_str(), age.as_secs_f64()));
-        family(encoder, Kind::SecondsGauge, described, "node", ages)
+        family(&mut families, Kind::Counter, described, "reason", refused.iter().copied());
+        super::handler_metrics::encode(&mut families, handlers);
+        if let Some(nodes) = nodes {
+            let described =
+                ("lease_heartbeat_age", "Time since a node's last heartbeat in the table, by the database's clock");
+            let ages = nodes.iter().map(|(node, age)| (node.as_str(), age.as_secs_f64()));
+            family(&mut families, Kind::SecondsGauge, described, "node", ages);
+        }
+        families.encode(&mut encoder)
     }
 }
 

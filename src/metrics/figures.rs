@@ -2,11 +2,7 @@
 //!
 //! Invariant: what a node does not have (a leader, where none is elected) has no metric.
 
-use std::fmt;
-
-use prometheus_client::encoding::DescriptorEncoder;
-
-use super::shapes::{Kind, bytes, constants, counter, family, gauge, histogram, histograms, seconds};
+use super::shapes::{Families, Kind, bytes, constants, counter, family, gauge, histogram, histograms, seconds};
 use crate::agent::{Agent, Info, Reader};
 use crate::config::LeadershipMode;
 use crate::core::{DropReason, LeadershipState, ProtocolRange, Status};
@@ -16,36 +12,36 @@ use crate::seal::SealError;
 /// The bits of a fingerprint that are left out, so that a floating-point number holds the rest exactly.
 const LOST_BITS: u32 = 12;
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
-    membership(encoder, agent, info)?;
-    detection(encoder, agent, info)?;
-    events(encoder, info)?;
+pub(super) fn encode(families: &mut Families, agent: &Agent, info: &Info) {
+    membership(families, agent, info);
+    detection(families, agent, info);
+    events(families, info);
     if agent.config().leadership.mode != LeadershipMode::None {
-        leadership(encoder, agent, info)?;
+        leadership(families, agent, info);
     }
-    counters(encoder, info)
+    counters(families, info);
 }
 
 /// Encodes the view, and the process that has it.
-fn membership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+fn membership(families: &mut Families, agent: &Agent, info: &Info) {
     let ProtocolRange { min, max } = ProtocolRange::OURS;
     constants(
-        encoder,
+        families,
         ("build_info", "The version of the software, and the versions of the wire protocol that it speaks"),
         &[
             ("version", info.me.version.as_str()),
             ("protocol_min", &min.to_string()),
             ("protocol_max", &max.to_string()),
         ],
-    )?;
-    seconds(encoder, ("uptime", "Time since the start"), info.uptime.as_secs_f64())?;
+    );
+    seconds(families, ("uptime", "Time since the start"), info.uptime.as_secs_f64());
     let members = Status::NAMES.into_iter().zip(info.members.map(|members| members as u64));
     let described = ("members", "Members in this node's view, itself included");
-    family(encoder, Kind::Gauge, described, "status", members)?;
-    gauge(encoder, ("view_changes", "Changes of this node's view since its start"), info.changes)?;
+    family(families, Kind::Gauge, described, "status", members);
+    gauge(families, ("view_changes", "Changes of this node's view since its start"), info.changes);
     let described =
         ("view_fingerprint", "The upper 52 bits of the fingerprint of this node's view: equal views have the same");
-    gauge(encoder, described, info.fingerprint >> LOST_BITS)?;
+    gauge(families, described, info.fingerprint >> LOST_BITS);
     let agreement = agent.agreement();
     let same = agreement.groups.first().map_or(0, |own| own.count.saturating_sub(1));
     let different = agreement.groups.iter().skip(1).map(|group| group.count).sum::<usize>();
@@ -54,28 +50,28 @@ fn membership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -
         "views_compared",
         "Other live members by their view, compared with this node's: unheard ones were not compared",
     );
-    family(encoder, Kind::Gauge, described, "view", views.map(|(word, members)| (word, members as u64)))
+    family(families, Kind::Gauge, described, "view", views.map(|(word, members)| (word, members as u64)));
 }
 
 /// Encodes what is measured of other members, and of this node's own attention.
-fn detection(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+fn detection(families: &mut Families, agent: &Agent, info: &Info) {
     let counters = &info.counters;
     let described =
         ("round_trip", "Round trips of this node's packets to other members, without the time that those held them");
-    histogram(encoder, described, &counters.round_trips)?;
+    histogram(families, described, &counters.round_trips);
     let described =
         ("heartbeat_age", "Age that the last sign of life of an observed member had reached when the next one came");
-    histogram(encoder, described, &counters.heartbeat_ages)?;
+    histogram(families, described, &counters.heartbeat_ages);
     let described =
         ("heartbeat_age_max", "Age of the last sign of life of the observed member that is silent for longest");
-    seconds(encoder, described, agent.telemetry().oldest_heartbeat.unwrap_or_default().as_secs_f64())?;
+    seconds(families, described, agent.telemetry().oldest_heartbeat.unwrap_or_default().as_secs_f64());
     let described = ("detection_latency", "Time from the last sign of life of a member to its being held as down here");
     let latency = counters.detection_latency().map(|(method, histogram)| (method.name(), histogram));
-    histograms(encoder, described, "method", latency)?;
+    histograms(families, described, "method", latency);
     let described = ("tick_lateness", "Lateness of this node's own timers");
-    histogram(encoder, described, &counters.tick_lateness)?;
+    histogram(families, described, &counters.tick_lateness);
     let described = ("tick_lateness_max", "Lateness of the latest of this node's own timers");
-    seconds(encoder, described, counters.tick_lateness.max.as_secs_f64())?;
+    seconds(families, described, counters.tick_lateness.max.as_secs_f64());
     for (name, help, value) in [
         (
             "health_score",
@@ -86,30 +82,29 @@ fn detection(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) ->
         ("links_degraded", "Members that others hear and this node does not", info.degraded_links as u64),
         ("partition_unreachable", "Members of a suspected partition that are missing", info.unreachable as u64),
     ] {
-        gauge(encoder, (name, help), value)?;
+        gauge(families, (name, help), value);
     }
-    Ok(())
 }
 
 /// Encodes events, their readers, and the queues on the way.
-fn events(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
+fn events(families: &mut Families, info: &Info) {
     let told = EventKind::NAMES.into_iter().zip(info.events);
-    family(encoder, Kind::Counter, ("events", "Events of this node's view, by kind"), "event", told)?;
+    family(families, Kind::Counter, ("events", "Events of this node's view, by kind"), "event", told);
     let readers = || Reader::ALL.into_iter().map(Reader::name).zip(&info.event_readers);
     let open = readers().map(|(reader, readers)| (reader, readers.open as u64));
     let described = ("event_subscribers", "Subscriptions to events that are open, by reader");
-    family(encoder, Kind::Gauge, described, "subscriber", open)?;
+    family(families, Kind::Gauge, described, "subscriber", open);
     let missed = readers().map(|(reader, readers)| (reader, readers.missed));
     let described = ("events_lagged", "Events that a subscription missed because its reader was too slow");
-    family(encoder, Kind::Counter, described, "subscriber", missed)?;
+    family(families, Kind::Counter, described, "subscriber", missed);
     let queues = [("requests", info.queued_requests), ("log", info.queued_log_lines)];
     let described = ("queue_length", "Requests that wait for the agent's task, and lines that wait for the log");
-    family(encoder, Kind::Gauge, described, "queue", queues.map(|(queue, length)| (queue, length as u64)))?;
-    gauge(encoder, ("message_listeners", "Listeners to messages"), info.message_listeners as u64)
+    family(families, Kind::Gauge, described, "queue", queues.map(|(queue, length)| (queue, length as u64)));
+    gauge(families, ("message_listeners", "Listeners to messages"), info.message_listeners as u64);
 }
 
 /// Encodes the metrics of leadership.
-fn leadership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+fn leadership(families: &mut Families, agent: &Agent, info: &Info) {
     let leadership = agent.leadership().get();
     let has_quorum = leadership.state != LeadershipState::Unavailable;
     for (name, help, value) in [
@@ -129,28 +124,27 @@ fn leadership(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -
             agent.agreed_view().map_or(0, |view| view.number),
         ),
     ] {
-        gauge(encoder, (name, help), value)?;
+        gauge(families, (name, help), value);
     }
     let remaining = leadership.valid_until.map_or(0.0, |until| until.remaining().as_secs_f64());
     let described = ("lease_remaining", "Time for which the leader leads without a renewal, as far as this node knows");
-    seconds(encoder, described, remaining)?;
-    counter(encoder, ("leadership_changes", "Leaders elected, as this node saw it"), info.leaders_elected)?;
-    counter(encoder, ("election_words_sent", "Words sent to other voters"), info.counters.election_sent)?;
+    seconds(families, described, remaining);
+    counter(families, ("leadership_changes", "Leaders elected, as this node saw it"), info.leaders_elected);
+    counter(families, ("election_words_sent", "Words sent to other voters"), info.counters.election_sent);
     let (standings, now) = agent.standings();
     if let Some((acknowledging, tolerance)) =
         standings.and_then(|standings| standings.acknowledging(now).zip(standings.failure_tolerance(now)))
     {
         let described = ("voters_acknowledging", "Voters that acknowledge this leader, itself included");
-        gauge(encoder, described, acknowledging as u64)?;
+        gauge(families, described, acknowledging as u64);
         let described =
             ("voters_failure_tolerance", "Voters that may yet fail before nobody leads, as this leader knows it");
-        gauge(encoder, described, tolerance as u64)?;
+        gauge(families, described, tolerance as u64);
     }
-    Ok(())
 }
 
 /// Encodes everything that is counted.
-fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
+fn counters(families: &mut Families, info: &Info) {
     let counters = &info.counters;
     for (name, help, value) in [
         ("packets_received", "Datagrams received, whatever became of them", counters.packets_received),
@@ -221,7 +215,7 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
         ("state_write_failures", "Writes of the state file that failed", info.state_write_failures),
         ("log_lines_lost", "Log lines that were not written, or not made because of their number", info.log_lines_lost),
     ] {
-        counter(encoder, (name, help), value)?;
+        counter(families, (name, help), value);
     }
     #[cfg(feature = "agent")]
     for (name, help, value) in [
@@ -233,7 +227,7 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
             info.direct.failed,
         ),
     ] {
-        counter(encoder, (name, help), value)?;
+        counter(families, (name, help), value);
     }
     for (name, help, value) in [
         ("received", "Payload of datagrams received", counters.bytes_received),
@@ -241,20 +235,23 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, info: &Info) -> fmt::Result {
         ("link_received", "Payload of frames received over links", counters.frame_bytes_received),
         ("link_sent", "Payload of frames sent over links", counters.frame_bytes_sent),
     ] {
-        bytes(encoder, (name, help), value)?;
+        bytes(families, (name, help), value);
     }
     let described = ("state_unwritten", "Writes of the state file that failed since the last one that succeeded");
-    gauge(encoder, described, info.state_unwritten)?;
+    gauge(families, described, info.state_unwritten);
     let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
-    gauge(encoder, described, u64::from(info.takes_clear_packets))?;
+    gauge(families, described, u64::from(info.takes_clear_packets));
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
     let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
-    family(encoder, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped)
+    family(families, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped);
 }
 
 #[cfg(all(test, feature = "agent"))]
 mod tests {
+    use std::fmt;
+
     use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::DescriptorEncoder;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -266,7 +263,9 @@ mod tests {
 
     impl Collector for Shown {
         fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-            encode(&mut encoder, &self.0, &self.1)
+            let mut families = Families::default();
+            super::encode(&mut families, &self.0, &self.1);
+            families.encode(&mut encoder)
         }
     }
 

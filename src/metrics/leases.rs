@@ -2,16 +2,12 @@
 //!
 //! Invariant: there are few label values: the leases that this agent contends for, 64 at most.
 
-use std::fmt;
-
-use prometheus_client::encoding::DescriptorEncoder;
-
-use super::shapes::{Kind, family};
+use super::shapes::{Families, Kind, family};
 use crate::agent::{Agent, Info, Leadership, LeaseFigures};
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &Info) -> fmt::Result {
+pub(super) fn encode(families: &mut Families, agent: &Agent, info: &Info) {
     if info.leases.is_empty() {
-        return Ok(());
+        return;
     }
     let leases: Vec<(&str, &LeaseFigures, Option<Leadership>)> = info
         .leases
@@ -35,11 +31,11 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &
     ];
     for (name, help, count) in counts {
         let values = leases.iter().map(|(lease, figures, _)| (*lease, count(figures)));
-        family(encoder, Kind::Counter, (name, help), "lease", values)?;
+        family(families, Kind::Counter, (name, help), "lease", values);
     }
     let described = ("lease_renewal_time", "Time that confirmed renewals took together, there and back");
     let values = leases.iter().map(|(lease, figures, _)| (*lease, figures.renewal_time.as_secs_f64()));
-    family(encoder, Kind::SecondsCounter, described, "lease", values)?;
+    family(families, Kind::SecondsCounter, described, "lease", values);
     type Gauge = (&'static str, &'static str, fn(&Leadership) -> f64);
     let gauges: [Gauge; 3] = [
         ("lease_leader", "1 if this node leads by the lease", |seen| f64::from(u8::from(seen.is_leader_now()))),
@@ -50,7 +46,6 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, agent: &Agent, info: &
     ];
     for (name, help, value) in gauges {
         let values = leases.iter().map(|(lease, _, seen)| (*lease, seen.as_ref().map_or(0.0, value)));
-        family(encoder, Kind::Gauge, (name, help), "lease", values)?;
+        family(families, Kind::Gauge, (name, help), "lease", values);
     }
-    Ok(())
 }

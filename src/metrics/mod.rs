@@ -18,13 +18,15 @@
 //! # }
 //! ```
 //!
+//! Several agents of one process go into one collector, [`AgentCollector::of`].
+//!
 //! [`operations`](crate::operations) says what each metric means; [`Agent::telemetry`] has the figures of single peers.
 //!
 //! Invariants:
 //! - Every metric is read from the agent's published figures at the moment of the scrape; nothing is counted twice or kept
 //!   here.
 //! - Names start with `headcount_` and carry their unit. Labels have few values: all known beforehand, or with a named
-//!   bound; none is a member. So the number of series does not depend on the size of the cluster.
+//!   bound; none is a member, but for the agents of this process. So the number of series does not depend on the size of the cluster.
 //!
 //! Must not know: HTTP.
 
@@ -46,26 +48,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
+use self::shapes::Families;
 use crate::agent::{Agent, WeakAgent};
 
-/// The metrics of one agent, read whenever they are encoded. It does not keep the agent running, and shows nothing once
-/// the last handle is gone.
+/// The metrics of agents, read whenever they are encoded: of one ([`Agent::collector`]), or of several of one process
+/// ([`AgentCollector::of`]). It does not keep agents running, and shows nothing of one whose last handle is gone.
 #[derive(Debug, Clone)]
 pub struct AgentCollector {
-    agent: WeakAgent,
-    /// The number of log lines lost outside of the agent.
+    agents: Vec<WeakAgent>,
+    /// True if labels say which agent a value is of.
+    is_labelled: bool,
+    /// The number of log lines lost outside of the agents.
     log_lines_lost: Arc<AtomicU64>,
 }
 
 impl Agent {
     /// Returns this agent's metrics, to be registered in a registry of `prometheus-client`. Names begin with `headcount_`.
+    ///
+    /// A registry describes a metric once for each collector, so it takes this of one agent. Of several, it takes
+    /// [`AgentCollector::of`].
     pub fn collector(&self) -> AgentCollector {
-        AgentCollector { agent: self.downgrade(), log_lines_lost: Arc::default() }
+        AgentCollector { agents: vec![self.downgrade()], is_labelled: false, log_lines_lost: Arc::default() }
     }
 }
 
 impl AgentCollector {
-    /// Adds log lines that are lost outside of the agent, by the writer of the process's log.
+    /// Returns the metrics of several agents of one process: every value has the labels `cluster` and `node`.
+    pub fn of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Self {
+        let agents = agents.into_iter().map(Agent::downgrade).collect();
+        Self { agents, is_labelled: true, log_lines_lost: Arc::default() }
+    }
+
+    /// Adds log lines that are lost outside of the agents, by the writer of the process's log: to the first agent's own.
     #[must_use]
     pub fn counting_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
         self.log_lines_lost = lost;
@@ -75,12 +89,18 @@ impl AgentCollector {
 
 impl Collector for AgentCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(agent) = self.agent.upgrade() else { return Ok(()) };
-        let mut info = agent.info();
-        info.log_lines_lost += self.log_lines_lost.load(Ordering::Relaxed);
-        figures::encode(&mut encoder, &agent, &info)?;
-        #[cfg(any(feature = "sqlite", feature = "postgres"))]
-        leases::encode(&mut encoder, &agent, &info)?;
-        Ok(())
+        let mut families = Families::default();
+        let mut log_lines_lost = self.log_lines_lost.load(Ordering::Relaxed);
+        for agent in self.agents.iter().filter_map(WeakAgent::upgrade) {
+            let mut info = agent.info();
+            info.log_lines_lost += std::mem::take(&mut log_lines_lost);
+            if self.is_labelled {
+                families.label(vec![("cluster", info.cluster.to_string()), ("node", info.me.id.to_string())]);
+            }
+            figures::encode(&mut families, &agent, &info);
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            leases::encode(&mut families, &agent, &info);
+        }
+        families.encode(&mut encoder)
     }
 }

@@ -1,6 +1,8 @@
 //! The shapes of metrics: counters, gauges, families with one label, histograms.
 //!
-//! Invariant: this is the only place that writes the prefix of all names.
+//! Invariants:
+//! - This is the only place that writes the prefix of all names.
+//! - A family is described once, whichever agents have values of it.
 
 use std::fmt;
 
@@ -18,38 +20,107 @@ const PREFIX: &str = "headcount_";
 /// The description of a metric: the name without its prefix and its unit, and the help.
 pub(crate) type Described<'a> = (&'a str, &'a str);
 
-/// Encodes a counter.
-pub(crate) fn counter(encoder: &mut DescriptorEncoder<'_>, described: Described<'_>, value: u64) -> fmt::Result {
-    counter_of(encoder, described, None, value)
+/// Metrics in their order, to be encoded once all are there.
+#[derive(Debug, Default)]
+pub(crate) struct Families {
+    families: Vec<Family>,
+    /// The labels that every further value gets.
+    common: Vec<(&'static str, String)>,
 }
 
-/// Encodes a counter of bytes.
-pub(super) fn bytes(encoder: &mut DescriptorEncoder<'_>, described: Described<'_>, value: u64) -> fmt::Result {
-    counter_of(encoder, described, Some(&Unit::Bytes), value)
+#[derive(Debug)]
+struct Family {
+    name: String,
+    help: String,
+    unit: Option<Unit>,
+    metric_type: MetricType,
+    values: Vec<(Vec<(String, String)>, Value)>,
 }
 
-fn counter_of(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): Described<'_>,
-    unit: Option<&Unit>,
-    value: u64,
-) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    ConstCounter::new(value).encode(encoder.encode_descriptor(&name, help, unit, MetricType::Counter)?)
+/// A number, or a histogram.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Whole(u64),
+    Real(f64),
+    Times(Box<Histogram>),
 }
 
-/// Encodes a gauge.
-pub(crate) fn gauge(encoder: &mut DescriptorEncoder<'_>, (name, help): Described<'_>, value: u64) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    // Whole numbers below 2^53 are exact.
-    ConstGauge::new(value).encode(encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?)
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Whole(value)
+    }
 }
 
-/// Encodes a gauge of seconds.
-pub(super) fn seconds(encoder: &mut DescriptorEncoder<'_>, (name, help): Described<'_>, value: f64) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    let described = encoder.encode_descriptor(&name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-    ConstGauge::new(value).encode(described)
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+impl Families {
+    /// Gives these labels to every further value.
+    pub(super) fn label(&mut self, labels: Vec<(&'static str, String)>) {
+        self.common = labels;
+    }
+
+    /// Begins a family, or goes on with it.
+    fn describe(&mut self, (name, help): Described<'_>, unit: Option<Unit>, metric_type: MetricType) -> Values<'_> {
+        let name = format!("{PREFIX}{name}");
+        let place = self.families.iter().position(|family| family.name == name).unwrap_or(self.families.len());
+        if place == self.families.len() {
+            self.families.push(Family { name, help: help.to_owned(), unit, metric_type, values: Vec::new() });
+        }
+        Values { values: &mut self.families[place].values, common: &self.common }
+    }
+
+    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for Family { name, help, unit, metric_type, values } in &self.families {
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), *metric_type)?;
+            match &values[..] {
+                [(labels, value)] if labels.is_empty() => Shown(value, *metric_type).encode(family)?,
+                values => {
+                    for (labels, value) in values {
+                        Shown(value, *metric_type).encode(family.encode_family(&labels.as_slice())?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values of one family.
+struct Values<'a> {
+    values: &'a mut Vec<(Vec<(String, String)>, Value)>,
+    common: &'a [(&'static str, String)],
+}
+
+impl Values<'_> {
+    fn add(&mut self, labels: &[(&str, &str)], value: impl Into<Value>) {
+        let common = self.common.iter().map(|(label, word)| (*label, word.as_str()));
+        let labels = common.chain(labels.iter().copied()).map(|(label, word)| (label.to_owned(), word.to_owned()));
+        self.values.push((labels.collect(), value.into()));
+    }
+}
+
+/// Adds a counter.
+pub(crate) fn counter(families: &mut Families, described: Described<'_>, value: u64) {
+    families.describe(described, None, MetricType::Counter).add(&[], value);
+}
+
+/// Adds a counter of bytes.
+pub(super) fn bytes(families: &mut Families, described: Described<'_>, value: u64) {
+    families.describe(described, Some(Unit::Bytes), MetricType::Counter).add(&[], value);
+}
+
+/// Adds a gauge. Whole numbers below 2^53 are exact.
+pub(crate) fn gauge(families: &mut Families, described: Described<'_>, value: u64) {
+    families.describe(described, None, MetricType::Gauge).add(&[], value);
+}
+
+/// Adds a gauge of seconds.
+pub(super) fn seconds(families: &mut Families, described: Described<'_>, value: f64) {
+    families.describe(described, Some(Unit::Seconds), MetricType::Gauge).add(&[], value);
 }
 
 /// The values of a family, by its one label.
@@ -65,84 +136,68 @@ pub(crate) enum Kind {
     SecondsGauge,
 }
 
-/// Encodes a family: one value for each word of its label.
-pub(crate) fn family<'a, V>(
-    encoder: &mut DescriptorEncoder<'_>,
+/// Adds a family: one value for each word of its label.
+pub(crate) fn family<'a, V: Into<Value>>(
+    families: &mut Families,
     kind: Kind,
-    (name, help): Described<'_>,
+    described: Described<'_>,
     label: &str,
     values: impl IntoIterator<Item = (&'a str, V)>,
-) -> fmt::Result
-where
-    ConstCounter<V>: EncodeMetric,
-    ConstGauge<V>: EncodeMetric,
-{
-    let name = format!("{PREFIX}{name}");
+) {
     let is_counter = matches!(kind, Kind::Counter | Kind::SecondsCounter);
-    let unit = matches!(kind, Kind::SecondsCounter | Kind::SecondsGauge).then_some(&Unit::Seconds);
+    let unit = matches!(kind, Kind::SecondsCounter | Kind::SecondsGauge).then_some(Unit::Seconds);
     let metric_type = if is_counter { MetricType::Counter } else { MetricType::Gauge };
-    let mut family = encoder.encode_descriptor(&name, help, unit, metric_type)?;
+    let mut family = families.describe(described, unit, metric_type);
     for (word, value) in values {
-        let labels = [(label, word)];
-        let encoder = family.encode_family(&labels)?;
-        if is_counter {
-            ConstCounter::new(value).encode(encoder)?;
-        } else {
-            ConstGauge::new(value).encode(encoder)?;
-        }
+        family.add(&[(label, word)], value);
     }
-    Ok(())
 }
 
-/// Encodes the constants of a build: a gauge of 1, whose labels are what is told.
-pub(super) fn constants(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): Described<'_>,
-    labels: &[(&str, &str)],
-) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(1_u64).encode(family.encode_family(&labels)?)
+/// Adds the constants of a build: a gauge of 1, whose labels are what is told.
+pub(super) fn constants(families: &mut Families, described: Described<'_>, labels: &[(&str, &str)]) {
+    families.describe(described, None, MetricType::Gauge).add(labels, 1_u64);
 }
 
-/// Encodes a histogram of seconds.
-pub(super) fn histogram(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): Described<'_>,
-    histogram: &Histogram,
-) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    Shown(histogram).encode(encoder.encode_descriptor(&name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
+/// Adds a histogram of seconds.
+pub(super) fn histogram(families: &mut Families, described: Described<'_>, histogram: &Histogram) {
+    let mut family = families.describe(described, Some(Unit::Seconds), MetricType::Histogram);
+    family.add(&[], Value::Times(Box::new(histogram.clone())));
 }
 
-/// Encodes a family of histograms of seconds: one for each word of its label.
+/// Adds a family of histograms of seconds: one for each word of its label.
 pub(super) fn histograms<'a>(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): Described<'_>,
+    families: &mut Families,
+    described: Described<'_>,
     label: &str,
     histograms: impl IntoIterator<Item = (&'a str, &'a Histogram)>,
-) -> fmt::Result {
-    let name = format!("{PREFIX}{name}");
-    let mut family = encoder.encode_descriptor(&name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+) {
+    let mut family = families.describe(described, Some(Unit::Seconds), MetricType::Histogram);
     for (word, histogram) in histograms {
-        let labels = [(label, word)];
-        Shown(histogram).encode(family.encode_family(&labels)?)?;
+        family.add(&[(label, word)], Value::Times(Box::new(histogram.clone())));
     }
-    Ok(())
 }
 
-/// A histogram whose counts are kept elsewhere.
-struct Shown<'a>(&'a Histogram);
+/// A value as its family shows it.
+struct Shown<'a>(&'a Value, MetricType);
 
 impl EncodeMetric for Shown<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let Self(histogram) = self;
-        let bounds = Histogram::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
-        encoder.encode_histogram::<NoLabelSet>(histogram.sum.as_secs_f64(), histogram.count(), &buckets, None)
+        let Self(value, metric_type) = self;
+        let is_counter = matches!(metric_type, MetricType::Counter);
+        match value {
+            Value::Whole(value) if is_counter => ConstCounter::new(*value).encode(encoder),
+            Value::Whole(value) => ConstGauge::new(*value).encode(encoder),
+            Value::Real(value) if is_counter => ConstCounter::new(*value).encode(encoder),
+            Value::Real(value) => ConstGauge::new(*value).encode(encoder),
+            Value::Times(histogram) => {
+                let bounds = Histogram::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::INFINITY]);
+                let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
+                encoder.encode_histogram::<NoLabelSet>(histogram.sum.as_secs_f64(), histogram.count(), &buckets, None)
+            }
+        }
     }
 
     fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
+        self.1
     }
 }
