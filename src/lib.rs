@@ -46,6 +46,10 @@
 //! that one. The last handle that is dropped stops it without a goodbye, which looks like a crash to its peers:
 //! [`Agent::leave`] is the goodbye.
 //!
+//! What an agent logs has the target `headcount::membership` (members, and the network between them),
+//! `headcount::leadership` (leaders and voters), or `headcount`: filters such as `headcount::membership=warn` or
+//! `headcount=off` go by them.
+//!
 //! In tests, agents on `127.0.0.1:0` with [`Profile::Local`] form a real cluster within milliseconds, each with the
 //! [`Agent::gossip_address`] of the first as its seed.
 //!

@@ -8,6 +8,7 @@
 //! - No task of the agent calls the subscriber: writing a line neither waits nor fails.
 //! - Lost lines are counted, and reported as soon as a line gets through. Lines about events that are too many are left
 //!   out, and summed up.
+//! - Lines have targets by which a user can filter, whatever the files are called that write them.
 //! - The subscriber is the one that was in force where the agent was started, otherwise the global one.
 //!
 //! Must not know: which messages are worth sending.
@@ -40,6 +41,9 @@ use crate::event::Event;
 /// The largest number of lines that wait for the subscriber: a view of some thousand members arriving at once.
 pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
 
+/// The target of lines that are neither about members nor about leaders (see `words`), and the beginning of those.
+const TARGET: &str = "headcount";
+
 /// A handle to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
@@ -50,7 +54,7 @@ pub(crate) struct Journal {
 /// Returns the span that every line of an agent's log is in: it bears the agent's name, and is in no other one, so that what
 /// is started in it, as by a reload, does not name the agent twice.
 pub(crate) fn span(agent: &NodeId) -> Span {
-    error_span!(target: "headcount", parent: None, "headcount", %agent)
+    error_span!(target: TARGET, parent: None, "headcount", %agent)
 }
 
 #[derive(Debug)]
@@ -149,13 +153,13 @@ fn write(line: Item<Line>) {
         Item::One(Line::Event(event)) => words::log(&event.kind),
         Item::One(Line::Notice(notice)) => words::log_notice(&notice),
         Item::One(Line::Text(level, text)) => match level {
-            Level::ERROR => error!("{text}"),
-            Level::WARN => warn!("{text}"),
-            Level::INFO => info!("{text}"),
-            _ => debug!("{text}"),
+            Level::ERROR => error!(target: TARGET, "{text}"),
+            Level::WARN => warn!(target: TARGET, "{text}"),
+            Level::INFO => info!(target: TARGET, "{text}"),
+            _ => debug!(target: TARGET, "{text}"),
         },
         Item::Lost(lines) => {
-            warn!(lines, "{lines} log lines were lost: they could not be written, or not fast enough");
+            warn!(target: TARGET, lines, "{lines} log lines were lost: they could not be written, or not fast enough");
         }
     }
 }
@@ -179,6 +183,7 @@ pub(crate) mod tests {
     #[derive(Debug, Clone, Default)]
     pub(crate) struct Kept {
         lines: Arc<Mutex<Vec<String>>>,
+        targets: Arc<Mutex<Vec<String>>>,
         panics: Arc<AtomicBool>,
         /// A span was made in another one.
         is_nested: Arc<AtomicBool>,
@@ -215,6 +220,7 @@ pub(crate) mod tests {
             Id::from_u64(1)
         }
         fn event(&self, event: &TracingEvent<'_>) {
+            self.targets.lock().expect("not poisoned").push(event.metadata().target().to_owned());
             self.keep(|text| event.record(text));
         }
         fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -236,6 +242,21 @@ pub(crate) mod tests {
         journal.say(Level::INFO, "hello");
         journal.flush(LONG).await;
         assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
+    }
+
+    #[tokio::test]
+    async fn lines_have_targets_by_their_topic() {
+        let kept = Kept::default();
+        let journal = started(&kept);
+        let member = crate::member::Member::for_tests("a", crate::core::Status::Up);
+        for kind in [EventKind::NodeJoined { member }, EventKind::QuorumLost { term: 7 }] {
+            journal.event(&Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), kind }), false);
+        }
+        journal.notice(Notice::Founded);
+        journal.say(Level::WARN, "hello");
+        journal.flush(LONG).await;
+        let targets = kept.targets.lock().expect("not poisoned").clone();
+        assert_eq!(targets, ["headcount::membership", "headcount::leadership", "headcount::membership", "headcount"]);
     }
 
     #[test]

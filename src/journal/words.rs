@@ -11,6 +11,11 @@ use crate::event::EventKind;
 use crate::lease::LeaseName;
 use crate::member::Member;
 
+/// The target of lines about members and the network between them.
+const MEMBERSHIP: &str = "headcount::membership";
+/// The target of lines about leaders and voters.
+const LEADERSHIP: &str = "headcount::leadership";
+
 /// Returns the level of an event's line; the most severe one, if that depends on the event.
 pub(super) const fn level(kind: &EventKind) -> Level {
     match kind {
@@ -30,20 +35,32 @@ pub(super) fn log(kind: &EventKind) {
     let Some(Member { id, address, run, incarnation, .. }) = kind.member() else { return log_partition(kind) };
     match kind {
         EventKind::NodeJoining { .. } => {
-            info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is joining from {address}");
         }
-        EventKind::NodeJoined { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up at {address}"),
-        EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is suspected"),
-        EventKind::NodeRecovered { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up again"),
-        EventKind::NodeLeaving { .. } => info!(node = %id, %address, %run, incarnation, "{id} is leaving"),
+        EventKind::NodeJoined { .. } => {
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up at {address}")
+        }
+        EventKind::NodeSuspected { .. } => {
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is suspected")
+        }
+        EventKind::NodeRecovered { .. } => {
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up again")
+        }
+        EventKind::NodeLeaving { .. } => {
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is leaving")
+        }
         EventKind::NodeDetectedDown { method, .. } => {
-            info!(node = %id, %address, %run, incarnation, method = method.name(), "{id} is down ({})", method.name());
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, method = method.name(), "{id} is down ({})", method.name());
         }
         EventKind::NodeLeft { reason, .. } => {
-            info!(node = %id, %address, %run, incarnation, reason = reason.name(), "{id} left ({})", reason.name());
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, reason = reason.name(), "{id} left ({})", reason.name());
         }
-        EventKind::NodeRemoved { .. } => info!(node = %id, %address, %run, incarnation, "{id} is forgotten"),
-        EventKind::NodeUpdated { .. } => debug!(node = %id, %address, %run, incarnation, "{id} has a new record"),
+        EventKind::NodeRemoved { .. } => {
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is forgotten")
+        }
+        EventKind::NodeUpdated { .. } => {
+            debug!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} has a new record")
+        }
         _ => {}
     }
 }
@@ -59,26 +76,27 @@ fn log_leadership(kind: &EventKind) -> bool {
     match kind {
         EventKind::LeaderElected { leader, term, lease, .. } => {
             let (by, lease) = (by(lease.as_ref()), lease.as_ref().map(display));
-            info!(node = %leader, term, lease, "{leader} leads{by} in term {term}");
+            info!(target: LEADERSHIP, node = %leader, term, lease, "{leader} leads{by} in term {term}");
         }
         EventKind::LeaderLost { leader, term, reason, lease, .. } => {
             let (why, by, lease) = (reason.name(), by(lease.as_ref()), lease.as_ref().map(display));
             match reason {
                 LossReason::Resigned | LossReason::Superseded => {
-                    info!(node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
+                    info!(target: LEADERSHIP, node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
                 }
                 _ => {
-                    warn!(node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
+                    warn!(target: LEADERSHIP, node = %leader, term, lease, reason = why, "{leader} no longer leads{by} (term {term}, {why})");
                 }
             }
         }
         EventKind::QuorumLost { term } => warn!(
+            target: LEADERSHIP,
             term,
             "too few voters answer, or too few still have their data: nobody can be elected until a majority of them is back \
              with it (`headcount voters list` shows them, `headcount doctor` says what to do)"
         ),
-        EventKind::QuorumRegained { term } => info!(term, "enough voters answer again"),
-        EventKind::ViewAgreed { term, number } => debug!(term, number, "view {number} is agreed"),
+        EventKind::QuorumRegained { term } => info!(target: LEADERSHIP, term, "enough voters answer again"),
+        EventKind::ViewAgreed { term, number } => debug!(target: LEADERSHIP, term, number, "view {number} is agreed"),
         _ => return false,
     }
     true
@@ -90,6 +108,7 @@ fn log_partition(kind: &EventKind) {
         EventKind::PartitionSuspected { unreachable, reachable } => {
             let (lost, left, names) = (unreachable.len(), reachable.len(), some_names(unreachable));
             warn!(
+                target: MEMBERSHIP,
                 unreachable = lost,
                 reachable = left,
                 "{lost} of {} members fell silent together ({names}): the network seems to be cut, or their hosts are gone",
@@ -100,7 +119,7 @@ fn log_partition(kind: &EventKind) {
             let (lost, left) = (unreachable.len(), reachable.len());
             let missing =
                 if lost == 0 { "all are back".to_owned() } else { format!("still gone: {}", some_names(unreachable)) };
-            info!(unreachable = lost, reachable = left, "the partition is over, {left} members are here; {missing}");
+            info!(target: MEMBERSHIP, unreachable = lost, reachable = left, "the partition is over, {left} members are here; {missing}");
         }
         _ => {}
     }
@@ -122,8 +141,9 @@ pub(super) fn log_notice(notice: &Notice) {
         | Notice::HealthyAgain
         | Notice::LinkRecovered { .. }
         | Notice::DatagramsPass { .. } => {
-            info!("{notice}");
+            info!(target: MEMBERSHIP, "{notice}");
         }
-        _ => warn!("{notice}"),
+        Notice::Election(alarm) => warn!(target: LEADERSHIP, "{alarm}"),
+        _ => warn!(target: MEMBERSHIP, "{notice}"),
     }
 }
