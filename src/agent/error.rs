@@ -1,6 +1,7 @@
 //! Errors of the handle: starting, asking, and the ends of an agent.
 //!
-//! Messages say what failed, where, and what to try; [`StartError::exit_code`] and [`Stop::exit_code`] are the command
+//! Messages say what failed, where, and what to try. The words of another error that caused it are in them, or that error is the
+//! source, never both: who prints the chain reads nothing twice. They name settings, not flags. [`StartError::exit_code`] and [`Stop::exit_code`] are the command
 //! line's exit codes, kept beside the variants so that a new variant cannot forget its own.
 
 use std::io;
@@ -21,25 +22,25 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The gossip socket cannot be bound.
-    #[error("cannot bind {protocol} {address} for gossip: {source}; {}", bind_hint(source))]
+    #[error("cannot bind {protocol} {address} for gossip: {error}; {}", bind_hint(error))]
     Bind {
         /// `UDP`, or `TCP` on the same port for links.
         protocol: &'static str,
         /// The address that was asked for.
         address: SocketAddr,
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The keys cannot be used as they are configured.
     #[error("the packets' seal: {0}")]
-    Keys(#[from] super::keys::KeysError),
+    Keys(super::keys::KeysError),
     /// The data directory was refused.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The database of leases cannot be used as it is configured.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[error("leadership by a lease: {0}")]
-    Lease(#[from] crate::lease::store::StoreError),
+    Lease(crate::lease::store::StoreError),
     /// The system has no random numbers, without which two runs could not be told apart.
     #[error("the operating system gave no random numbers: {reason}")]
     Random {
@@ -50,23 +51,36 @@ pub enum StartError {
     #[error("an agent is started inside a tokio runtime: call Agent::start from a task of one, or from its block_on")]
     NoRuntime,
     /// The system gave the agent no thread or event queue of its own.
-    #[error("cannot start the agent's own threads: {source}; check the limits on processes and open files")]
+    #[error("cannot start the agent's own threads: {error}; check the limits on processes and open files")]
     Threads {
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
     /// A part of the start ended unexpectedly.
     #[error("{0}")]
     Internal(Failure),
 }
 
-fn bind_hint(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => "is another agent running? choose another port with --bind",
-        io::ErrorKind::AddrNotAvailable => "this machine does not have that address; choose one of its own with --bind",
-        io::ErrorKind::PermissionDenied => "choose a port above 1023 with --bind",
-        _ if descriptors::are_short(source) => descriptors::RAISE,
-        _ => "choose another address with --bind",
+fn bind_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "is another agent running? bind another port",
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address; bind one of its own",
+        io::ErrorKind::PermissionDenied => "bind a port above 1023",
+        _ if descriptors::are_short(error) => descriptors::RAISE,
+        _ => "bind another address",
+    }
+}
+
+impl From<super::keys::KeysError> for StartError {
+    fn from(error: super::keys::KeysError) -> Self {
+        Self::Keys(error)
+    }
+}
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+impl From<crate::lease::store::StoreError> for StartError {
+    fn from(error: crate::lease::store::StoreError) -> Self {
+        Self::Lease(error)
     }
 }
 
@@ -275,9 +289,33 @@ mod tests {
     #[test]
     fn the_message_of_a_taken_port_says_where_and_what_to_try() {
         let address: SocketAddr = "127.0.0.1:7117".parse().expect("an address");
-        let error = StartError::Bind { protocol: "UDP", address, source: io::ErrorKind::AddrInUse.into() };
+        let error = StartError::Bind { protocol: "UDP", address, error: io::ErrorKind::AddrInUse.into() };
         assert_eq!(error.exit_code(), 3);
-        assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("--bind"), "{error}");
+        assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("bind another"), "{error}");
+    }
+
+    #[test]
+    fn no_error_of_a_start_says_its_source_in_its_own_words_too_or_names_a_flag() {
+        let address: SocketAddr = "127.0.0.1:7117".parse().expect("an address");
+        let system = || io::Error::other("by the test");
+        let path = || std::path::PathBuf::from("/data");
+        let no_voter = ConfigError::QuorumWithoutDataDir;
+        for error in [
+            StartError::Bind { protocol: "UDP", address, error: system() },
+            StartError::Threads { error: system() },
+            StartError::Store(StoreError::Create { path: path(), error: system() }),
+            StartError::Store(StoreError::Lock { path: path(), error: system() }),
+            StartError::Store(StoreError::Read { path: path(), error: system() }),
+            StartError::Store(StoreError::Write { path: path(), error: system() }),
+            StartError::from(super::super::keys::KeysError::Config(no_voter.clone())),
+            StartError::from(no_voter),
+            StartError::from(ConfigError::LeaseWithoutUrl),
+        ] {
+            let text = error.to_string();
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            assert!(source.is_none_or(|source| !text.contains(&source)), "{text}");
+            assert!(!text.contains(" --") && !text.contains("(--"), "{text}");
+        }
     }
 
     #[test]

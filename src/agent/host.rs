@@ -42,7 +42,7 @@ type Started = Result<Inner, StartError>;
 pub(super) async fn start(config: Config) -> Started {
     let users = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
     config.check()?;
-    let threads = |source| StartError::Threads { source };
+    let threads = |source| StartError::Threads { error: source };
     let journal = Journal::start(&config.name).map_err(threads)?;
     let (answer, started) = oneshot::channel();
     let thread = std::thread::Builder::new().name("headcount".to_owned());
@@ -62,7 +62,7 @@ fn run(config: Config, journal: Journal, users: Handle, answer: oneshot::Sender<
             Unwaited::new(runtime).block_on(live(config, journal, users, answer));
         }
         Err(source) => {
-            let _ = answer.send(Err(StartError::Threads { source }));
+            let _ = answer.send(Err(StartError::Threads { error: source }));
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     let run = Run(random()?);
     let random_seed = random()?;
     let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
-        .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, source })?;
+        .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, error: source })?;
     let bound = socket.local_address();
     let seal = config.seal.clone();
     let policy = tokio::task::spawn_blocking(move || Keeper::load(&seal)).await;
@@ -70,8 +70,8 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     if policy.mode().accepts_clear() && !bound.ip().is_loopback() {
         let text = format!(
             "gossip is received on {bound}, which others can reach, and clear packets are taken (seal.mode = {}): whoever can \
-             send to it can change the membership; make a key (`headcount keys generate`) and give it to all nodes \
-             (--key-file)",
+             send to it can change the membership; make a key and give it to all nodes \
+             (seal.key_file)",
             policy.mode()
         );
         journal.say(Level::WARN, text);
@@ -119,7 +119,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     }
     let links =
         Links::start(listener, &tasks, budget, config.settings.link_keepalive, sealing.clone(), journal.clone());
-    let links = links.map_err(|source| StartError::Bind { protocol: "TCP", address: bound, source })?;
+    let links = links.map_err(|source| StartError::Bind { protocol: "TCP", address: bound, error: source })?;
 
     // Where the mode was changed, terms of the one way of leading bound those of the other from below.
     let floor = led_by_lease(&config).await?;

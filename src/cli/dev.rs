@@ -100,7 +100,7 @@ async fn start(place: &Place<'_>) -> Result<(Agent, HttpListener), Failure> {
     let mut door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
     let wanted = DEFAULT_GOSSIP_PORT + index * PORT_STEP;
     let agent = match Agent::start(config(place, wanted)?).await {
-        Err(StartError::Bind { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
+        Err(StartError::Bind { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
             note(&format!("gossip port {wanted} is taken: {name} uses a free one"));
             Agent::start(config(place, 0)?).await
         }

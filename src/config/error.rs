@@ -294,9 +294,7 @@ impl ConfigError {
         match self {
             ConfigError::OutOfRange(error) => &error.allowed,
             ConfigError::BindMulticast { .. } => "IP:PORT of this machine; 0.0.0.0 or [::] for all",
-            ConfigError::BindUnreachable { .. } => {
-                "an address that the seeds can send to, as in --bind \"0.0.0.0:7117\", or none: take the line out"
-            }
+            ConfigError::BindUnreachable { .. } => "an address that the seeds can send to, as in 0.0.0.0:7117, or none",
             ConfigError::AdvertiseUnreachable { .. } => {
                 "IP:PORT, neither unspecified nor multicast nor broadcast, port not 0"
             }
@@ -309,11 +307,11 @@ impl ConfigError {
                 "at most 7 different names of nodes"
             }
             ConfigError::VotersWithoutQuorum { .. } => "a list together with leadership.mode = \"quorum\", or none",
-            ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
-            ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set (--key-file), or off",
+            ConfigError::QuorumWithoutDataDir => "quorum with data_dir set, or none",
+            ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set, or off",
             ConfigError::KeysTwice => "seal.keys or seal.key_file",
             ConfigError::Keys { .. } => "at most 8 different keys, each 32 random bytes in base64",
-            ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
+            ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set, or none",
             ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
             ConfigError::UrlWithoutLease { .. } => "a url together with leadership.mode = \"lease\", or none",
             ConfigError::LeaseTables { .. } => {

@@ -26,7 +26,7 @@ pub struct KeyId(pub [u8; KeyId::BYTES]);
 
 /// Error: a text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key is 32 random bytes in base64 (44 characters), as `headcount keys generate` prints one")]
+#[error("a key is 32 random bytes in base64 (44 characters)")]
 pub struct InvalidKey;
 
 /// Error: a text is not the id of a key.

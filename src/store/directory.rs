@@ -91,7 +91,7 @@ pub(super) struct Directory {
 impl Directory {
     /// Creates the directory if need be, and locks it. Blocks on the disk.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<StoreWarning>), StoreError> {
-        let failed = |source| StoreError::Create { path: path.to_owned(), source };
+        let failed = |source| StoreError::Create { path: path.to_owned(), error: source };
         create_private(path).map_err(failed)?;
         let handle = Handle::open(path).map_err(failed)?;
         let mut warnings = Vec::new();
@@ -125,7 +125,7 @@ impl Directory {
                 self.claim(file);
                 Ok(Some(Contents { bytes, facts }))
             }
-            Err(source) => Err(StoreError::Read { path, source }),
+            Err(source) => Err(StoreError::Read { path, error: source }),
         }
     }
 
@@ -142,7 +142,7 @@ impl Directory {
         match self.handle.is_at(&self.path, &self.lock) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::Lost { path: self.path.clone() }),
-            Err(source) => Err(StoreError::Write { path: self.path_of(STATE_FILE), source }),
+            Err(source) => Err(StoreError::Write { path: self.path_of(STATE_FILE), error: source }),
         }
     }
 
@@ -165,13 +165,13 @@ pub(super) fn glance_at(directory: &Path, most: usize) -> Result<Option<Vec<u8>>
     let handle = match Handle::open(directory) {
         Ok(handle) => handle,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(StoreError::Read { path, source }),
+        Err(source) => return Err(StoreError::Read { path, error: source }),
     };
     let Some(file) = open_state(&handle, &path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     match file.take(most as u64).read_to_end(&mut bytes) {
         Ok(_) => Ok(Some(bytes)),
-        Err(source) => Err(StoreError::Read { path, source }),
+        Err(source) => Err(StoreError::Read { path, error: source }),
     }
 }
 
@@ -180,7 +180,7 @@ fn open_state(handle: &Handle, path: &Path) -> Result<Option<File>, StoreError> 
     match handle.open_regular(STATE_FILE, Access::Read, &path) {
         Ok(file) => Ok(Some(file)),
         Err(Unopened::Error(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(Unopened::Error(source)) => Err(StoreError::Read { path, source }),
+        Err(Unopened::Error(source)) => Err(StoreError::Read { path, error: source }),
         Err(Unopened::NotAFile { found }) => Err(StoreError::NotAFile { path, found }),
     }
 }
@@ -241,13 +241,13 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK_FILE);
     let file = match handle.open_regular(LOCK_FILE, Access::Lock, &path) {
         Ok(file) => file,
-        Err(Unopened::Error(source)) => return Err(StoreError::Lock { path, source }),
+        Err(Unopened::Error(source)) => return Err(StoreError::Lock { path, error: source }),
         Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
     };
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, source }),
+        Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, error: source }),
     }
 }
 

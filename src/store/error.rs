@@ -1,6 +1,6 @@
 //! Errors of the data directory: the reasons why it is refused, or cannot be written to.
 //!
-//! Invariant: each message says what is wrong, where, and what to do.
+//! Invariant: each message says what is wrong, where, and what to do, the system's words included: they are no source beside it.
 //!
 //! Must not know: how an error was found.
 
@@ -17,7 +17,7 @@ use crate::core::NodeId;
 pub enum StoreError {
     /// The directory cannot be opened, or does not exist and cannot be created.
     #[error(
-        "cannot open or create the data directory {}: {source}; see that it is a directory of this user, or choose another \
+        "cannot open or create the data directory {}: {error}; see that it is a directory of this user, or choose another \
          data_dir",
         path.display()
     )]
@@ -25,15 +25,15 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// The lock file cannot be opened or locked.
-    #[error("cannot lock {}: {source}; check the directory's owner and that its file system has locks", path.display())]
+    #[error("cannot lock {}: {error}; check the directory's owner and that its file system has locks", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// Another agent uses the directory.
     #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
@@ -70,20 +70,20 @@ pub enum StoreError {
         found: &'static str,
     },
     /// The state file cannot be read.
-    #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
+    #[error("cannot read the state file {}: {error}; check its owner and permissions", path.display())]
     Read {
         /// The state file.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// The state file cannot be written.
-    #[error("cannot write the state file {}: {source}; check free space and permissions", path.display())]
+    #[error("cannot write the state file {}: {error}; check free space and permissions", path.display())]
     Write {
         /// The state file.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// The state file cannot be trusted.
     #[error(

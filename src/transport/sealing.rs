@@ -206,7 +206,7 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
         ),
         SealError::UnknownKey(id) if mode == SealMode::Off => format!(
             "dropped {packets} from {from}, sealed with key {id}: this node has no keys; if that is its cluster, give it the \
-             cluster's key file (seal.key_file, --key-file)"
+             cluster's key file (seal.key_file)"
         ),
         SealError::UnknownKey(id) => format!(
             "dropped {packets} from {from}, sealed with key {id}, which this node lacks: if a member runs there, keys were \

@@ -33,7 +33,7 @@ pub enum LeaseError {
     NotLeaseMode,
     /// A name outside of the alphabet.
     #[error("no valid name of a lease: {0}")]
-    Name(#[from] InvalidName),
+    Name(InvalidName),
     /// More leases than one agent contends for.
     #[error(transparent)]
     TooMany(#[from] TooManyLeases),
@@ -113,7 +113,7 @@ impl Agent {
     /// dropped. The lease `default` is the one by which the cluster is led.
     pub fn lease(&self, name: &str) -> Result<Lease, LeaseError> {
         let leases = self.leases().ok_or(LeaseError::NotLeaseMode)?;
-        let name = LeaseName::new(name)?;
+        let name = LeaseName::new(name).map_err(LeaseError::Name)?;
         self.hold(leases, name).map_err(LeaseError::TooMany)
     }
 

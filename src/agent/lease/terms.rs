@@ -95,11 +95,11 @@ fn read(path: &Path, cluster: &str) -> Result<Known, StoreError> {
         Ok(file) => {
             let mut bytes = Vec::new();
             io::Read::read_to_end(&mut io::Read::take(file, MAX_BYTES + 1), &mut bytes)
-                .map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+                .map_err(|source| StoreError::Read { path: path.to_owned(), error: source })?;
             bytes
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Known::new()),
-        Err(source) => return Err(StoreError::Read { path: path.to_owned(), source }),
+        Err(source) => return Err(StoreError::Read { path: path.to_owned(), error: source }),
     };
     decode(&bytes, cluster).map_err(refused)
 }

@@ -257,8 +257,15 @@ async fn ended(serving: &mut Option<JoinHandle<std::io::Result<()>>>) -> agent::
     }
 }
 
+/// Returns the failure, with the flag for the setting that it is about.
 pub(super) fn not_started(error: &StartError) -> Failure {
-    Failure::new(Exit::from(error), error.to_string())
+    let failure = Failure::new(Exit::from(error), error.to_string());
+    match error {
+        StartError::Bind { .. } => failure.hint("see --bind"),
+        StartError::Keys(_) => failure.hint("see --key-file; `headcount keys generate` makes a key"),
+        StartError::Store(_) => failure.hint("see --data-dir"),
+        _ => failure,
+    }
 }
 
 /// Returns the exit code of an agent's end, as an error if it has to be printed: not if the log has said it already.

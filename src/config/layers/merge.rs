@@ -139,7 +139,7 @@ impl Merge {
             return None;
         }
         let problem = Problem::new(source, error.reason()).key(key.name());
-        let problem = problem.found(self.value_of(key.name())).allowed(error.allowed());
+        let problem = problem.found(self.value_of(key.name())).allowed(with_flags(error));
         let of_bounds = || key.follows().filter(|other| error.allowed().contains(other.short()));
         let Some(other) = error.other_key().and_then(find).or_else(of_bounds) else {
             return Some(problem);
@@ -176,5 +176,18 @@ impl Merge {
             return Ok(Loaded { agent, warnings, token, read_token, sources });
         }
         Err(LoadError::Refused { problems: self.problems })
+    }
+}
+
+/// Returns the values allowed, in words, with the flags of the settings that they name.
+fn with_flags(error: &ConfigError) -> &str {
+    match error {
+        ConfigError::BindUnreachable { .. } => {
+            "an address that the seeds can send to, as in --bind \"0.0.0.0:7117\", or none: take the line out"
+        }
+        ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
+        ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set (--key-file), or off",
+        ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
+        error => error.allowed(),
     }
 }

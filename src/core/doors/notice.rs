@@ -287,7 +287,7 @@ impl fmt::Display for Notice {
             Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
                 f,
                 "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and does not answer at \
-                 {advertised}: check its --advertise, NAT, firewall{}",
+                 {advertised}: check its `advertise`, NAT, firewall{}",
                 Families(*advertised, *heard_from)
             ),
             Notice::JoinerNotReached { id, advertised, here } => write!(
@@ -300,13 +300,13 @@ impl fmt::Display for Notice {
             Notice::MemberUnreachable { id, advertised, heard_from } => write!(
                 f,
                 "{id:?} advertises {advertised}, but is heard from {heard_from}, and does not answer at {advertised} any \
-                 more: check its --advertise, NAT, firewall{}",
+                 more: check its `advertise`, NAT, firewall{}",
                 Families(*advertised, *heard_from)
             ),
             Notice::SponsorUnreachable { advertised, heard_from } => write!(
                 f,
                 "not joining through the node at {heard_from}: it advertises {advertised}, and does not answer there: check \
-                 its --advertise, NAT, firewall{}; still trying",
+                 its `advertise`, NAT, firewall{}; still trying",
                 Families(*advertised, *heard_from)
             ),
             Notice::NotReached { advertised, others } => {
@@ -319,7 +319,7 @@ impl fmt::Display for Notice {
             Notice::NameClaimed { claimant } => write!(
                 f,
                 "another process claims this node's name at {claimant}, and has it not: if it is yours, give it another \
-                 name with --name"
+                 name"
             ),
             Notice::PagesLost { sponsor, bytes } => write!(
                 f,
@@ -335,7 +335,7 @@ impl fmt::Display for Notice {
             Notice::FarBehind { incarnation } => write!(
                 f,
                 "the cluster remembers this name at incarnation {incarnation}, far ahead of any clock: choose another \
-                 with --name, or wait until the last holder is forgotten (twice reap_after); still trying"
+                 one, or wait until the last holder is forgotten (twice reap_after); still trying"
             ),
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")

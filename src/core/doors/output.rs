@@ -180,7 +180,7 @@ pub enum StopReason {
     #[error("removed from the cluster by an operator; restart to join again")]
     Removed,
     /// The node's name belongs to another one.
-    #[error("name {id:?} is already in use by {holder}: choose another with --name, or stop the other node first")]
+    #[error("name {id:?} is already in use by {holder}: choose another name, or stop the other node first")]
     NameInUse {
         /// The name.
         id: NodeId,

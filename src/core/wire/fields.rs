@@ -106,7 +106,7 @@ impl fmt::Display for Refusal {
             Refusal::Unreachable { advertised, heard_from } => write!(
                 f,
                 "this node advertises {advertised}, but is heard from {heard_from}, and does not answer at {advertised}: \
-                 check --advertise, NAT, firewall{}",
+                 check `advertise`, NAT, firewall{}",
                 Families(*advertised, *heard_from)
             ),
             Refusal::Protocol { speaks } => {

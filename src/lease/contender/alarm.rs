@@ -149,7 +149,7 @@ impl fmt::Display for ContenderAlarm {
             ),
             Self::NameTwice { lease } => write!(
                 f,
-                "another agent with this node's name holds lease {lease:?}: rename one of them (name, or --name)"
+                "another agent with this node's name holds lease {lease:?}: rename one of them"
             ),
             Self::TermLimit { lease, term } => write!(
                 f,

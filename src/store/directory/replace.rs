@@ -114,7 +114,7 @@ impl Directory {
     }
 
     fn cannot_write(&self, source: io::Error) -> StoreError {
-        StoreError::Write { path: self.path_of(STATE_FILE), source }
+        StoreError::Write { path: self.path_of(STATE_FILE), error: source }
     }
 }
 
