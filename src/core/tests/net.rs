@@ -199,7 +199,13 @@ impl Net {
 
     /// Returns such a cluster with links: neighbours are linked.
     pub(super) fn linked(profile: Profile, n: usize) -> Self {
+        Self::linked_with(profile, n, profile.settings().reap_after)
+    }
+
+    /// Returns a cluster of linked nodes in which the dead are forgotten after so long.
+    pub(super) fn linked_with(profile: Profile, n: usize, reap_after: Duration) -> Self {
         let mut net = Self::new(profile);
+        net.settings.reap_after = reap_after;
         net.lay_wires();
         for i in 0..n {
             net.add(&format!("n{i}"), i, &[0]);

@@ -49,15 +49,7 @@ fn commands_under_way_are_answered_after_a_long_sleep() {
 
 /// Returns a cluster of linked nodes in which the dead are forgotten after a minute.
 fn linked_with_short_memory(n: usize) -> Net {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    net.lay_wires();
-    for i in 0..n {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(10));
-    net.assert_all_up();
-    net
+    Net::linked_with(Profile::Local, n, Duration::from_secs(60))
 }
 
 // "Every command is answered": what was sent may have arrived, and no answer can come from a process that is forgotten.

@@ -18,7 +18,7 @@
 //!   ([`MAX_SILENT`]), have little time, and make room for others; the driver learns of an accepted connection by its first frame.
 //! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
 //! - A connection whose first frame is not sealed, where that is required, or not opened, is closed at once: an agent is
-//!   told why, in fewer bytes than it sent, and everybody else nothing. One that is clear when sealing becomes required is
+//!   told why, in nine bytes, and everybody else nothing. One that is clear when sealing becomes required is
 //!   closed without a word, and so is one with a frame that does not fit its place.
 //! - All tasks end when this is dropped, after they have sent the queued frames. None waits for a peer then.
 //!
