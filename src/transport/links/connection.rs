@@ -313,6 +313,10 @@ pub(super) async fn carry(
                         let Some(bytes) = connection.open(frame) else { break };
                         // If nobody listens any more, what waits is sent, a goodbye perhaps, and the queue ends.
                         announce.send(link, Event::Frame(connection.from, bytes), None).await;
+                        // Nothing was sent meanwhile: that the driver is busy is not held against the peer.
+                        if let Some((_, deadline)) = &mut sending {
+                            *deadline += busy.elapsed();
+                        }
                     }
                     None => break,
                 }
@@ -409,6 +413,34 @@ mod tests {
             let (at_a, at_b) = tokio::join!(taken(at_a), taken(at_b));
             assert!(at_a.is_ok() && at_b.is_ok(), "{at_a:?} {at_b:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn peers_that_read_keep_their_link_however_long_both_drivers_are_busy() {
+        let sealing = [Sealing::off(journal()), Sealing::off(journal())];
+        let [(to_b, at_a), (to_a, at_b)] = ends_of_a_narrow_link(sealing).await;
+        let of_all = std::sync::Arc::new(tokio::sync::Semaphore::new(4 * queues::MAX_SENT_BYTES));
+        let (mut offered, mut refusals) = ([0, 0], 0);
+        // Until nothing moves any more: both wait for room at their drivers, each in the middle of a frame.
+        while refusals < 100 {
+            let taken = [&to_b, &to_a].map(|queue| queue.offer(vec![1; 60_000], &of_all));
+            refusals = if taken.contains(&true) { 0 } else { refusals + 1 };
+            for (offered, is_taken) in offered.iter_mut().zip(taken) {
+                *offered += usize::from(is_taken);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::pause();
+        tokio::time::advance(WRITE_TIMEOUT * 2).await;
+        tokio::time::resume();
+        let taken = |mut events: mpsc::Receiver<Announced>, frames| async move {
+            for nth in 0..frames {
+                let event = events.recv().await.map(|announced| announced.event);
+                assert!(matches!(event, Some(Event::Frame(..))), "{nth} of {frames}: {event:?}");
+            }
+            events
+        };
+        let _open = tokio::join!(taken(at_a, offered[1]), taken(at_b, offered[0]));
     }
 
     #[tokio::test]
