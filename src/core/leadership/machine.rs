@@ -66,6 +66,7 @@ impl Core {
             forwards: Forwards::default(),
             remote_commands: RemoteCommands::default(),
             seen_changes: 0,
+            seen_live: 0,
             was_up: false,
             all_drain: false,
         }));
@@ -135,10 +136,13 @@ impl Core {
             });
             self.publish_leadership(LossReason::Expired);
             self.tell_if_all_drain();
+        }
+        let live = self.view.live().len();
+        let Some(tracker) = &mut self.tracker else { return };
+        let is_more = live > std::mem::replace(&mut tracker.seen_live, live);
+        if is_more && tracker.is_recovered() {
             // Whoever comes back may follow another recovery: the leader is told of again.
-            if let Some(tracker) = self.tracker.as_mut().filter(|tracker| tracker.is_recovered()) {
-                tracker.relayed.1 = 0;
-            }
+            tracker.relayed.1 = 0;
         }
         self.leave_if_released();
     }

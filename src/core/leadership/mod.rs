@@ -112,6 +112,8 @@ pub(super) struct LeaderTracker {
     remote_commands: RemoteCommands,
     /// The number of the view's changes when the machine was told of them last.
     seen_changes: u64,
+    /// The number of live members that were seen last.
+    seen_live: usize,
     was_up: bool,
     /// True if all voters that are there drained when that was looked at last.
     all_drain: bool,
