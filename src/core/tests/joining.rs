@@ -199,6 +199,20 @@ fn a_joiner_whose_path_loses_datagrams_of_one_record_pulls_by_a_link() {
 }
 
 #[test]
+fn a_joiner_that_pulls_by_a_link_alone_is_not_dropped_in_the_middle_of_a_long_view() {
+    let mut net = Net::alone_with_a_large_view();
+    net.lay_wires();
+    net.block_all_datagrams(true);
+    net.latency = ms(150);
+    let joiner = net.add("late", 40, &[0]);
+    net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.joiners.size() == 1);
+    let began = net.now;
+    net.run_until(Duration::from_secs(20), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert!(net.now.since(began) > net.settings.down_timeout, "it took {:?}", net.now.since(began));
+    assert!(!net.reported(0, "late").contains(&ChangeKind::Removed), "{:?}", net.reported(0, "late"));
+}
+
+#[test]
 fn five_thousand_members_with_long_names_and_tags_arrive_in_small_datagrams() {
     const MEMBERS: u64 = 5_000;
     let mut net = Net::cluster(Profile::Default, 2);

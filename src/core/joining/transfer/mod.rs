@@ -153,17 +153,16 @@ impl Core {
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
             }
-            // Nobody forges the address of a connection.
-            SenderKind::Stranger if matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run) => {
-                sender.from
+            SenderKind::ClaimsMember(_) | SenderKind::Stranger => {
+                // Nobody forges the address of a connection.
+                let is_by_link = matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run);
+                let by_link = is_by_link.then_some(sender.from);
+                let Some(home) = by_link.or_else(|| self.joiners.home_of(sender.run, sender.from)) else {
+                    return self.counters.drop(DropReason::UnknownRun);
+                };
+                self.heard_joiner(sender.run);
+                home
             }
-            SenderKind::ClaimsMember(_) | SenderKind::Stranger => match self.joiners.home_of(sender.run, sender.from) {
-                Some(home) => {
-                    self.heard_joiner(sender.run);
-                    home
-                }
-                None => return self.counters.drop(DropReason::UnknownRun),
-            },
         };
         if matches!(self.phase, Phase::Joining(_)) {
             return self.counters.drop(DropReason::WrongState);
