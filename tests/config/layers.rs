@@ -99,6 +99,7 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_TIMING__PROBE_TIMEOUT", "100ms"),
         ("HEADCOUNT_TIMING__RETRY_INTERVAL", "1s"),
         ("HEADCOUNT_TIMING__REAP_AFTER", "1h"),
+        ("HEADCOUNT_TIMING__LINK_KEEPALIVE", "1m"),
         ("HEADCOUNT_SEAL__MODE", "off"),
         ("HEADCOUNT_SEAL__KEY_FILE", "k"),
         ("HEADCOUNT_SEAL__KEYS", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
