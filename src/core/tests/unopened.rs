@@ -132,9 +132,9 @@ fn seeds_found_a_cluster_as_soon_as_ever_beside_one_that_is_dead() {
         let mut net = wired();
         let dead = net.add("n2", 2, &[]);
         if is_off {
-            net.power_off(dead)
+            net.power_off(dead);
         } else {
-            net.kill(dead)
+            net.kill(dead);
         }
         for host in [0, 1] {
             net.add(&format!("n{host}"), host, &SEEDS);
@@ -145,9 +145,9 @@ fn seeds_found_a_cluster_as_soon_as_ever_beside_one_that_is_dead() {
         let mut net = wired();
         let dead = net.add("n1", 1, &[]);
         if is_off {
-            net.power_off(dead)
+            net.power_off(dead);
         } else {
-            net.kill(dead)
+            net.kill(dead);
         }
         let seed = net.add("n0", 0, &[0, 1]);
         let took = net.run_until(patience(&net) + SECOND, "one of two", |net| is_up(net, seed));
@@ -172,8 +172,8 @@ fn add_of_other(net: &mut Net, name: &str, host: usize, seeds: &[usize]) -> usiz
     net.add_birth(init, seeds.iter().map(|host| address(*host)).collect())
 }
 
-fn refused(by: usize) -> Option<StopReason> {
-    Some(StopReason::Refused { by: address(by), refusal: Refusal::OtherCluster })
+fn refused(by: usize) -> StopReason {
+    StopReason::Refused { by: address(by), refusal: Refusal::OtherCluster }
 }
 
 #[test]
@@ -214,7 +214,8 @@ fn a_node_that_has_seeds_of_another_cluster_alone_is_refused() {
     net.run(SECOND * 2);
     let stranger = add_of_other(&mut net, "m7", 7, &[0, 1]);
     net.run(patience(&net) + net.settings.retry_interval);
-    assert!([refused(0), refused(1)].contains(&net.nodes[stranger].stopped), "{}", net.describe());
+    let stopped = net.nodes[stranger].stopped.as_ref();
+    assert!(stopped.is_some_and(|why| [refused(0), refused(1)].contains(why)), "{}", net.describe());
 }
 
 #[test]
@@ -232,7 +233,8 @@ fn a_seed_whose_name_for_the_cluster_is_wrong_is_refused_by_those_that_ask_it_as
             net.run(SECOND);
             assert!(!is_up(&net, back), "{}", net.describe());
         }
-        assert!([refused(0), refused(1)].contains(&net.nodes[back].stopped), "{dead:?}: {}", net.describe());
+        let stopped = net.nodes[back].stopped.as_ref();
+        assert!(stopped.is_some_and(|why| [refused(0), refused(1)].contains(why)), "{dead:?}: {}", net.describe());
     }
 }
 
