@@ -294,7 +294,9 @@ impl ConfigError {
         match self {
             ConfigError::OutOfRange(error) => &error.allowed,
             ConfigError::BindMulticast { .. } => "IP:PORT of this machine; 0.0.0.0 or [::] for all",
-            ConfigError::BindUnreachable { .. } => "an address that the seeds can send to, as in 0.0.0.0:7117, or none",
+            ConfigError::BindUnreachable { .. } => {
+                "an address that the seeds can send to, as in \"0.0.0.0:7117\", or none"
+            }
             ConfigError::AdvertiseUnreachable { .. } => {
                 "IP:PORT, neither unspecified nor multicast nor broadcast, port not 0"
             }

@@ -43,6 +43,7 @@ pub(super) const HOUSES: [House; 11] = [
         idea: "agent",
         order: &[
             "clock",
+            "timers",
             "watchdog",
             "agreement",
             "translate",

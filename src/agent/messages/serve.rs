@@ -19,7 +19,6 @@ use tracing::Level;
 
 use super::inbox::Received;
 use super::message::ReceiveError;
-use crate::agent::error::Failure;
 use crate::agent::{Agent, Inner};
 use crate::core::{InvalidTopic, MessageId, Payload};
 use crate::journal::Journal;
@@ -130,7 +129,7 @@ impl Lines {
         let why = match ended {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why,
-            Err(ended) => Failure::of("handler", ended).cause,
+            Err(_) => "it panicked".to_owned(),
         };
         if let Some(others) = self.quiet.may_say(PAUSE, 1) {
             let text = format!(

@@ -367,10 +367,10 @@ mod tests {
         listener.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
         let listener = listener.listen(1).expect("listening");
         let to = listener.local_addr().expect("bound");
-        let (opened, accepted) = tokio::join!(narrow().connect(to), listener.accept());
+        let (stream, accepted) = tokio::join!(narrow().connect(to), listener.accept());
         let [of_opener, of_acceptor] = sealing;
         let mut opener =
-            Connection::new(opened.expect("connected"), to, of_opener, true, KEEPALIVE).expect("random numbers");
+            Connection::new(stream.expect("connected"), to, of_opener, true, KEEPALIVE).expect("random numbers");
         let (accepted, from) = accepted.expect("accepted");
         let mut acceptor = Connection::new(accepted, from, of_acceptor, false, KEEPALIVE).expect("random numbers");
         let greeted = async {
