@@ -542,8 +542,8 @@ fn a_step_of_the_wall_clock_changes_nothing() {
     let mut lead = Lead { child: command.spawn().expect("it starts") };
     let beats = || std::fs::read_to_string(path("beats")).unwrap_or_default().lines().count();
     let hour = |prefix: &[String]| {
-        let date = [prefix, &["date", "-u", "+%Y-%m-%dT%H:"].map(str::to_owned)].concat();
-        let told = Command::new(&date[0]).args(&date[1..]).output().expect("it runs").stdout;
+        let words = [prefix, &["date", "-u", "+%Y-%m-%dT%H:"].map(str::to_owned)].concat();
+        let told = Command::new(&words[0]).args(&words[1..]).output().expect("it runs").stdout;
         String::from_utf8(told).expect("text").trim().to_owned()
     };
     for by in ["+3600", "-3600"] {
