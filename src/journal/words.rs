@@ -38,16 +38,16 @@ pub(super) fn log(kind: &EventKind) {
             info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is joining from {address}");
         }
         EventKind::NodeJoined { .. } => {
-            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up at {address}")
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up at {address}");
         }
         EventKind::NodeSuspected { .. } => {
-            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is suspected")
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is suspected");
         }
         EventKind::NodeRecovered { .. } => {
-            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up again")
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is up again");
         }
         EventKind::NodeLeaving { .. } => {
-            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is leaving")
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is leaving");
         }
         EventKind::NodeDetectedDown { method, .. } => {
             info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, method = method.name(), "{id} is down ({})", method.name());
@@ -56,10 +56,10 @@ pub(super) fn log(kind: &EventKind) {
             info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, reason = reason.name(), "{id} left ({})", reason.name());
         }
         EventKind::NodeRemoved { .. } => {
-            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is forgotten")
+            info!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} is forgotten");
         }
         EventKind::NodeUpdated { .. } => {
-            debug!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} has a new record")
+            debug!(target: MEMBERSHIP, node = %id, %address, %run, incarnation, "{id} has a new record");
         }
         _ => {}
     }

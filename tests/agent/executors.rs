@@ -40,9 +40,7 @@ fn in_time_on_a_thread(test: impl FnOnce() + Send + 'static) {
         test();
         let _ = ended.send(());
     });
-    if end.recv_timeout(2 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("it does not end");
-    }
+    assert!(end.recv_timeout(2 * PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout), "it does not end");
     test.join().expect("no panic");
 }
 

@@ -73,7 +73,7 @@ fn each_way_to_fail_has_its_exit_code() {
         (&["--name", "b", "--bind", "127.0.0.1:0", "--http", "0.0.0.0:0"], 2, "http"),
         (&["--name", "b", "--bind", &a.gossip, "--http", "off"], 3, "--bind"),
         (&["--name", "b", "--bind", "127.0.0.1:0", "--http", &a.http], 3, "--http"),
-        (&["--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--seed", &a.gossip], 5, "--name"),
+        (&["--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--seed", &a.gossip], 5, "choose another name"),
         (
             &["--name", "c", "--cluster", "x", "--bind", "127.0.0.1:0", "--http", "off", "--seed", &a.gossip],
             7,

@@ -328,7 +328,7 @@ mod tests {
                 office.publish(leading(clock, 6, LONG));
                 async move {
                     if term == 5 {
-                        std::future::pending().await
+                        std::future::pending::<()>().await;
                     }
                 }
             });

@@ -378,7 +378,8 @@ fn a_crowd_is_asked_for_echoes_a_few_at_a_time() {
     alone.outputs();
     alone.core.settle_members();
     let sent = alone.outputs().iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
-    assert_eq!(sent, MAX_AUDITS);
+    // One that gossip went to a moment ago may be among those drawn, and is sent nothing more for now.
+    assert!((MAX_AUDITS - 2..=MAX_AUDITS).contains(&sent), "{sent}");
 }
 
 /// Has somebody introduce itself whose record is older than the one that is held, and say this beside.

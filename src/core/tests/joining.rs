@@ -203,7 +203,7 @@ fn a_joiner_that_pulls_by_a_link_alone_is_not_dropped_in_the_middle_of_a_long_vi
     let mut net = Net::alone_with_a_large_view();
     net.lay_wires();
     net.block_all_datagrams(true);
-    net.latency = ms(150);
+    net.latency = ms(250);
     let joiner = net.add("late", 40, &[0]);
     net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.joiners.size() == 1);
     let began = net.now;
