@@ -70,15 +70,14 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     if policy.mode().accepts_clear() && !bound.ip().is_loopback() {
         let text = format!(
             "gossip is received on {bound}, which others can reach, and clear packets are taken (seal.mode = {}): whoever can \
-             send to it can change the membership; make a key and give it to all nodes \
-             (seal.key_file)",
+             send to it can change the membership; make a key and give it to all nodes (seal.key_file)",
             policy.mode()
         );
         journal.say(Level::WARN, text);
         if policy.ring().is_none() && config.cluster.as_str() == DEFAULT_CLUSTER {
             let text = format!(
                 "this node has no key, and the cluster's name is the one that every cluster has to which nobody gave any \
-                 ({DEFAULT_CLUSTER}): it becomes one with any other such cluster that it meets; give it a name (--cluster)"
+                 ({DEFAULT_CLUSTER}): it becomes one with any other such cluster that it meets; give it a name"
             );
             journal.say(Level::WARN, text);
         }

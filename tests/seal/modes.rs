@@ -18,7 +18,7 @@ fn a_node_that_others_reach_says_at_its_start_that_it_takes_clear_packets_and_a_
     for mode in ["off", "permit", "prefer"] {
         let agent = started(mode, "0.0.0.0:0", mode);
         logged(&agent, &format!("which others can reach, and clear packets are taken (seal.mode = {mode})"));
-        logged(&agent, "make a key (`headcount keys generate`) and give it to all nodes (--key-file)");
+        logged(&agent, "make a key and give it to all nodes (seal.key_file)");
     }
     for (name, bind, mode) in [("sealed", "0.0.0.0:0", "require"), ("alone", "127.0.0.1:0", "off")] {
         let agent = started(name, bind, mode);
