@@ -174,7 +174,7 @@ fn returns_between_halves(seed: u64, nodes: usize, away: u64) {
         net.block_datagrams(one, other, true);
         net.block_datagrams(other, one, true);
     }
-    net.run(Duration::from_secs(20));
+    net.run(Duration::from_secs(10));
     assert_eq!(accused_by_others(&net, nodes), [], "the halves are linked");
     let returned = nodes / 4;
     for other in (0..nodes).filter(|other| *other != returned) {
@@ -184,7 +184,7 @@ fn returns_between_halves(seed: u64, nodes: usize, away: u64) {
     assert_eq!(net.status(0, &format!("n{returned}")), Some(Status::Down));
     heal(&mut net, returned);
     net.forget_reports();
-    net.run(Duration::from_secs(20));
+    net.run(Duration::from_secs(10));
     net.run_until(Duration::from_secs(30), "all agree again", Net::all_agree);
     let accused = accused_by_others(&net, returned);
     assert!(accused.is_empty(), "seed {seed}, {nodes} nodes, {away} s: {}: {accused:?}", accused.len());
