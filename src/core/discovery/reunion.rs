@@ -205,8 +205,8 @@ impl Core {
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
     }
 
-    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere; no
-    /// newcomer of this cluster did.
+    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
+    /// waited for long to be let in.
     pub(in crate::core) fn is_of_long_standing(&self, record: &Record) -> bool {
         let up_for = self.arrivals.up_for(self.now);
         let clock = self.me().incarnation.saturating_add(up_for.as_millis() as u64);

@@ -236,8 +236,8 @@ impl fmt::Display for Notice {
             Notice::ClustersMet { id, address, members } => write!(
                 f,
                 "{members} members that nobody here knew, and that have run for long, came at once with {id:?} at {address}: two \
-                 clusters of one name met, and are one now; if that was not meant, give each a name (--cluster) and a key \
-                 (--key-file) of its own"
+                 clusters of one name met and are one now, or nodes waited long to be let in; if that was not meant, give each \
+                 cluster a name (--cluster) and a key (--key-file) of its own"
             ),
             Notice::OtherProtocol { from } => {
                 write!(f, "turned {from} away: no protocol version in common; upgrade one side")
