@@ -213,6 +213,7 @@ impl Voters {
     }
 
     /// Returns the voters that are not heard here, in words: they may live behind a cut. `None` if all are heard.
+    #[cfg(feature = "agent")]
     pub(crate) fn unheard(&self) -> Option<String> {
         if self.voters.is_empty() {
             return Some("all (their names are not known)".to_owned());
