@@ -57,14 +57,14 @@ pub enum JoinFailure {
     },
 }
 
-/// What a node knows that is joining and not up yet: the answer of [`Agent::joining`]. As a text it says what is missing, in
+/// The state of joining, of a node that is not up yet: the answer of [`Agent::joining`]. As a text it says what is missing, in
 /// the words of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JoinStatus {
     /// The addresses that are asked, as the seeds resolved, and the last answer of each in the last retry intervals.
     pub asked: Vec<JoinResult>,
-    /// What is missing, and one thing to try; `None` while that is not known, or nothing is: it is on its way.
+    /// The reason why it is not up, and one thing to try; `None` while that is not known, or nothing is: it is on its way.
     pub missing: Option<String>,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Figures {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) unreachable: usize,
-    /// What is known of joining, until this node is Up.
+    /// The report of joining, until this node is Up.
     pub(super) joining: Option<Arc<JoinReport>>,
     /// Members say that this node does not answer at the address that it advertises.
     pub(super) is_misplaced: bool,

@@ -13,12 +13,12 @@ use crate::core::limits::FOUNDING_RETRIES;
 use crate::core::wire::Refusal;
 use crate::core::{Core, Phase};
 
-/// What a node that is joining knows of it.
+/// The report of a node that is joining.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinReport {
     /// The addresses that it asks, with the last answer of each.
     pub asked: Vec<(SocketAddr, Contacted)>,
-    /// What it lacks, if that is known by now.
+    /// The reason why it is not Up, if that is known by now.
     pub lacks: Option<Notice>,
 }
 
