@@ -25,7 +25,7 @@ const LEAST_HTTP: usize = 4;
 /// The number of descriptors assumed to be open if the system does not tell.
 const ASSUMED_OPEN: usize = 24;
 
-/// What helps where there are too few.
+/// The advice for a process that may open too few files.
 pub(crate) const RAISE: &str = "raise the limit on open files (ulimit -n, LimitNOFILE=)";
 
 /// Returns true if something failed because this process may open no more files.

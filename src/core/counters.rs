@@ -130,7 +130,7 @@ pub struct Counters {
     pub updates_merged: u64,
     /// Syncs begun because fingerprints stayed different.
     pub syncs: u64,
-    /// Times that pages of a view did not come and smaller ones were asked for.
+    /// Sponsors whose pages of the view came only when smaller ones were asked for.
     pub pages_shrunk: u64,
     /// Probes sent.
     pub probes_sent: u64,

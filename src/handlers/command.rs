@@ -164,7 +164,7 @@ async fn read_tail(source: Option<&mut (impl AsyncRead + Unpin)>, tail: &mut Vec
 fn words_of_failure(ended: ExitStatus, out_of_time: Option<Duration>, tail: &[u8]) -> String {
     let how = match (out_of_time, ended.code(), ended.signal()) {
         (Some(limit), _, _) => format!("was ended after {}", humantime::format_duration(limit)),
-        // As a shell has it, and a reaper.
+        // Shells and reapers return 128 and the signal's number for a command that a signal ended.
         (None, Some(code), _) => match Signal::try_from(code - 128) {
             Ok(signal) => format!("ended with {code} ({signal})"),
             Err(_) => format!("ended with {code}"),

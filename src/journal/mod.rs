@@ -167,6 +167,7 @@ fn write(line: Item<Line>) {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fmt::{self, Write as _};
+    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use tracing::field::{Field, Visit};
@@ -195,6 +196,15 @@ pub(crate) mod tests {
             let mut text = Text(String::new());
             record(&mut text);
             self.lines.lock().expect("not poisoned").push(text.0);
+        }
+
+        /// Returns a dispatcher to this subscriber. A second one lives for as long as the process: while there is only one,
+        /// tracing asks the subscriber of whatever thread comes to a line first whether anybody wants it, and remembers
+        /// the no of another test's thread that has none.
+        pub(crate) fn dispatch(&self) -> Dispatch {
+            static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Kept::default()));
+            LazyLock::force(&SECOND);
+            Dispatch::new(self.clone())
         }
 
         pub(crate) fn all(&self) -> Vec<String> {
@@ -232,7 +242,7 @@ pub(crate) mod tests {
     /// Returns the journal of a node, whose lines are kept.
     fn started(kept: &Kept) -> Journal {
         let start = || Journal::start(&NodeId::new("me").expect("a name"));
-        dispatcher::with_default(&Dispatch::new(kept.clone()), start).expect("a thread")
+        dispatcher::with_default(&kept.dispatch(), start).expect("a thread")
     }
 
     #[tokio::test]
@@ -263,7 +273,7 @@ pub(crate) mod tests {
     fn what_is_started_in_an_agent_s_span_does_not_name_the_agent_twice() {
         let kept = Kept::default();
         let me = NodeId::new("me").expect("a name");
-        dispatcher::with_default(&Dispatch::new(kept.clone()), || span(&me).in_scope(|| drop(span(&me))));
+        dispatcher::with_default(&kept.dispatch(), || span(&me).in_scope(|| drop(span(&me))));
         assert_eq!(kept.all(), ["agent=me;", "agent=me;"]);
         assert!(!kept.is_nested.load(Ordering::SeqCst));
     }

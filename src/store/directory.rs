@@ -179,9 +179,9 @@ fn open_state(handle: &Handle, path: &Path) -> Result<Option<File>, StoreError> 
     let path = path.to_owned();
     match handle.open_regular(STATE_FILE, Access::Read, &path) {
         Ok(file) => Ok(Some(file)),
-        Err(Unopened::Error(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(Unopened::Error(source)) => Err(StoreError::Read { path, error: source }),
-        Err(Unopened::NotAFile { found }) => Err(StoreError::NotAFile { path, found }),
+        Err(NotOpened::Error(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(NotOpened::Error(source)) => Err(StoreError::Read { path, error: source }),
+        Err(NotOpened::NotAFile { found }) => Err(StoreError::NotAFile { path, found }),
     }
 }
 
@@ -196,14 +196,14 @@ enum Access {
 }
 
 /// The reason why a file was not opened.
-enum Unopened {
+enum NotOpened {
     NotAFile { found: &'static str },
     Error(io::Error),
 }
 
-impl From<io::Error> for Unopened {
+impl From<io::Error> for NotOpened {
     fn from(error: io::Error) -> Self {
-        Unopened::Error(error)
+        NotOpened::Error(error)
     }
 }
 
@@ -241,8 +241,8 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK_FILE);
     let file = match handle.open_regular(LOCK_FILE, Access::Lock, &path) {
         Ok(file) => file,
-        Err(Unopened::Error(source)) => return Err(StoreError::Lock { path, error: source }),
-        Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
+        Err(NotOpened::Error(source)) => return Err(StoreError::Lock { path, error: source }),
+        Err(NotOpened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
     };
     match file.try_lock() {
         Ok(()) => Ok(file),

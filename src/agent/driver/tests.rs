@@ -280,8 +280,7 @@ async fn after_its_end_the_core_gets_no_more_input() {
 #[tokio::test]
 async fn a_state_that_is_not_stored_is_told_once_a_minute() {
     let kept = Kept::default();
-    let (mut driver, _requests, _silent) =
-        tracing::dispatcher::with_default(&tracing::Dispatch::new(kept.clone()), driver);
+    let (mut driver, _requests, _silent) = tracing::dispatcher::with_default(&kept.dispatch(), driver);
     let lines = async |driver: &Driver, words: &str| {
         driver.parts.shared.journal.flush(Duration::from_secs(30)).await;
         kept.all().iter().filter(|line| line.contains(words)).count()

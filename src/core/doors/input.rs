@@ -97,6 +97,6 @@ pub enum LinkEvent<'a> {
     },
     /// The connection is over, whichever end closed it; it has no further events.
     Closed,
-    /// The same, and the other end said that it does not take what this node sent first.
+    /// The connection has ended, since the other end does not take what this node sent first, as it said.
     Unopened(Unopened),
 }

@@ -169,7 +169,7 @@ pub enum Notice {
         /// The address of that process.
         claimant: SocketAddr,
     },
-    /// Pages of the view do not come, although the sponsor answers: the path may lose larger datagrams.
+    /// Pages of the view did not come, and smaller ones from the same sponsor do: the path may lose larger datagrams.
     PagesLost {
         /// The sponsor's address.
         sponsor: SocketAddr,
@@ -323,8 +323,8 @@ impl fmt::Display for Notice {
             ),
             Notice::PagesLost { sponsor, bytes } => write!(
                 f,
-                "the members' list does not come from {sponsor} in datagrams of up to {bytes} bytes, though that node answers: \
-                 asking for smaller ones, and by TCP in the end; if it is up, check the MTU of the path to it"
+                "the members' list did not come from {sponsor} in datagrams of up to {bytes} bytes, and comes in smaller ones \
+                 or by TCP: check the MTU of the path to it"
             ),
             Notice::MemberRemoved { id, by } => {
                 write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")

@@ -240,7 +240,7 @@ impl Core {
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.notice("other cluster", Notice::OtherCluster { from: sender.from });
                     if let Phase::Joining(joining) = &mut self.phase {
-                        joining.asked.asked_back(sender.from);
+                        joining.asked.asked_back(sender.from, self.now);
                     }
                     if self.refusals.allow(self.now, sender.from, false) {
                         self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });

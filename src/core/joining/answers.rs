@@ -142,7 +142,7 @@ impl Core {
         }
         let by = sender.from;
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let now = self.now;
+        let (now, at_most) = (self.now, self.answers_count_for());
         let answerer = self.whose_answer(sender, nonce);
         let is_asked = answerer.is_some() || self.prover.is_nonce(nonce, by, now);
         if is_asked {
@@ -182,7 +182,7 @@ impl Core {
             && joining.reached.is_none()
             && !joining.founding.met_rivals
             && (self.reunion.is_contact(asked) || !self.reunion.has_seeds())
-            && (joining.asked.refuses_this_node()
+            && (joining.asked.refuses_this_node(now, at_most)
                 || !joining.is_seed && are_all_of_another_cluster(&self.answers_of_seeds()));
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });

@@ -40,8 +40,8 @@ struct Question {
     waits_until: Option<Time>,
     /// The last answer, and its time.
     answer: Option<(Contacted, Time)>,
-    /// True if a node of another cluster asks from there, as if this one were of its own.
-    asks_back: bool,
+    /// The time at which a node of another cluster last asked from there, as if this one were of its own.
+    asked_back_at: Option<Time>,
 }
 
 /// The address that an answer's nonce was sent to.
@@ -63,7 +63,7 @@ impl Asked {
         let question = self.at.entry(address).or_insert_with(|| {
             let nonce = Nonce(draw());
             self.of.insert(nonce, address);
-            Question { nonce, is_told, lately: now, waits_until: None, answer: None, asks_back: false }
+            Question { nonce, is_told, lately: now, waits_until: None, answer: None, asked_back_at: None }
         });
         question.is_told |= is_told;
         (question.lately, question.waits_until) = (now, None);
@@ -95,17 +95,20 @@ impl Asked {
     }
 
     /// Notes that a node of another cluster asks from an address; only told ones are of interest.
-    pub(in crate::core) fn asked_back(&mut self, address: SocketAddr) {
+    pub(in crate::core) fn asked_back(&mut self, address: SocketAddr, now: Time) {
         if let Some(question) = self.at.get_mut(&address) {
-            question.asks_back = true;
+            question.asked_back_at = Some(now);
         }
     }
 
     /// Returns true if the last answer of some told address was a refusal that concerns this node. One for the cluster's name
-    /// does only if that address asks this node, too: else it is no seed of this node's cluster, and was named by mistake.
-    pub(super) fn refuses_this_node(&self) -> bool {
+    /// does only if that address asks this node, too, and did not longer ago than this: else it is no seed of this node's
+    /// cluster, and was named by mistake.
+    pub(super) fn refuses_this_node(&self, now: Time, at_most: Duration) -> bool {
         self.at.values().filter(|question| question.is_told).any(|question| match &question.answer {
-            Some((Contacted::Refused(Refusal::OtherCluster), _)) => question.asks_back,
+            Some((Contacted::Refused(Refusal::OtherCluster), _)) => {
+                question.asked_back_at.is_some_and(|at| now.since(at) <= at_most)
+            }
             Some((Contacted::Refused(_), _)) => true,
             _ => false,
         })

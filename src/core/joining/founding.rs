@@ -284,7 +284,7 @@ impl Core {
         let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
-        let is_refused = joining.asked.refuses_this_node()
+        let is_refused = joining.asked.refuses_this_node(now, self.answers_count_for())
             && founding.told_answered() == 0
             && joining.has_other_seeds
             && !founding.met_rivals;

@@ -79,6 +79,8 @@ pub(in crate::core) struct Joining {
     pub(in crate::core) avoid: Option<Run>,
     /// The size of the pages that are asked for, in bytes, since larger ones did not come.
     pub(super) page_bytes: Option<usize>,
+    /// The sponsor from which pages of up to so many bytes did not come, until smaller ones do.
+    pub(super) pages_in_vain: Option<(SocketAddr, usize)>,
     /// The members that busy sponsors named.
     pub(in crate::core) referrals: Box<Referrals>,
     /// True if the sponsor of the view under way, or of the last one, is one that this node was told of.
@@ -153,6 +155,7 @@ impl Core {
             reach: None,
             avoid: None,
             page_bytes: None,
+            pages_in_vain: None,
             referrals: Box::default(),
             is_sponsor_told: false,
             handed_by_others: None,

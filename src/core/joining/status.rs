@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
-    fn answers_count_for(&self) -> Duration {
+    pub(super) fn answers_count_for(&self) -> Duration {
         self.settings.retry_interval * (FOUNDING_RETRIES - 1)
     }
 }

@@ -99,7 +99,7 @@ pub(super) struct LeaderTracker {
     /// The voters that were replaced or removed, the newest last.
     former_voters: Vec<NodeId>,
     /// The electorate beside the known one that was reported last.
-    other: Option<other::Met>,
+    other: Option<other::Report>,
     /// News that too few members have reported.
     rumours: Rumours,
     /// Reports of an electorate by too few members, where none is known.

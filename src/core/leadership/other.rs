@@ -32,9 +32,9 @@ pub struct OtherElectorate {
     pub is_recovery: bool,
 }
 
-/// The other electorate, and when it was last heard of.
+/// The last report of the other electorate.
 #[derive(Debug)]
-pub(super) struct Met {
+pub(super) struct Report {
     other: OtherElectorate,
     at: Time,
     /// The time of the last report that named the leader.
@@ -47,7 +47,7 @@ impl Core {
     /// Returns the other electorate that members have reported a short time ago, if any have.
     pub fn other_electorate(&self) -> Option<&OtherElectorate> {
         let tracker = self.tracker.as_ref()?;
-        let Met { other, at, recovered, .. } = tracker.other.as_ref()?;
+        let Report { other, at, recovered, .. } = tracker.other.as_ref()?;
         if let Some((lineage, until)) = recovered {
             let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(*lineage));
             return (is_other && self.now < *until).then_some(other);
@@ -63,7 +63,7 @@ impl Core {
         let (now, by) = (self.now, self.view.record(slot).id.clone());
         self.raise_alarm(Alarm::OtherElectorate { id: by.clone() });
         let Some(tracker) = &mut self.tracker else { return };
-        let is_led = |met: &Met| {
+        let is_led = |met: &Report| {
             met.other.root == root && met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY
         };
         match &mut tracker.other {
@@ -71,7 +71,7 @@ impl Core {
             Some(met) if leader.is_none() && is_led(met) => met.at = now,
             other => {
                 let reported = OtherElectorate { by, root, leader: leader.cloned(), term, is_recovery: false };
-                *other = Some(Met { other: reported, at: now, led_at: now, recovered: None });
+                *other = Some(Report { other: reported, at: now, led_at: now, recovered: None });
             }
         }
     }
@@ -90,7 +90,7 @@ impl Core {
         let (leader, root, term) = (led.leader.clone(), led.root, led.term);
         let other = OtherElectorate { by: by.clone(), root, leader, term, is_recovery: true };
         let recovered = Some((led.lineage, self.now + rest));
-        tracker.other = Some(Met { other, at: self.now, led_at: self.now, recovered });
+        tracker.other = Some(Report { other, at: self.now, led_at: self.now, recovered });
         self.raise_alarm(Alarm::RecoveredApart { id: by });
     }
 }

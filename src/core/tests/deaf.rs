@@ -190,7 +190,8 @@ fn returns_between_halves(seed: u64, nodes: usize, away: u64) {
     assert!(accused.is_empty(), "seed {seed}, {nodes} nodes, {away} s: {}: {accused:?}", accused.len());
 }
 
-// What was judged alone is asked again before it is told: where datagrams pass to some only, the others are called.
+// A suspicion that this node came to alone is checked by its co-observers' word before it is told; those that no datagram
+// reaches are called.
 #[test]
 fn who_returns_to_a_cluster_whose_halves_pass_no_datagrams_to_each_other_makes_nobody_suspect_anybody() {
     for (seed, nodes, away) in [(1, 40, 13), (2, 40, 30), (3, 40, 13), (4, 24, 13), (5, 12, 13)] {

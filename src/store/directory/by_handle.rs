@@ -12,7 +12,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::{Access, LOCK_FILE, Unopened, kind_of};
+use super::{Access, LOCK_FILE, NotOpened, kind_of};
 use crate::store::warning::StoreWarning;
 
 /// An open directory.
@@ -43,14 +43,14 @@ impl Handle {
     }
 
     /// Opens a regular file, without waiting for anything.
-    pub(super) fn open_regular(&self, name: &str, access: Access, _: &Path) -> Result<File, Unopened> {
+    pub(super) fn open_regular(&self, name: &str, access: Access, _: &Path) -> Result<File, NotOpened> {
         // Checked before it is opened, since opening a device may have effects; and after, since only that check is
         // certain.
         match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) if kind(&found) == SFlag::S_IFREG => {}
-            Ok(found) => return Err(Unopened::NotAFile { found: name_of(kind(&found)) }),
+            Ok(found) => return Err(NotOpened::NotAFile { found: name_of(kind(&found)) }),
             Err(Errno::ENOENT) => {}
-            Err(error) => return Err(Unopened::Error(error.into())),
+            Err(error) => return Err(NotOpened::Error(error.into())),
         }
         let flags = match access {
             Access::Read => OFlag::O_RDONLY,
@@ -60,11 +60,11 @@ impl Handle {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let file = match openat(&self.0, name, flags, owner_only()) {
             Ok(file) => File::from(file),
-            Err(Errno::ELOOP) => return Err(Unopened::NotAFile { found: name_of(SFlag::S_IFLNK) }),
-            Err(error) => return Err(Unopened::Error(error.into())),
+            Err(Errno::ELOOP) => return Err(NotOpened::NotAFile { found: name_of(SFlag::S_IFLNK) }),
+            Err(error) => return Err(NotOpened::Error(error.into())),
         };
         let found = file.metadata()?.file_type();
-        if found.is_file() { Ok(file) } else { Err(Unopened::NotAFile { found: kind_of(found) }) }
+        if found.is_file() { Ok(file) } else { Err(NotOpened::NotAFile { found: kind_of(found) }) }
     }
 
     /// Creates a file, which must not exist.

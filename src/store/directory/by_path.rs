@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Access, Unopened, kind_of};
+use super::{Access, NotOpened, kind_of};
 use crate::store::warning::StoreWarning;
 
 #[derive(Debug)]
@@ -23,11 +23,11 @@ impl Handle {
         Ok(())
     }
 
-    pub(super) fn open_regular(&self, _: &str, access: Access, path: &Path) -> Result<File, Unopened> {
+    pub(super) fn open_regular(&self, _: &str, access: Access, path: &Path) -> Result<File, NotOpened> {
         if let Ok(found) = fs::symlink_metadata(path)
             && !found.is_file()
         {
-            return Err(Unopened::NotAFile { found: kind_of(found.file_type()) });
+            return Err(NotOpened::NotAFile { found: kind_of(found.file_type()) });
         }
         let is_lock = access == Access::Lock;
         Ok(File::options().read(true).write(is_lock).create(is_lock).truncate(false).open(path)?)

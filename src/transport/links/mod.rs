@@ -88,7 +88,7 @@ pub(crate) enum Event {
     Frame(SocketAddr, BytesMut),
     /// The link has ended.
     Closed,
-    /// The same, and the other end said that it does not take what was sent first.
+    /// The link has ended, since the other end does not take what was sent first, as it said.
     Unopened(Unopened),
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::runtime::Handle;
-use tracing::dispatcher::{self, Dispatch};
+use tracing::dispatcher;
 
 use super::super::courier::{self, Ends};
 use super::super::terms;
@@ -37,7 +37,7 @@ impl Bench {
     /// A task of a node that is no member yet, and knows these terms.
     async fn joining(terms: BTreeMap<LeaseName, u64>) -> Self {
         let (clock, lines, lease) = (Clock::start(), Kept::default(), LeaseName::default());
-        let journal = dispatcher::with_default(&Dispatch::new(lines.clone()), || Journal::start(&name("me")));
+        let journal = dispatcher::with_default(&lines.dispatch(), || Journal::start(&name("me")));
         let journal = journal.expect("a thread");
         let nowhere = terms::open(None, "c", &journal).await.expect("nothing is read");
         let bus = Bus::new(Directory::new(name("me"), clock));

@@ -78,7 +78,13 @@ impl Core {
     /// if more follow.
     pub(in crate::core) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
-        let step = transfer.page(self.now, after, next);
+        let (step, (sponsor, _)) = (transfer.page(self.now, after, next), transfer.sponsor());
+        if let Phase::Joining(joining) = &mut self.phase
+            && let Some((_, bytes)) = joining.pages_in_vain.take_if(|(from, _)| *from == sponsor)
+        {
+            self.counters.pages_shrunk += 1;
+            self.notice("pages lost", Notice::PagesLost { sponsor, bytes });
+        }
         self.go_on_pulling(step);
     }
 
@@ -103,8 +109,8 @@ impl Core {
         let (sponsor, _) = transfer.sponsor();
         let bytes = joining.page_bytes.unwrap_or(most);
         joining.page_bytes = Some((bytes / 2).max(MIN_PAGE_BYTES));
-        self.counters.pages_shrunk += 1;
-        self.notice("pages lost", Notice::PagesLost { sponsor, bytes });
+        // The largest of them: smaller ones from this sponsor will show that it was not silent.
+        joining.pages_in_vain = joining.pages_in_vain.filter(|(from, _)| *from == sponsor).or(Some((sponsor, bytes)));
         if bytes <= MIN_PAGE_BYTES {
             self.call(sponsor);
         }

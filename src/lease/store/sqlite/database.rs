@@ -67,19 +67,20 @@ impl Database {
         match self.attempt(&work) {
             // Nothing was done: tables that were dropped since they were made are made anew, and a file that another
             // program gave a write-ahead log is brought over.
-            Err(error) if !is_first_use && is_mended_by_opening(&error) => self.attempt(&work),
+            Err(undone) if !is_first_use && undone.is_mended_by_opening => self.attempt(&work),
             other => other,
         }
+        .map_err(|undone| undone.error)
     }
 
-    fn attempt<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn attempt<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, Undone> {
         if self.open.is_none() {
             self.open = Some(self.open_file()?);
         }
         let result = self.within(&work);
         let keeps = match &result {
             Ok(_) => true,
-            Err(error) => matches!(error, StoreError::Busy { .. }),
+            Err(undone) => matches!(undone.error, StoreError::Busy { .. }),
         };
         if !keeps {
             self.open = None;
@@ -87,7 +88,7 @@ impl Database {
         result
     }
 
-    fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, Undone> {
         let path = self.path.clone();
         let open = self.open.as_mut().expect("it was opened");
         open.file.check_unchanged()?;
@@ -99,12 +100,13 @@ impl Database {
             .query_row("pragma journal_mode", [], |row| row.get(0))
             .map_err(|error| classify(&path, &error))?;
         if mode != JOURNAL {
-            let reason = format!("{SWITCHED} '{mode}'");
-            return Err(StoreError::Failed { place: path.display().to_string(), reason });
+            let reason = format!("another program switched its journal to '{mode}'");
+            let error = StoreError::Failed { place: path.display().to_string(), reason };
+            return Err(Undone { error, is_mended_by_opening: true });
         }
         let value = match work(&transaction, now()) {
             Ok(value) => value,
-            Err(error) => return Err(classify(&path, &error)),
+            Err(error) => return Err(Undone::by(&path, &error)),
         };
         transaction.commit().map_err(|error| judge_commit(&path, &error))?;
         open.file.check_unchanged()?;
@@ -200,11 +202,27 @@ fn now() -> Now {
     Now(millis(since))
 }
 
-/// The beginning of the reason why a file that another program switched was not used.
-const SWITCHED: &str = "another program switched its journal to";
+/// Why a transaction was not done.
+struct Undone {
+    error: StoreError,
+    /// True if nothing was done, and opening the file anew makes what was missing.
+    is_mended_by_opening: bool,
+}
 
-fn is_mended_by_opening(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failed { reason, .. } if reason.contains("no such table") || reason.starts_with(SWITCHED))
+impl Undone {
+    /// What SQLite said of the work itself. It has no code of its own for a table that is missing.
+    fn by(path: &Path, error: &rusqlite::Error) -> Self {
+        let error = classify(path, error);
+        let is_mended_by_opening =
+            matches!(&error, StoreError::Failed { reason, .. } if reason.contains("no such table"));
+        Self { error, is_mended_by_opening }
+    }
+}
+
+impl From<StoreError> for Undone {
+    fn from(error: StoreError) -> Self {
+        Self { error, is_mended_by_opening: false }
+    }
 }
 
 /// Returns the meaning of an error before anything was committed.
