@@ -171,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_for_the_cluster_s_name_concerns_this_node_while_the_other_one_asks_it_too() {
+        let mut asked = Asked::default();
+        let age = Duration::from_millis(10);
+        asked.ask(address(1), true, at(0), || 7);
+        asked.answered(address(1), Contacted::Refused(Refusal::OtherCluster), at(1));
+        assert!(!asked.refuses_this_node(at(1), age));
+        asked.asked_back(address(1), at(2));
+        assert!(asked.refuses_this_node(at(12), age) && !asked.refuses_this_node(at(13), age));
+    }
+
+    #[test]
     fn a_wait_is_not_made_longer_before_the_address_is_asked_again() {
         let mut asked = Asked::default();
         asked.ask(address(1), true, at(0), || 7);

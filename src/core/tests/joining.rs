@@ -185,6 +185,18 @@ fn a_joiner_whose_path_loses_large_datagrams_pulls_smaller_pages() {
 }
 
 #[test]
+fn a_sponsor_that_falls_silent_is_no_path_that_loses_large_datagrams() {
+    let mut net = Net::cluster(Profile::Local, 30);
+    net.is_lost = Some(|bytes| bytes.len() > 570);
+    let joiner = net.add("late", 40, &[0]);
+    net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.transfer.is_some());
+    net.kill(0);
+    net.run(Duration::from_secs(20));
+    let told = net.nodes[joiner].notices.iter().any(|notice| matches!(notice, Notice::PagesLost { .. }));
+    assert!(!told, "{}", net.describe());
+}
+
+#[test]
 fn a_joiner_whose_path_loses_datagrams_of_one_record_pulls_by_a_link() {
     let mut net = Net::linked(Profile::Local, 3);
     let tags = Tags::new([("pad".to_owned(), "x".repeat(400))].into()).expect("good tags");
