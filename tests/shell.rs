@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -317,6 +318,39 @@ fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() 
     let log = agent.log();
     assert_eq!(log.matches("cannot accept connections").count(), 1, "{log}");
     assert!(log.contains("event streams end"), "{log}");
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_agent_whose_user_may_start_no_further_thread_goes_on_and_reloads() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (config, program) = (data.path().join("headcount.toml"), data.path().join("headcount"));
+    std::fs::write(&config, "tags = { zone = \"a\" }\n").expect("written");
+    // Where others can read it.
+    std::fs::copy(HEADCOUNT, &program).expect("copied");
+    for path in [data.path(), &config] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let as_another = "exec setpriv --reuid 54321 --clear-groups --bounding-set=-all";
+    let tried = Command::new("sh").args(["-c", &format!("{as_another} true")]).status().expect("it runs");
+    if !tried.success() {
+        return skip("setpriv cannot run a command as another user");
+    }
+    let script = format!("{as_another} {} \"$@\"", program.display());
+    let other_user = ["sh", "-c", &script].map(str::to_owned);
+    let path = config.to_str().expect("text");
+    let arguments = ["--config", path, "--name", "a", "--http", "127.0.0.1:0", "--bind", "127.0.0.1:0"];
+    let mut agent = Agent::start_with(&other_user, &arguments);
+    agent.wait_for_up(&["a"]);
+    // Longer than tokio keeps threads that have nothing to do, unless it is told.
+    std::thread::sleep(Duration::from_secs(11));
+    let limit = ["--pid", &agent.id().to_string(), "--nproc=1"].map(str::to_owned);
+    assert!(Command::new("prlimit").args(limit).status().expect("it runs").success());
+    std::fs::write(path, "tags = { zone = \"newer\" }\n").expect("written");
+    agent.signal(Signal::SIGHUP);
+    wait_for("the newer tag", || agent.get("/v1/members").contains("newer").then_some(()));
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
 }

@@ -12,6 +12,7 @@
 //! Must not know: how a driver is made, or what it does.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ const GRACE: Duration = Duration::from_secs(1);
 /// as many run at one time as there may be seeds.
 pub(crate) const MAX_BLOCKING_THREADS: usize = MAX_SEEDS + 8;
 
+/// The time for which a thread waits for further work: the system may have no other one to give when it is wanted, and tokio
+/// panics where a runtime has none at all.
+const KEPT_FOR: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// The handle of an agent that was started, or why it was not.
 type Started = Result<Inner, StartError>;
 
@@ -56,30 +61,29 @@ pub(super) async fn start(config: Config) -> Started {
 
 /// The thread. `users`: the runtime that the agent was started on.
 fn run(config: Config, journal: Journal, users: Handle, answer: oneshot::Sender<Started>) {
-    let mut runtime = Builder::new_current_thread();
-    match runtime.thread_name("headcount-io").max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build() {
-        Ok(runtime) => {
-            Unwaited::new(runtime).block_on(live(config, journal, users, answer));
-        }
+    match Unwaited::build(Builder::new_current_thread().thread_name("headcount-io")) {
+        Ok(runtime) => runtime.block_on(live(config, journal, users, answer)),
         Err(source) => {
             let _ = answer.send(Err(StartError::Threads { error: source }));
         }
     }
 }
 
-/// A runtime whose end waits for no blocking task, also when it comes by a panic.
+/// A runtime whose end waits for no blocking task, also when it comes by a panic, and that keeps the threads it once had.
 #[derive(Debug)]
 pub(crate) struct Unwaited(Option<Runtime>);
 
 impl Unwaited {
-    pub(crate) fn new(runtime: Runtime) -> Self {
-        Self(Some(runtime))
+    /// Builds a runtime, with a first thread for blocking tasks.
+    pub(crate) fn build(builder: &mut Builder) -> io::Result<Self> {
+        let builder = builder.max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(KEPT_FOR);
+        let runtime = builder.enable_all().build()?;
+        runtime.spawn_blocking(|| ());
+        Ok(Self(Some(runtime)))
     }
 
-    pub(crate) fn block_on(&self, future: impl Future<Output = ()>) {
-        if let Some(runtime) = &self.0 {
-            runtime.block_on(future);
-        }
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.as_ref().expect("it is taken when this is dropped").block_on(future)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, MAX_BLOCKING_THREADS, Unwaited};
+use crate::agent::{Agent, Unwaited};
 use crate::cli::client::read_token;
 use crate::cli::failure::{Exit, Failure};
 use crate::config::HttpConfig;
@@ -48,15 +48,14 @@ impl HttpListener {
                 },
             )
         })?;
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build();
+        let runtime = Unwaited::build(&mut tokio::runtime::Builder::new_current_thread());
         let runtime =
             runtime.map_err(|error| Failure::failed(format!("cannot serve HTTP: {error}")).hint(descriptors::RAISE))?;
         let mut settings = HttpSettings { tokens, ..HttpSettings::default() };
         settings.allowed_hosts.clone_from(&config.allowed_hosts);
         settings.max_connections = config.max_connections;
         settings.max_streams = config.max_streams;
-        Ok(Some(Self { address, listener, runtime: Unwaited::new(runtime), settings }))
+        Ok(Some(Self { address, listener, runtime, settings }))
     }
 
     /// Takes the part of the limit on open files that the links of the agent leave; fails if there is none.

@@ -38,7 +38,7 @@ use super::output::{self, Output};
 use super::signals::{Request, Signals};
 use super::supervisor::Supervisor;
 use super::threads::{self, AGENT_THREADS};
-use crate::agent::{self, Agent, StartError, Stop, Watchdog};
+use crate::agent::{self, Agent, StartError, Stop, Unwaited, Watchdog};
 use crate::config::{Config, Loaded, Loader};
 use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
@@ -112,16 +112,13 @@ pub(super) fn run_nodes<C>(
     let (logs, prepared) = prepare()?;
     let mut process = Process { signals, logs, out: output::start(io::stdout()).map_err(no_threads)? };
     // Packets and HTTP have threads of their own: there is little to do beside them, and each thread keeps memory.
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(1).enable_all().build().map_err(no_threads)?;
-    let end = runtime.block_on(async {
+    let runtime = Unwaited::build(tokio::runtime::Builder::new_multi_thread().worker_threads(1)).map_err(no_threads)?;
+    runtime.block_on(async {
         let end = live(&mut process, prepared).await;
         process.out.get_ref().drain().await;
         process.logs.flush().await;
         end
-    });
-    runtime.shutdown_background();
-    end
+    })
 }
 
 /// Starts a node and stays with it until its end.

@@ -52,7 +52,8 @@ pub(super) fn run(words: &[String], limit: Duration) -> Result<Seeds, String> {
 /// Reads up to a bound, and lets the rest go by.
 fn read_aside(mut source: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
+    // Without a thread there is nobody who tells, and the command fails by its output.
+    let _ = std::thread::Builder::new().spawn(move || {
         let _ = tell.send(read_bounded(source.by_ref()).unwrap_or_default());
         // Else the command would be ended by what it says.
         let _ = std::io::copy(&mut source, &mut std::io::sink());
