@@ -3,7 +3,8 @@
 //! Invariants:
 //! - Listening starts when [`Signals`] is made, so that a signal that comes while a node starts is not lost. That is
 //!   before the process has any other thread.
-//! - The second request to stop ends the process at once, on the thread that hears it, which nothing else can block.
+//! - The second request to stop ends the process at once, on the thread that hears it, which nothing else can block. A copy
+//!   of the first one is none.
 //! - A request to reload never ends the process.
 
 use std::io;
@@ -42,6 +43,28 @@ impl Told {
     }
 }
 
+/// The time in which a second signal of the same kind is a copy of the first one: `timeout` sends one to its command, and
+/// one to the group that it is in.
+#[cfg(unix)]
+const COPY: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Tells signals from copies.
+#[cfg(unix)]
+#[derive(Debug, Default)]
+pub(super) struct Copies(Option<(nix::sys::signal::Signal, std::time::Instant)>);
+
+#[cfg(unix)]
+impl Copies {
+    /// Takes a signal, unless it is a copy of the one taken last; returns true if it is taken.
+    pub(super) fn take(&mut self, signal: nix::sys::signal::Signal, now: std::time::Instant) -> bool {
+        let is_copy = self.0.is_some_and(|(last, at)| last == signal && now.duration_since(at) < COPY);
+        if !is_copy {
+            self.0 = Some((signal, now));
+        }
+        !is_copy
+    }
+}
+
 impl Signals {
     fn channel() -> (Told, Self) {
         let (sender, stop) = watch::channel(false);
@@ -65,6 +88,8 @@ impl Signals {
     /// Begins to listen, on a thread of its own. Must be called before any other thread is started: the signals are
     /// blocked in all later ones, and in the processes that they start, until those unblock them.
     pub(super) fn listen() -> io::Result<Self> {
+        use std::time::Instant;
+
         use super::failure::Exit;
         use nix::sys::signal::{SigSet, Signal};
 
@@ -72,11 +97,12 @@ impl Signals {
         signals.thread_block()?;
         let (told, heard) = Self::channel();
         let hear = move || {
+            let mut copies = Copies::default();
             // An error would be a bug of ours: the set is valid.
             while let Ok(signal) = signals.wait() {
                 if signal == Signal::SIGHUP {
                     told.reload.notify_one();
-                } else if told.stop() {
+                } else if copies.take(signal, Instant::now()) && told.stop() {
                     // Without exit handlers, which may wait for a lock of a thread that blocks.
                     signal_hook::low_level::exit(i32::from(Exit::SECOND_SIGNAL.code()));
                 }
@@ -102,5 +128,25 @@ impl Signals {
         };
         std::thread::Builder::new().name("headcount-sig".to_owned()).spawn(hear)?;
         Ok(heard)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::time::Instant;
+
+    use nix::sys::signal::Signal::{SIGINT, SIGTERM};
+
+    use super::{COPY, Copies};
+
+    #[test]
+    fn a_signal_that_comes_twice_at_one_moment_is_one_and_another_kind_or_time_is_not() {
+        let mut copies = Copies::default();
+        let now = Instant::now();
+        let mut takes = |signal, after| copies.take(signal, now + after);
+        assert!(takes(SIGTERM, COPY * 0));
+        assert!(!takes(SIGTERM, COPY / 2));
+        assert!(takes(SIGTERM, COPY), "what was no signal makes no later one a copy");
+        assert!(takes(SIGINT, COPY));
     }
 }

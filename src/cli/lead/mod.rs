@@ -26,7 +26,7 @@ mod process;
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -37,6 +37,7 @@ use super::client::connect;
 use super::failure::{Exit, Failure};
 use super::human::plain;
 use super::logs::print_final_error;
+use super::signals::Copies;
 use crate::agent::Clock;
 use crate::client::{Client, ClientError};
 use crate::core::Time;
@@ -321,8 +322,10 @@ fn listen(told: Sender<WatchEvent>) -> Result<(), Failure> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().chain(PASSED_ON).collect();
     signals.thread_block().map_err(|error| failed(&error))?;
     let hear = move || {
+        let mut copies = Copies::default();
         while let Ok(signal) = signals.wait() {
-            if told.send(WatchEvent::Signal(signal)).is_err() {
+            let is_taken = PASSED_ON.contains(&signal) || copies.take(signal, Instant::now());
+            if is_taken && told.send(WatchEvent::Signal(signal)).is_err() {
                 return;
             }
         }
