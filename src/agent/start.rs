@@ -76,8 +76,8 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
         journal.say(Level::WARN, text);
         if policy.ring().is_none() && config.cluster.as_str() == DEFAULT_CLUSTER {
             let text = format!(
-                "this node has no key, and the cluster's name is the one that every cluster has to which nobody gave any \
-                 ({DEFAULT_CLUSTER}): it becomes one with any other such cluster that it meets; give it a name"
+                "this node has no key, and its cluster the default name ({DEFAULT_CLUSTER}): it becomes one with any other such \
+                 cluster that it meets; give it a name (cluster)"
             );
             journal.say(Level::WARN, text);
         }

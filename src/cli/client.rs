@@ -60,7 +60,7 @@ fn told(problem: &Problem) -> Failure {
         ("oneself", _) => failure.hint("`headcount leave` has it leave"),
         ("not-leader", _) => failure.hint(match &problem.leader {
             Some(leader) => {
-                format!("ask {}, by the HTTP address of its agent: --http{}", plain(&leader.id), place(leader))
+                format!("ask {} by --http, with the HTTP address of its agent{}", plain(&leader.id), place(leader))
             }
             None => "`headcount leader` says who leads, or why nobody does".to_owned(),
         }),
@@ -123,7 +123,7 @@ mod tests {
             told(&serde_json::from_str(&json).expect("a problem")).to_string()
         };
         let leader = r#","leader":{"id":"b","address":"10.0.0.2:7117","api_address":null}"#;
-        let expected = "no: ask b, by the HTTP address of its agent: --http (its gossip is at 10.0.0.2:7117)";
+        let expected = "no: ask b by --http, with the HTTP address of its agent (its gossip is at 10.0.0.2:7117)";
         assert_eq!(told(leader), expected);
         assert_eq!(told(""), "no: `headcount leader` says who leads, or why nobody does");
     }

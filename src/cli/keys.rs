@@ -56,7 +56,7 @@ fn generate(args: &GenerateArgs, out: &mut impl Write) -> Result<Exit, Failure> 
     };
     create(path, &line).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AlreadyExists => "it exists, and is not replaced: it may be the only copy of a key",
+            std::io::ErrorKind::AlreadyExists => "it is not replaced: it may be the only copy of a key",
             _ => "name a file in a directory that this user may write to",
         };
         Failure::failed(format!("cannot create {}: {error}", path.display())).hint(hint)

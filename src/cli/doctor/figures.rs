@@ -134,7 +134,7 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
         );
         return Finding::warn("packets", found, Some(advice_on(&reason)));
     }
-    Finding::ok("packets", format!("{received} received; {all} of them, or of the messages in them, not used"))
+    Finding::ok("packets", format!("{received} received; {all} packets, or messages in them, not used"))
 }
 
 /// Returns the reasons for which packets were dropped, beside those of normal life, each with its number.

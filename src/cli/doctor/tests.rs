@@ -337,7 +337,7 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
     // Restarts and pauses are no trouble, and a packet may hold more messages than one.
     let claimed = judged("headcount_packets_received_total 1335\nheadcount_dropped_total{reason=\"claimed\"} 2699\n");
     assert!(claimed.iter().all(|finding| finding.level == Level::Ok), "{claimed:?}");
-    assert!(claimed[0].found.starts_with("1335 received; 2699 of them, or of the messages in them,"), "{claimed:?}");
+    assert!(claimed[0].found.starts_with("1335 received; 2699 packets, or messages in them,"), "{claimed:?}");
     assert!(
         judged("nothing like it\n").iter().all(|finding| finding.level == Level::Ok),
         "other versions have other figures"

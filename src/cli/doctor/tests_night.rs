@@ -16,7 +16,10 @@ const THREE_UP: [(&str, &str); 3] = [("a", "up"), ("b", "up"), ("c", "up")];
 fn a_node_that_does_not_lead_claims_nothing_of_who_votes() {
     let led = leader_of(Some("b"), "quorum", "led");
     let told = votes::voters(&led, &electorate(&THREE_UP, None)).expect("a finding");
-    assert!(told.level == Level::Ok && told.found.contains("b knows: `headcount voters list"), "{told:?}");
+    assert!(
+        told.level == Level::Ok && told.found.contains("b knows who of them votes: `headcount voters list"),
+        "{told:?}"
+    );
     assert!(!told.found.contains("may fail"), "{told:?}");
     let told = votes::voters(&led, &electorate(&THREE_UP, Some(1))).expect("a finding");
     assert_eq!(told.found, "3 of 3 vote: 1 more may fail", "the leader knows");

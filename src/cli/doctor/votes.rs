@@ -98,7 +98,7 @@ pub(super) fn voters(leader: &Leader, voters: &Voters) -> Option<Finding> {
         let found = match voters.failure_tolerance {
             Some(_) => format!("{left} of {all} vote: {tolerance} more may fail"),
             None => format!(
-                "{left} of {all} are up; who of them votes, {} knows: `headcount voters list --http` there",
+                "{left} of {all} are up; {} knows who of them votes: `headcount voters list` on its machine",
                 plain(leads)
             ),
         };
