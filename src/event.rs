@@ -14,6 +14,9 @@ pub struct Event {
     pub sequence: u64,
     /// Time of observation by this node.
     pub at: SystemTime,
+    /// The number of members that are Up or Suspect after the event, this node included: as many as
+    /// [`Agent::live_members`](crate::Agent::live_members) had at that moment.
+    pub live_members: usize,
     /// The transition.
     pub kind: EventKind,
 }

@@ -33,6 +33,12 @@ pub struct Member {
     pub since: SystemTime,
     /// The time since this node last heard it; `None` if never, and for the node itself.
     pub last_heard: Option<Duration>,
+    /// The time between the last two packets heard of it; `None` if there were not two.
+    pub heard_interval: Option<Duration>,
+    /// The time since this node last sent it a heartbeat, which is any packet to an observer of this node; `None` if never.
+    pub last_sent: Option<Duration>,
+    /// The time between the last two heartbeats sent to it; `None` if there were not two.
+    pub sent_interval: Option<Duration>,
     /// The smoothed round-trip time to it.
     pub rtt: Option<Duration>,
     /// True if the member is this node.
@@ -85,6 +91,9 @@ impl Member {
             version: record.version.to_string(),
             since,
             last_heard: None,
+            heard_interval: None,
+            last_sent: None,
+            sent_interval: None,
             rtt: None,
             is_me,
             method,

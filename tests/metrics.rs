@@ -43,7 +43,7 @@ fn leaders(folder: &Path) -> [Agent; 2] {
     let data = folder.join("data").display().to_string();
     let url = format!("sqlite://{}", folder.join("leases.db").display());
     let config = folder.join("config.toml");
-    std::fs::write(&config, "[[handlers]]\ncommand = [\"true\"]\n").expect("written");
+    std::fs::write(&config, "[metrics]\nper_member = true\n[[handlers]]\ncommand = [\"true\"]\n").expect("written");
     let config = config.display().to_string();
     let voter = Agent::start("a", &[], &["--voters", "a", "--data-dir", &data, "--config", &config]);
     let holder = Agent::start("b", &[], &["--lease-url", &url]);
@@ -234,6 +234,8 @@ fn a_cluster_shows_round_trips_ages_and_the_time_that_a_death_took_to_be_found()
             let count = format!("headcount_{histogram}_seconds_count");
             wait_for(&count, || (agent.metric(&count) > 0.5).then_some(()));
         }
+        let gossip = "headcount_heartbeats_sent_total{carrier=\"gossip\"}";
+        wait_for(gossip, || (agent.metric(gossip) > 0.5).then_some(()));
         let text = body(agent);
         let value = |name: &str| -> f64 {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

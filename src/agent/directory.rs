@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - Only the driver writes. [`Directory::apply`] is called with the bus's lock held, so that events and directory move
-//!   together; [`Directory::heard`] needs no lock, because what it touches is in no event's contract.
+//!   together; [`Directory::heard`] and [`Directory::sent`] need no lock, because what they touch is in no event's
+//!   contract.
 //! - No lock lives across an await, and none is visible outside: readers get copies.
 //! - Readers hold the lock for as long as it takes to copy pointers: the driver never waits while a listing of a thousand
 //!   members is put together.
@@ -41,14 +42,52 @@ pub(super) struct Entry {
     pub(super) record: Arc<Record>,
     method: Option<DetectionMethod>,
     since: SystemTime,
-    /// [`Time`] in nanoseconds, 0 for never.
-    heard: AtomicU64,
+    /// Its packets.
+    heard: Signs,
+    /// The heartbeats to it.
+    sent: Signs,
     /// Microseconds, 0 for never measured.
     rtt: AtomicU32,
     /// Of its view, in its last packet.
     fingerprint: AtomicU64,
     /// True if this node observed it at its last packet.
     is_observed: AtomicBool,
+}
+
+/// The last of the packets one way, in nanoseconds.
+#[derive(Debug, Default)]
+struct Signs {
+    /// [`Time`], 0 for never.
+    last: AtomicU64,
+    /// The time since the one before, 0 if there was none.
+    interval: AtomicU64,
+}
+
+impl Signs {
+    /// Only the driver calls it.
+    fn note(&self, now: Time) {
+        let before = self.last.swap(now.as_nanos(), Ordering::Relaxed);
+        if before != 0 {
+            self.interval.store(now.since(Time::from_nanos(before)).as_nanos().max(1) as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn take_over(&self, other: &Self) {
+        self.last.store(other.last.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.interval.store(other.interval.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn last(&self) -> Option<Time> {
+        nonzero(self.last.load(Ordering::Relaxed)).map(Time::from_nanos)
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        nonzero(self.interval.load(Ordering::Relaxed)).map(Duration::from_nanos)
+    }
+}
+
+fn nonzero(value: u64) -> Option<u64> {
+    (value != 0).then_some(value)
 }
 
 /// The news in a member's packet.
@@ -64,15 +103,17 @@ pub(crate) struct Sign {
 
 impl Entry {
     fn new(record: Arc<Record>, method: Option<DetectionMethod>, since: SystemTime) -> Self {
-        let (heard, rtt, fingerprint, is_observed) = Default::default();
-        Self { record, method, since, heard, rtt, fingerprint, is_observed }
+        let (heard, sent, rtt, fingerprint, is_observed) = Default::default();
+        Self { record, method, since, heard, sent, rtt, fingerprint, is_observed }
     }
 
     /// Makes a copy, with ages as they are at this time.
     pub(super) fn member(&self, me: &NodeId, now: Time) -> Member {
         let mut member = Member::from_record(&self.record, self.method, self.since, self.record.id == *me);
-        let nonzero = |value: u64| (value != 0).then_some(value);
-        member.last_heard = nonzero(self.heard.load(Ordering::Relaxed)).map(|heard| now.since(Time::from_nanos(heard)));
+        member.last_heard = self.heard.last().map(|heard| now.since(heard));
+        member.heard_interval = self.heard.interval();
+        member.last_sent = self.sent.last().map(|sent| now.since(sent));
+        member.sent_interval = self.sent.interval();
         member.rtt = nonzero(self.rtt.load(Ordering::Relaxed).into()).map(Duration::from_micros);
         member
     }
@@ -83,7 +124,8 @@ impl Entry {
         let next = Self::new(Arc::clone(&change.record), change.method, since);
         // Signs of life stay with the process that gave them. Only the driver writes, here and there, so none gets lost.
         if self.record.run == change.record.run {
-            next.heard.store(self.heard.load(Ordering::Relaxed), Ordering::Relaxed);
+            next.heard.take_over(&self.heard);
+            next.sent.take_over(&self.sent);
             next.rtt.store(self.rtt.load(Ordering::Relaxed), Ordering::Relaxed);
             next.fingerprint.store(self.fingerprint.load(Ordering::Relaxed), Ordering::Relaxed);
             next.is_observed.store(self.is_observed.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -126,13 +168,17 @@ impl Directory {
         std::array::from_fn(|index| self.by_status[index].load(Ordering::Relaxed))
     }
 
+    /// The number of members that are here, Up or Suspect.
+    pub(crate) fn here(&self) -> usize {
+        [Status::Up, Status::Suspect].map(|status| self.by_status[status.index()].load(Ordering::Relaxed)).iter().sum()
+    }
+
     /// Returns the views of this node, with its own fingerprint, and of the live members that it heard within this time.
     pub(super) fn agreement(&self, own: u64, within: Duration) -> Agreement {
         let (entries, now) = self.all();
         let mut agreement = Agreement::of(own, self.me.clone());
         for entry in entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live()) {
-            let heard = entry.heard.load(Ordering::Relaxed);
-            if heard != 0 && now.since(Time::from_nanos(heard)) <= within {
+            if entry.heard.last().is_some_and(|heard| now.since(heard) <= within) {
                 agreement.add(entry.fingerprint.load(Ordering::Relaxed), &entry.record.id);
             } else {
                 agreement.unheard += 1;
@@ -161,13 +207,20 @@ impl Directory {
     /// A packet of this member was a sign of life.
     pub(crate) fn heard(&self, id: &NodeId, now: Time, sign: Sign) {
         if let Some(entry) = self.entries().get(id) {
-            entry.heard.store(now.as_nanos(), Ordering::Relaxed);
+            entry.heard.note(now);
             entry.fingerprint.store(sign.fingerprint.unwrap_or_default(), Ordering::Relaxed);
             entry.is_observed.store(sign.is_observed, Ordering::Relaxed);
             if let Some(rtt) = sign.rtt {
                 let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
                 entry.rtt.store(micros, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// A heartbeat went to this member.
+    pub(crate) fn sent(&self, id: &NodeId, now: Time) {
+        if let Some(entry) = self.entries().get(id) {
+            entry.sent.note(now);
         }
     }
 
@@ -271,15 +324,26 @@ pub(super) mod tests {
         let listed = || directory.member(&name("a")).expect("listed");
         assert_eq!((listed().last_heard, listed().rtt), (None, None));
         let sign = Sign { rtt: Some(Duration::from_millis(3)), is_observed: true, ..Sign::default() };
-        directory.heard(&name("a"), directory.clock.now(), sign);
+        let now = directory.clock.now();
+        directory.heard(&name("a"), now, sign);
+        directory.sent(&name("a"), now);
+        let intervals = || (listed().heard_interval, listed().sent_interval);
+        assert_eq!(intervals(), (None, None), "one is not two");
+        directory.heard(&name("a"), now + Duration::from_secs(2), sign);
+        directory.sent(&name("a"), now + Duration::from_secs(3));
+        let renewed = record("a", 1, 2, Status::Up);
+        directory.apply(&changes(Some(&first), &renewed)[0], at(1));
+        assert_eq!(intervals(), (Some(Duration::from_secs(2)), Some(Duration::from_secs(3))));
         let peers = directory.peers();
         assert_eq!((peers.len(), peers[0].round_trip, peers[0].is_observed), (1, listed().rtt, true));
         assert!(listed().last_heard.is_some_and(|age| age < Duration::from_secs(60)));
+        assert!(listed().last_sent.is_some_and(|age| age < Duration::from_secs(60)));
         assert_eq!(listed().rtt, Some(Duration::from_millis(3)));
-        for change in changes(Some(&first), &record("a", 2, 2, Status::Up)) {
+        for change in changes(Some(&renewed), &record("a", 2, 3, Status::Up)) {
             directory.apply(&change, at(2));
         }
-        assert_eq!((listed().last_heard, listed().rtt), (None, None));
+        assert_eq!((listed().last_heard, listed().last_sent, listed().rtt), (None, None, None));
+        assert_eq!(intervals(), (None, None));
     }
 
     #[test]

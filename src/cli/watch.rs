@@ -221,7 +221,8 @@ mod tests {
         r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"b","#,
         r#""address":"10.0.0.2:7117","member":{"id":"b","run":"0000000000000002","address":"10.0.0.2:7117","#,
         r#""api_address":null,"status":"up","incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":null,"#,
-        r#""rtt_ms":null,"tags":{},"version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":null}}"#
+        r#""heard_interval_ms":null,"last_sent_ms":null,"sent_interval_ms":null,"rtt_ms":null,"tags":{},"#,
+        r#""version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":null},"live_members":2}"#
     );
 
     fn event(data: &str) -> EventUpdate {

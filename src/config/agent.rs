@@ -19,6 +19,8 @@ pub struct AgentConfig {
     pub config: Config,
     /// The HTTP interface.
     pub http: HttpConfig,
+    /// The metrics.
+    pub metrics: MetricsConfig,
     /// The handlers of events.
     pub handlers: Vec<HandlerConfig>,
     /// The logs.
@@ -45,6 +47,14 @@ pub struct HttpConfig {
     pub max_streams: usize,
 }
 
+/// Section `[metrics]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct MetricsConfig {
+    /// True if `GET /metrics` has series for each member: two, in views of at most 200 members.
+    pub per_member: bool,
+}
+
 /// Section `[log]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -69,7 +79,13 @@ pub enum LogFormat {
 impl AgentConfig {
     /// Returns this library configuration, with defaults for the rest.
     pub fn new(config: Config) -> Self {
-        Self { config, http: HttpConfig::default(), handlers: Vec::new(), log: LogConfig::default() }
+        Self {
+            config,
+            http: HttpConfig::default(),
+            metrics: MetricsConfig::default(),
+            handlers: Vec::new(),
+            log: LogConfig::default(),
+        }
     }
 
     /// Returns true if HTTP would be open to other machines without a token, and `insecure` does not say that this is

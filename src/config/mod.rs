@@ -70,7 +70,7 @@ use crate::seal::{Key as SealKey, SealMode};
 pub(crate) use addresses::{SRV, check_host_port, literal, stays_on_this_machine};
 use addresses::{check_advertise, check_api_address, check_bind, check_bind_reaches, check_seed, check_seed_count};
 #[cfg(feature = "agent")]
-pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
+pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat, MetricsConfig};
 pub use error::{ConfigError, SeedFault};
 #[cfg(feature = "agent")]
 pub use handlers::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, WebhookUrl};

@@ -105,6 +105,31 @@ impl DropReason {
     }
 }
 
+/// What a heartbeat, a packet to an observer of this node, was sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// The gossip of a tick.
+    Gossip,
+    /// Nothing but to be heard: no other packet went to the observer for the interval.
+    Heartbeat,
+    /// Anything else: answers, news, messages.
+    Other,
+}
+
+impl Carrier {
+    /// All carriers.
+    pub const ALL: [Carrier; 3] = [Carrier::Gossip, Carrier::Heartbeat, Carrier::Other];
+
+    /// Returns the carrier's name as a metric label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Carrier::Gossip => "gossip",
+            Carrier::Heartbeat => "heartbeat",
+            Carrier::Other => "other",
+        }
+    }
+}
+
 /// Totals since the start of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -116,8 +141,8 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Payload bytes of datagrams sent.
     pub bytes_sent: u64,
-    /// Packets sent as plain heartbeats, with no other purpose.
-    pub heartbeats_sent: u64,
+    /// Datagrams sent to observers, each of which is a heartbeat, in the order of [`Carrier::ALL`].
+    pub heartbeats_sent: [u64; Carrier::ALL.len()],
     /// Packets that were a sign of life.
     pub signs_of_life: u64,
     /// Gossip packets sent on the tick.

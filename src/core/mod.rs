@@ -86,7 +86,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-pub use counters::{Counters, DropReason, Histogram, MessageCounters};
+pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
 pub use doors::{
     Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
     LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,

@@ -67,6 +67,12 @@ function summary(member, status) {
   return cause ? `${since}: ${causeWords(cause)}` : since;
 }
 
+/** Says when the last sign of life was, and how long after the one before. */
+function sign(age, interval) {
+  if (age === NONE) return NONE;
+  return span(interval) === NONE ? `${age} ago` : `${age} ago, ${span(interval)} after the one before`;
+}
+
 function renderRecord(member) {
   const voter = store.facts.voters?.voters?.find((voter) => voter.id === member?.id);
   const leader = store.facts.leader?.leader === member?.id;
@@ -74,7 +80,8 @@ function renderRecord(member) {
     ["Status", store.shownStatus(member)],
     ["Since", moment(new Date(member.since))],
     ["Cause", plain(member.method ?? member.reason ?? "") || NONE],
-    ["Last heard", member.is_me ? "this is the agent asked" : heard(member) === NONE ? NONE : `${heard(member)} ago`],
+    ["Last heard", member.is_me ? "this is the agent asked" : sign(heard(member), member.heard_interval_ms)],
+    ["Last heartbeat to it", sign(heard(member, member.last_sent_ms ?? null), member.sent_interval_ms)],
     ["Round trip", member.is_me ? NONE : span(member.rtt_ms)],
     ["Address", member.address],
     ["API address", member.api_address ?? NONE],

@@ -214,11 +214,11 @@ function update(row, member, at) {
   }
 }
 
-/** Says how long ago a member was heard: as polled, and older if polls fail. */
-export function heard(member) {
-  if (member.is_me || member.last_heard_ms === null || member.last_heard_ms === undefined) return NONE;
+/** Says how long ago a member was heard (or this age of it began): as polled, and older if polls fail. */
+export function heard(member, ms = member.last_heard_ms) {
+  if (member.is_me || ms === null || ms === undefined) return NONE;
   const polled = performance.now() - member.at;
-  return span(member.last_heard_ms + (member.status !== "up" || polled > 25_000 ? polled : 0));
+  return span(ms + (member.status !== "up" || polled > 25_000 ? polled : 0));
 }
 
 function setCurrent(id) {

@@ -111,8 +111,7 @@ export function refresh(list) {
   for (const polled of list) {
     const member = members.get(polled.id);
     if (!member || member.run !== polled.run) continue;
-    member.last_heard_ms = polled.last_heard_ms;
-    member.rtt_ms = polled.rtt_ms;
+    for (const key of ["last_heard_ms", "heard_interval_ms", "last_sent_ms", "sent_interval_ms", "rtt_ms"]) member[key] = polled[key];
     member.at = now;
   }
   touch();

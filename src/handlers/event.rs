@@ -31,10 +31,12 @@ impl Notice {
     pub(super) fn of_event(run: Run, event: &crate::Event) -> serde_json::Result<Self> {
         let event = json::Event::new(run, event);
         let json = serde_json::to_string(&event)?;
-        let json::Event { id, at, event: kind, node, address, member, reason, method, term, lease, number, .. } = event;
+        let json::Event { id, at, event: kind, node, address, member, live_members, reason, .. } = event;
+        let json::Event { method, term, lease, number, .. } = event;
         let optional = [
             ("ADDRESS", address),
             ("STATUS", member.map(|member| member.status)),
+            ("LIVE_MEMBERS", live_members.map(|members| members.to_string())),
             ("REASON", reason),
             ("METHOD", method),
             ("TERM", term.map(|term| term.to_string())),

@@ -94,7 +94,7 @@ mod tests {
     fn event(sequence: u64, names: usize) -> Event {
         let unreachable = vec![NodeId::new(&"x".repeat(63)).expect("a name"); names];
         let kind = EventKind::PartitionSuspected { unreachable, reachable: Vec::new() };
-        Event { sequence, at: SystemTime::UNIX_EPOCH, kind }
+        Event { sequence, at: SystemTime::UNIX_EPOCH, live_members: 1, kind }
     }
 
     fn kept(frames: &SharedFrames) -> (usize, usize) {

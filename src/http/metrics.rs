@@ -1,11 +1,12 @@
 //! `GET /metrics`: the agent's metrics, and those of this interface.
 //!
-//! Invariant: Prometheus' own text form is the default, since all its tools take it; OpenMetrics is for those who ask for
-//! it.
+//! Invariants:
+//! - Prometheus' own text form is the default, since all its tools take it; OpenMetrics is for those who ask for it.
+//! - A label that is a node's name has a bound on its values.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -17,13 +18,15 @@ use prometheus_client::registry::Registry;
 use super::exposition::Form;
 use super::problem::Refusal;
 use super::{App, table};
-use crate::agent::Agent;
+use crate::agent::{Agent, Peer};
 use crate::handlers;
 use crate::lease::LeaseName;
 use crate::metrics::shapes::{Families, Kind, counter, family, gauge};
 
 /// The greatest number of nodes of the table that are shown: label values have to be few.
 const MAX_LISTED_NODES: usize = 64;
+/// The greatest number of members that have series of their own.
+const MAX_MEMBERS_SHOWN: usize = 200;
 /// The time that a scrape waits for the database.
 const NODES_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -57,6 +60,39 @@ struct Figures {
     handlers: Vec<(String, handlers::Figures)>,
     /// The nodes in the table of the database, and the time since the last heartbeat of each; `None` where no lease leads.
     nodes: Option<Vec<(String, Duration)>>,
+    /// `None` unless the configuration asks for series of each member.
+    members: Option<Members>,
+}
+
+/// The figures of each member.
+#[derive(Debug)]
+struct Members {
+    peers: Vec<Peer>,
+    now: SystemTime,
+    /// True if there are too many: none has series.
+    are_left_out: bool,
+}
+
+impl Members {
+    /// Returns those of a view with so many live members.
+    fn of(live: usize, peers: impl FnOnce() -> Vec<Peer>) -> Self {
+        let are_left_out = live > MAX_MEMBERS_SHOWN;
+        let peers = if are_left_out { Vec::new() } else { peers() };
+        Self { peers, now: SystemTime::now(), are_left_out }
+    }
+
+    fn encode(&self, families: &mut Families) {
+        let described = ("member_series_left_out", "1 if there are more than 200 members: none has series of its own");
+        gauge(families, described, u64::from(self.are_left_out));
+        let described = ("member_last_sign_timestamp", "Time of the last packet of a member");
+        let since_1970 = self.now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let sign = |peer: &Peer| since_1970.saturating_sub(peer.heartbeat_age).as_secs_f64();
+        let signs = self.peers.iter().map(|peer| (peer.id.as_str(), sign(peer)));
+        family(families, Kind::SecondsGauge, described, "node", signs);
+        let described = ("member_round_trip", "Smoothed round trip to a member");
+        let trips = self.peers.iter().filter_map(|peer| Some((peer.id.as_str(), peer.round_trip?.as_secs_f64())));
+        family(families, Kind::SecondsGauge, described, "node", trips);
+    }
 }
 
 impl Figures {
@@ -73,6 +109,10 @@ impl Figures {
             refused: app.refused.by_reason(),
             handlers: app.handlers.figures(),
             nodes,
+            members: app.per_member_metrics.then(|| {
+                let [joining, up, suspect, leaving, ..] = app.agent.info().members;
+                Members::of(joining + up + suspect + leaving, || app.agent.telemetry().peers)
+            }),
         }
     }
 }
@@ -92,7 +132,7 @@ fn first_nodes(nodes: impl Iterator<Item = (String, Duration)>) -> Vec<(String, 
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { http, streams_max, listings_revoked, refused, handlers, nodes } = self;
+        let Self { http, streams_max, listings_revoked, refused, handlers, nodes, members } = self;
         let mut families = Families::default();
         gauge(
             &mut families,
@@ -123,6 +163,9 @@ impl Collector for Figures {
             let ages = nodes.iter().map(|(node, age)| (node.as_str(), age.as_secs_f64()));
             family(&mut families, Kind::SecondsGauge, described, "node", ages);
         }
+        if let Some(members) = members {
+            members.encode(&mut families);
+        }
         families.encode(&mut encoder)
     }
 }
@@ -130,6 +173,45 @@ impl Collector for Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::NodeId;
+
+    impl Collector for Members {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let mut families = Families::default();
+            Members::encode(self, &mut families);
+            families.encode(&mut encoder)
+        }
+    }
+
+    fn samples(members: Members) -> Vec<String> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(members));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn members_have_series_of_their_own_in_views_that_are_not_too_large() {
+        let peer = |name: &str, round_trip| Peer {
+            id: NodeId::new(name).expect("a name"),
+            round_trip,
+            heartbeat_age: Duration::from_millis(1_500),
+            is_observed: true,
+        };
+        let peers = || vec![peer("a", Some(Duration::from_millis(250))), peer("b", None)];
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let shown = Members { now, ..Members::of(MAX_MEMBERS_SHOWN, peers) };
+        let expected = [
+            "headcount_member_series_left_out 0",
+            "headcount_member_last_sign_timestamp_seconds{node=\"a\"} 998.5",
+            "headcount_member_last_sign_timestamp_seconds{node=\"b\"} 998.5",
+            "headcount_member_round_trip_seconds{node=\"a\"} 0.25",
+        ];
+        assert_eq!(samples(shown), expected);
+        let left_out = Members::of(MAX_MEMBERS_SHOWN + 1, peers);
+        assert_eq!(samples(left_out), ["headcount_member_series_left_out 1"]);
+    }
 
     #[test]
     fn so_many_nodes_of_the_table_are_listed_the_latest_first() {

@@ -131,6 +131,8 @@ pub struct HttpSettings {
     /// The number of log lines lost outside of the agent, by the writer of the process's log: counted there, shown
     /// among the metrics.
     pub log_lines_lost: Arc<AtomicU64>,
+    /// True if metrics have series for each member, in views of at most 200.
+    pub per_member_metrics: bool,
     /// The figures of event handlers.
     pub(crate) handlers: Board,
 }
@@ -144,6 +146,7 @@ impl HttpSettings {
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_streams: DEFAULT_MAX_STREAMS,
             log_lines_lost: Arc::default(),
+            per_member_metrics: false,
             handlers: Board::default(),
         }
     }
@@ -173,6 +176,7 @@ struct Shared {
     frames: SharedFrames,
     keys: keys::Listed,
     log_lines_lost: Arc<AtomicU64>,
+    per_member_metrics: bool,
     handlers: Board,
     /// A permit for each KiB that large answers may still weigh.
     weight: Arc<Semaphore>,
@@ -192,7 +196,7 @@ impl Shared {
         table: Arc<Table>,
         shutdown: CancellationToken,
     ) -> Self {
-        let HttpSettings { tokens, allowed_hosts, log_lines_lost, handlers, .. } = settings;
+        let HttpSettings { tokens, allowed_hosts, log_lines_lost, per_member_metrics, handlers, .. } = settings;
         Self {
             names: Names::Only(allowed_hosts),
             refused: Refused::default(),
@@ -204,6 +208,7 @@ impl Shared {
             frames: SharedFrames::new(agent.run()),
             keys: keys::Listed::default(),
             log_lines_lost,
+            per_member_metrics,
             handlers,
             weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
             bodies: body::permits(),

@@ -260,7 +260,10 @@ pub(crate) mod tests {
         let journal = started(&kept);
         let member = crate::member::Member::for_tests("a", crate::core::Status::Up);
         for kind in [EventKind::NodeJoined { member }, EventKind::QuorumLost { term: 7 }] {
-            journal.event(&Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), kind }), false);
+            journal.event(
+                &Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), live_members: 1, kind }),
+                false,
+            );
         }
         journal.notice(Notice::Founded);
         journal.say(Level::WARN, "hello");
@@ -282,8 +285,8 @@ pub(crate) mod tests {
     async fn lines_that_are_left_out_are_summed_up_and_counted() {
         let kept = Kept::default();
         let journal = started(&kept);
-        let event =
-            Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), kind: EventKind::QuorumLost { term: 7 } });
+        let (at, kind) = (std::time::SystemTime::now(), EventKind::QuorumLost { term: 7 });
+        let event = Arc::new(Event { sequence: 1, at, live_members: 1, kind });
         (0..MAX_EVENT_LINES + 5).for_each(|_| journal.event(&event, true));
         journal.sum_up();
         journal.event(&event, false);

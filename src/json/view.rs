@@ -41,6 +41,13 @@ pub struct Member {
     pub since: SystemTime,
     /// The time since the observer last heard it, in milliseconds.
     pub last_heard_ms: Option<u64>,
+    /// The time between the last two packets of it that the observer heard, in milliseconds.
+    pub heard_interval_ms: Option<u64>,
+    /// The time since the observer last sent it a heartbeat, in milliseconds: any packet to a member that observes the
+    /// sender is one.
+    pub last_sent_ms: Option<u64>,
+    /// The time between the last two heartbeats that the observer sent to it, in milliseconds.
+    pub sent_interval_ms: Option<u64>,
     /// The smoothed round-trip time, in milliseconds.
     pub rtt_ms: Option<f64>,
     /// The tags in its record.
@@ -69,6 +76,9 @@ impl From<&crate::Member> for Member {
             incarnation: member.incarnation,
             since: member.since,
             last_heard_ms: member.last_heard.map(millis),
+            heard_interval_ms: member.heard_interval.map(millis),
+            last_sent_ms: member.last_sent.map(millis),
+            sent_interval_ms: member.sent_interval.map(millis),
             rtt_ms: member.rtt.map(fine_millis),
             tags: member.tags.to_map(),
             version: member.version.clone(),
@@ -101,6 +111,8 @@ pub struct Event {
     pub address: Option<String>,
     /// The member after the event.
     pub member: Option<Member>,
+    /// The number of members that are `up` or `suspect` after the event, the observer included.
+    pub live_members: Option<u64>,
     /// For `node_left`: `graceful` or `forced`. For `leader_lost`: `expired`, `resigned`, `superseded`, `rejected` or
     /// `quorum_lost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,6 +153,7 @@ impl Event {
             node: event.kind.node().map(ToString::to_string),
             address: member.map(|member| member.address.to_string()),
             member: member.map(Member::from),
+            live_members: Some(event.live_members as u64),
             reason: None,
             method: None,
             previous: None,

@@ -5,7 +5,7 @@
 use super::shapes::{Families, Kind, bytes, constants, counter, family, gauge, histogram, histograms, seconds};
 use crate::agent::{Agent, Info, Reader};
 use crate::config::LeadershipMode;
-use crate::core::{DropReason, LeadershipState, ProtocolRange, Status};
+use crate::core::{Carrier, DropReason, LeadershipState, ProtocolRange, Status};
 use crate::event::EventKind;
 use crate::seal::SealError;
 
@@ -149,7 +149,6 @@ fn counters(families: &mut Families, info: &Info) {
     for (name, help, value) in [
         ("packets_received", "Datagrams received, whatever became of them", counters.packets_received),
         ("packets_sent", "Datagrams sent", counters.packets_sent),
-        ("heartbeats_sent", "Packets sent for nothing but to be heard", counters.heartbeats_sent),
         ("signs_of_life", "Packets that were a sign of life of a member", counters.signs_of_life),
         ("gossip_sent", "Gossip packets sent on the tick", counters.gossip_sent),
         ("updates_sent", "Updates of records sent, in any packet", counters.updates_sent),
@@ -241,6 +240,9 @@ fn counters(families: &mut Families, info: &Info) {
     gauge(families, described, info.state_unwritten);
     let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
     gauge(families, described, u64::from(info.takes_clear_packets));
+    let heartbeats = Carrier::ALL.into_iter().map(Carrier::name).zip(counters.heartbeats_sent);
+    let described = ("heartbeats_sent", "Datagrams sent to observers of this node, by what they were sent for");
+    family(families, Kind::Counter, described, "carrier", heartbeats);
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
     let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
     family(families, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped);
@@ -304,7 +306,9 @@ mod tests {
         number! {
             info.counters.packets_received => "packets_received_total",
             info.counters.packets_sent => "packets_sent_total",
-            info.counters.heartbeats_sent => "heartbeats_sent_total",
+            info.counters.heartbeats_sent[0] => "heartbeats_sent_total{carrier=\"gossip\"}",
+            info.counters.heartbeats_sent[1] => "heartbeats_sent_total{carrier=\"heartbeat\"}",
+            info.counters.heartbeats_sent[2] => "heartbeats_sent_total{carrier=\"other\"}",
             info.counters.signs_of_life => "signs_of_life_total",
             info.counters.gossip_sent => "gossip_sent_total",
             info.counters.updates_sent => "updates_sent_total",

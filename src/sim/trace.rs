@@ -87,6 +87,10 @@ impl Trace {
 
     /// Records an output of a node.
     pub fn output(&mut self, now: Nanos, node: usize, name: &NodeId, output: &Output) {
+        // Its packet is recorded.
+        if matches!(output, Output::HeartbeatSent(_)) {
+            return;
+        }
         self.head(now, node);
         match output {
             Output::Transmit { to, bytes, .. } => {

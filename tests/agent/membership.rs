@@ -39,12 +39,16 @@ async fn heard_and_round_trip_times_reach_the_listing() {
     in_time(async {
         // The first heartbeats need some hundred milliseconds, and nothing announces them.
         let mut tick = tokio::time::interval(Duration::from_millis(20));
-        while !a.member(&name("b")).is_some_and(|b| b.last_heard.is_some() && b.rtt.is_some()) {
+        let is_whole = |b: headcount::Member| {
+            let intervals = b.heard_interval.and(b.sent_interval);
+            b.last_heard.and(b.last_sent).and(intervals).and(b.rtt).is_some()
+        };
+        while !a.member(&name("b")).is_some_and(is_whole) {
             tick.tick().await;
         }
     })
     .await;
-    assert_eq!(a.me().last_heard, None);
+    assert_eq!((a.me().last_heard, a.me().last_sent), (None, None));
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
             "[gadgets]",
             1,
             "unknown section [gadgets]",
-            "are [timing], [seal], [leadership], [leadership.lease], [http], [log]",
+            "are [timing], [seal], [leadership], [leadership.lease], [http], [metrics], [log]",
         ),
         ("timing = \"5s\"", 1, "[timing] is a section", "write [timing] on a line of its own"),
         (

@@ -355,7 +355,8 @@ fn the_variables_of_an_event_are_those_that_the_configuration_names_with_the_val
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
         };
-        let fields = ["id", "at", "node", "address", "reason", "method", "term", "lease", "number", "topic"];
+        let fields =
+            ["id", "at", "node", "address", "reason", "method", "term", "lease", "number", "topic", "live_members"];
         let mut expected: BTreeMap<String, String> =
             fields.iter().filter_map(|field| Some((field.to_uppercase(), text(&event[*field])?))).collect();
         expected.extend(text(&event["event"]).map(|kind| ("KIND".to_owned(), kind)));

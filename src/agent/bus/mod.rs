@@ -93,7 +93,7 @@ impl Bus {
         if let Some(place) = EventKind::NAMES.iter().position(|name| *name == kind.name()) {
             ring.told[place] += 1;
         }
-        let event = Arc::new(Event { sequence: ring.last, at, kind });
+        let event = Arc::new(Event { sequence: ring.last, at, live_members: self.directory.here(), kind });
         // The forgotten ones are freed after the lock.
         let forgotten = ring.push(Arc::clone(&event), list_bytes);
         let wakers = std::mem::take(&mut ring.wakers);

@@ -115,6 +115,8 @@ proptest! {
                 sequence += 1;
                 prop_assert_eq!(event.sequence, sequence, "no gap, no overlap");
                 fold(&mut members, &event.kind);
+                let live = members.values().filter(|member| member.is_here()).count();
+                prop_assert_eq!(event.live_members, live, "as the view was then");
             }
             prop_assert_eq!(&members, &listing(&directory));
         }

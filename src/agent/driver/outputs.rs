@@ -77,6 +77,7 @@ impl Driver {
                 };
                 shared.directory().heard(&id, now, sign);
             }
+            Output::HeartbeatSent(id) => shared.directory().sent(&id, now),
             Output::Persist(durable) => {
                 state_writer.persist(durable);
                 self.is_unwritten |= self.writer_died;

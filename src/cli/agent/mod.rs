@@ -128,6 +128,7 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     let board = Board::default();
     if let Some(door) = &mut door {
         door.settings.log_lines_lost = running.logs.lost();
+        door.settings.per_member_metrics = config.metrics.per_member;
         door.settings.handlers = board.clone();
     }
     let mut config = config.config.clone();

@@ -57,12 +57,17 @@ pub(super) fn detail(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let status = Span::styled(plain(&status_of(member)), look.tone(Tone::of_status(&member.status)));
     let since = format!("{}, {} ago", look.date_and_time(member.since), human::ago(member.since, look.now));
-    let heard = member.last_heard_ms.map(|ms| format!("{} ago", human::duration(Duration::from_millis(ms))));
+    let span = |ms| human::duration(Duration::from_millis(ms));
+    let sign = |age: Option<u64>, interval: Option<u64>| {
+        let before = interval.map_or_else(String::new, |ms| format!(", {} after the one before", span(ms)));
+        or_nothing(age.map(|ms| format!("{} ago{before}", span(ms)))).into()
+    };
     let is_leader = screen.leader.as_ref().is_some_and(|leader| leader.leader.as_deref() == Some(&*member.id));
     let facts = [
         ("status", status),
         ("since", since.into()),
-        ("heard", or_nothing(heard).into()),
+        ("heard", sign(member.last_heard_ms, member.heard_interval_ms)),
+        ("sent", sign(member.last_sent_ms, member.sent_interval_ms)),
         ("round trip", or_nothing(member.rtt_ms.map(|ms| format!("{ms:.2} ms"))).into()),
         ("gossip", plain(&member.address).into()),
         ("api", or_nothing(member.api_address.as_deref().map(plain)).into()),

@@ -53,7 +53,8 @@ fn leader(name: Option<&str>) -> Leader {
 fn member(id: &str, status: &str, cause: &str, since: &str, tags: &str) -> Member {
     let json = format!(
         r#"{{"id":"{id}","run":"00000000000000ab","address":"10.0.0.{}:7117","api_address":null,"status":"{status}",
-        "incarnation":1,"since":"2026-01-01T00:{since}.000Z","last_heard_ms":{},"rtt_ms":{},"tags":{{{tags}}},
+        "incarnation":1,"since":"2026-01-01T00:{since}.000Z","last_heard_ms":{},"heard_interval_ms":5000,"last_sent_ms":3000,
+        "sent_interval_ms":4000,"rtt_ms":{},"tags":{{{tags}}},
         "version":"0.1.0","is_me":{},"method":{cause},"reason":null}}"#,
         id.trim_start_matches(|letter: char| !letter.is_ascii_digit()),
         if id == "n1" { "null" } else { "1200" },

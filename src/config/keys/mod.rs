@@ -268,7 +268,8 @@ pub(in crate::config) fn find(name: &str) -> Option<&'static Key> {
 /// The beginning of every variable.
 pub(in crate::config) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
-pub(in crate::config) const SECTIONS: [&str; 6] = ["timing", "seal", "leadership", "leadership.lease", "http", "log"];
+pub(in crate::config) const SECTIONS: [&str; 7] =
+    ["timing", "seal", "leadership", "leadership.lease", "http", "metrics", "log"];
 /// Sections that later versions will know: refused, since nothing that is configured may be ignored.
 pub(in crate::config) const UNAVAILABLE: [&str; 0] = [];
 

@@ -1,4 +1,4 @@
-//! The keys of what a node shows: HTTP, handlers of events and the log.
+//! The keys of what a node shows: HTTP, metrics, handlers of events and the log.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::config::HandlerConfig;
 use crate::config::agent::LogFormat;
 use crate::config::words;
 
-pub(super) static KEYS: [Key; 10] = [
+pub(super) static KEYS: [Key; 11] = [
     Key {
         name: "http.bind",
         default: "127.0.0.1:7118",
@@ -73,6 +73,15 @@ pub(super) static KEYS: [Key; 10] = [
         special: Special::NONE,
         slot: Slot::CountWithin(1..=65_536, |agent| &mut agent.http.max_streams),
         get: |agent| json!(agent.http.max_streams),
+    },
+    Key {
+        name: "metrics.per_member",
+        default: "false",
+        range: "true or false",
+        doc: "Whether metrics have two series for each member, in views of at most 200.",
+        special: Special::NONE,
+        slot: Slot::Switch(|agent| &mut agent.metrics.per_member),
+        get: |agent| json!(agent.metrics.per_member),
     },
     Key {
         name: "handlers",

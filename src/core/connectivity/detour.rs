@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::core::counters::Carrier;
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
 use crate::core::member::{Record, Run};
@@ -177,7 +178,7 @@ impl Core {
         detour.told = Some(Told { since, last: now, answered });
         detour.is_certain |= now.since(since) >= patience;
         if says_something {
-            self.gossip_to(slot);
+            self.gossip_to(slot, Carrier::Other);
         }
         self.tell_of_detour(slot);
     }

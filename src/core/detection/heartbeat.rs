@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+use crate::core::counters::Carrier;
 use crate::core::member::Run;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
@@ -58,9 +59,8 @@ impl Core {
         if due > self.now {
             return self.timers.set(Timer::Heartbeat(run), due);
         }
-        self.gossip_to(slot);
+        self.gossip_to(slot, Carrier::Heartbeat);
         self.gossiping.heartbeats += 1;
-        self.counters.heartbeats_sent += 1;
         self.timers.set(Timer::Heartbeat(run), self.now + period);
     }
 

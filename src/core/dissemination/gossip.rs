@@ -21,6 +21,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::recent::Recent;
 use crate::core::Core;
+use crate::core::counters::Carrier;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::wire::PacketBuilder;
@@ -55,13 +56,13 @@ impl Core {
         let pace = 0.95 + 0.05 * self.rng.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_turns() {
-            self.gossip_to(slot);
+            self.gossip_to(slot, Carrier::Gossip);
             self.counters.gossip_sent += 1;
         }
     }
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
-    pub(in crate::core) fn gossip_to(&mut self, slot: Slot) {
+    pub(in crate::core) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
         let mut packet = self.packet_to(slot);
         self.push_leader_renewal(&mut packet);
         if self.may_lack_news(slot) {
@@ -69,7 +70,7 @@ impl Core {
             self.push_recent_updates(&mut packet, limit);
         }
         self.push_held_broadcasts(&mut packet);
-        self.send_to(slot, packet);
+        self.send_as(carrier, slot, packet);
     }
 
     /// Returns the next peers in turn: those that have waited longest for a packet of ours, so that few of them need a

@@ -60,6 +60,8 @@ pub enum Output {
     },
     /// A packet of this member was a sign of life.
     Heard(NodeId),
+    /// A packet went to this member that is a heartbeat, since it observes this node.
+    HeartbeatSent(NodeId),
     /// The leader, as far as this node knows, has changed, or the time for which that holds.
     Leadership(Leadership),
     /// A node leads from now on, perhaps this one.

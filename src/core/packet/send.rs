@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use super::sender::Sender;
 use crate::core::Core;
-use crate::core::counters::DropReason;
+use crate::core::counters::{Carrier, DropReason};
 use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::core::member::{LeaveReason, Status};
@@ -154,12 +154,19 @@ impl Core {
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
     pub(in crate::core) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
+        self.send_as(Carrier::Other, slot, packet);
+    }
+
+    /// Does the same with a packet of this purpose. To an observer it is a heartbeat.
+    pub(in crate::core) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
         if self.transmit_bytes_at_home(slot, bytes) && self.observes(slot) {
             let pause = self.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.now, pause);
+            self.counters.heartbeats_sent[carrier as usize] += 1;
+            self.outputs.push_back(Output::HeartbeatSent(self.view.record(slot).id.clone()));
         }
     }
 

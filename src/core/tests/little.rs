@@ -3,6 +3,7 @@
 use super::limits::{Alone, member};
 use super::net::ms;
 use super::pestering::{SECOND, prove};
+use crate::core::counters::Carrier;
 use crate::core::doors::{Input, Output};
 use crate::core::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Status, Tags};
@@ -29,7 +30,7 @@ fn told_of_many(alone: &mut Alone, peer: &Record, first: usize) -> usize {
     }
     largest_to(alone, peer);
     let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
-    alone.core.gossip_to(slot);
+    alone.core.gossip_to(slot, Carrier::Other);
     largest_to(alone, peer)
 }
 

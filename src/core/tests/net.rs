@@ -382,7 +382,7 @@ impl Net {
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
-                Output::Heard(_) => {}
+                Output::Heard(_) | Output::HeartbeatSent(_) => {}
                 Output::LeaseUpdate { word, is_of_elder } => {
                     node.believed_words.extend(Some(&word).filter(|_| is_of_elder).cloned());
                     node.lease_updates.push(word);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
+use crate::core::counters::Carrier;
 use crate::core::doors::Output;
 use crate::core::limits::SYNC_TRIES;
 use crate::core::member::{Run, Status};
@@ -37,7 +38,7 @@ fn an_update_is_carried_by_gossip_so_often_and_no_more() {
     let mut carried = 0;
     for _ in 0..20 {
         for slot in &peers {
-            alone.core.gossip_to(*slot);
+            alone.core.gossip_to(*slot, Carrier::Other);
         }
         for output in alone.outputs() {
             let Output::Transmit { bytes, .. } = output else { continue };
@@ -92,8 +93,12 @@ fn views_that_never_stand_still_are_compared_all_the_same() {
 fn gossip_goes_to_those_that_have_waited_longest_so_that_few_need_a_heartbeat_besides() {
     let mut net = Net::cluster(Profile::Default, 8);
     net.run(Duration::from_secs(10));
-    let before = net.nodes[0].core.counters().heartbeats_sent;
+    let before = net.nodes[0].core.counters().clone();
     net.run(Duration::from_secs(60));
-    let sent = net.nodes[0].core.counters().heartbeats_sent - before;
-    assert_eq!(sent, 0);
+    let after = net.nodes[0].core.counters();
+    let sent = |carrier: Carrier| after.heartbeats_sent[carrier as usize] - before.heartbeats_sent[carrier as usize];
+    assert_eq!(sent(Carrier::Heartbeat), 0);
+    assert_eq!(sent(Carrier::Gossip), after.gossip_sent - before.gossip_sent, "all others are observers");
+    let all = Carrier::ALL.into_iter().map(sent).sum::<u64>();
+    assert_eq!(all, after.packets_sent - before.packets_sent, "every packet to an observer is a heartbeat");
 }

@@ -23,6 +23,9 @@ fn member(status: Status) -> crate::Member {
         version: "0.1.0".to_owned(),
         since: start_of_2026(),
         last_heard: Some(Duration::from_micros(120_900)),
+        heard_interval: Some(Duration::from_millis(5_000)),
+        last_sent: Some(Duration::from_millis(80)),
+        sent_interval: Some(Duration::from_millis(4_000)),
         rtt: Some(Duration::from_micros(400)),
         draining: false,
         is_me: false,
@@ -31,12 +34,13 @@ fn member(status: Status) -> crate::Member {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event::new(Run(0x8f00_0000_0000_0002), &crate::Event { sequence: 7, at: start_of_2026(), kind })
+    Event::new(Run(0x8f00_0000_0000_0002), &crate::Event { sequence: 7, at: start_of_2026(), live_members: 3, kind })
 }
 
 const MEMBER_UP: &str = concat!(
     r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":null,"status":"up","#,
-    r#""incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":120,"rtt_ms":0.4,"tags":{},"#,
+    r#""incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":120,"#,
+    r#""heard_interval_ms":5000,"last_sent_ms":80,"sent_interval_ms":4000,"rtt_ms":0.4,"tags":{},"#,
     r#""version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":null}"#
 );
 
@@ -50,13 +54,14 @@ fn a_member_is_written_as_the_contract_says() {
 fn a_member_of_whom_nothing_is_known_has_all_keys() {
     let mut unheard = member(Status::Left(LeaveReason::Forced));
     unheard.last_heard = None;
-    unheard.rtt = None;
+    (unheard.heard_interval, unheard.last_sent, unheard.sent_interval, unheard.rtt) = (None, None, None, None);
     unheard.api_address = Some("http://10.0.0.1/".to_owned());
     unheard.tags = Tags::new([("zone".to_owned(), "eu-1".to_owned())].into()).expect("tags");
     let json = serde_json::to_string(&Member::from(&unheard)).expect("JSON");
     let expected = concat!(
         r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":"http://10.0.0.1/","#,
         r#""status":"left","incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":null,"#,
+        r#""heard_interval_ms":null,"last_sent_ms":null,"sent_interval_ms":null,"#,
         r#""rtt_ms":null,"tags":{"zone":"eu-1"},"version":"0.1.0","draining":false,"is_me":false,"method":null,"reason":"forced"}"#
     );
     assert_eq!(json, expected);
@@ -66,7 +71,7 @@ fn a_member_of_whom_nothing_is_known_has_all_keys() {
 fn an_event_is_written_as_the_contract_says() {
     let json = serde_json::to_string(&event(EventKind::NodeJoined { member: member(Status::Up) })).expect("JSON");
     let expected = format!(
-        r#"{{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"a","address":"10.0.0.1:7117","member":{MEMBER_UP}}}"#
+        r#"{{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"a","address":"10.0.0.1:7117","member":{MEMBER_UP},"live_members":3}}"#
     );
     assert_eq!(json, expected);
 }
@@ -102,7 +107,7 @@ fn a_partition_is_about_no_single_member() {
     let suspected = event(EventKind::PartitionSuspected { unreachable, reachable });
     let expected = concat!(
         r#"{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"partition_suspected","#,
-        r#""node":null,"address":null,"member":null,"unreachable":["b","c"],"reachable":["a"]}"#
+        r#""node":null,"address":null,"member":null,"live_members":3,"unreachable":["b","c"],"reachable":["a"]}"#
     );
     assert_eq!(serde_json::to_string(&suspected).expect("JSON"), expected);
     assert_eq!(serde_json::from_str::<Event>(expected).expect("an event"), suspected);
@@ -114,7 +119,7 @@ fn events_about_leaders_name_term_leader_and_reason() {
     let lost = EventKind::LeaderLost { leader, member: None, term: 3, reason: LossReason::Expired, lease: None };
     let expected = concat!(
         r#"{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","#,
-        r#""node":"a","address":null,"member":null,"reason":"expired","term":3}"#
+        r#""node":"a","address":null,"member":null,"live_members":3,"reason":"expired","term":3}"#
     );
     assert_eq!(serde_json::to_string(&event(lost)).expect("JSON"), expected);
     let json = |kind| serde_json::to_value(event(kind)).expect("JSON");
