@@ -107,7 +107,7 @@ pub use self::messages::{
     MessageError, Messages, ReceiveError, Received, Serving,
 };
 #[cfg(feature = "agent")]
-pub(crate) use self::messages::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
+pub(crate) use self::messages::{FULL_PAUSE, LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use self::telemetry::{Peer, Telemetry};
 #[cfg(feature = "agent")]

@@ -187,6 +187,10 @@ pub struct Counters {
     pub crashes_refuted: u64,
     /// Election messages sent to other voters.
     pub election_sent: u64,
+    /// Elections that this voter asked for, and by which nobody leads.
+    pub elections_failed: u64,
+    /// Renewal intervals in which no majority of the voters acknowledged this leader.
+    pub renewal_failures: u64,
     /// Counters of messages between programs.
     pub messages: MessageCounters,
     /// Pauses of this process.

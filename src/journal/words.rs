@@ -5,7 +5,7 @@
 use tracing::field::display;
 use tracing::{Level, debug, info, warn};
 
-use crate::core::election::LossReason;
+use crate::core::election::{Alarm, LossReason};
 use crate::core::{NodeId, Notice};
 use crate::event::EventKind;
 use crate::lease::LeaseName;
@@ -143,6 +143,8 @@ pub(super) fn log_notice(notice: &Notice) {
         | Notice::DatagramsPass { .. } => {
             info!(target: MEMBERSHIP, "{notice}");
         }
+        // Two that stand at once may fail; where nobody can be elected, that is warned of as an event.
+        Notice::Election(alarm @ Alarm::ElectionFailed { .. }) => info!(target: LEADERSHIP, "{alarm}"),
         Notice::Election(alarm) => warn!(target: LEADERSHIP, "{alarm}"),
         _ => warn!(target: MEMBERSHIP, "{notice}"),
     }

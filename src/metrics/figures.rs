@@ -130,7 +130,17 @@ fn leadership(families: &mut Families, agent: &Agent, info: &Info) {
     let described = ("lease_remaining", "Time for which the leader leads without a renewal, as far as this node knows");
     seconds(families, described, remaining);
     counter(families, ("leadership_changes", "Leaders elected, as this node saw it"), info.leaders_elected);
-    counter(families, ("election_words_sent", "Words sent to other voters"), info.counters.election_sent);
+    for (name, help, value) in [
+        ("election_words_sent", "Words sent to other voters", info.counters.election_sent),
+        ("elections_failed", "Elections that this voter asked for, without a leader", info.counters.elections_failed),
+        (
+            "renewal_failures",
+            "Renewal intervals in which no majority of the voters acknowledged this leader",
+            info.counters.renewal_failures,
+        ),
+    ] {
+        counter(families, (name, help), value);
+    }
     let (standings, now) = agent.standings();
     if let Some((acknowledging, tolerance)) =
         standings.and_then(|standings| standings.acknowledging(now).zip(standings.failure_tolerance(now)))
@@ -334,6 +344,8 @@ mod tests {
             info.counters.frame_bytes_received => "link_received_bytes_total",
             info.counters.frame_bytes_sent => "link_sent_bytes_total",
             info.counters.election_sent => "election_words_sent_total",
+            info.counters.elections_failed => "elections_failed_total",
+            info.counters.renewal_failures => "renewal_failures_total",
             info.counters.messages.sent => "messages_sent_total",
             info.counters.messages.received => "messages_received_total",
             info.counters.messages.delivered => "messages_delivered_total",

@@ -124,7 +124,11 @@ impl Driver {
             Output::Message(message) if message.topic.is_reserved() => self.parts.desk.take(*message),
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
-                shared.outbox.look_at(&message, core.me().run, now);
+                if let Some(others) = shared.outbox.look_at(&message, core.me().run, now) {
+                    let text =
+                        format!("a broadcast is brought to no node by a call ({others} others before): too many wait");
+                    shared.journal.say(Level::WARN, text);
+                }
                 shared.mailroom.deliver(*message, SystemTime::now());
             }
             Output::Notice(notice) => shared.journal.notice(notice),

@@ -12,7 +12,7 @@
 
 mod talk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, ContenderTiming, LeaseName, Output, Round, Step, StepRequest};
+use crate::lease::{Answer, Claim, Contender, ContenderTiming, LeaseName, Outcome, Output, Round, Step, StepRequest};
 use talk::{Told, awaited};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
@@ -74,6 +74,8 @@ pub(super) struct Task {
     sweep_at: Instant,
     /// The kinds of trouble that operators were told of, with the times; bounded by the number of kinds.
     told: Vec<(Told, Instant)>,
+    /// The tries to take a lease in vain that were told last: the outcome, and the term of whoever came first.
+    missed: BTreeMap<LeaseName, (Outcome, u64)>,
     /// Leases whose led work is to end, and has not yet.
     ending: usize,
     /// Leases that nobody wants any more, and of which something may still be held.
@@ -96,6 +98,7 @@ impl Task {
             is_member: false,
             sweep_at: Instant::now() + sweep_interval(&parts.timing),
             told: Vec::new(),
+            missed: BTreeMap::new(),
             ending: 0,
             going: BTreeSet::new(),
             stopping: Vec::new(),
@@ -226,6 +229,7 @@ impl Task {
             Ok(answer) => {
                 self.parts.contender.answered(now, &answer);
                 self.carry_out();
+                self.tell_missed(&round, &answer);
                 self.correct(&round, &answer);
                 self.compare_leases(&answer);
                 self.forget_the_gone(now);
@@ -294,6 +298,7 @@ impl Task {
         let is_gone = |lease: &LeaseName| !self.parts.contender.claims().any(|claim| claim.lease == *lease);
         for lease in self.going.iter().filter(|lease| is_gone(lease)).cloned().collect::<Vec<_>>() {
             self.going.remove(&lease);
+            self.missed.remove(&lease);
             if !self.parts.leases.forget(&lease) {
                 // Somebody wants it again, and its word is on the way.
                 let _ = self.parts.contender.add_lease(now, lease);

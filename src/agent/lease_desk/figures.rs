@@ -14,7 +14,8 @@ use crate::lease::{Answer, LeaseName, Outcome, Round, StepRequest};
 pub struct LeaseFigures {
     /// Times this node took the lease.
     pub acquisitions: u64,
-    /// Tries to take it that were in vain: somebody held it, or the database did not answer.
+    /// Tries to take it that were in vain: another node had it by then, or the database did not answer. A node that has
+    /// seen a live holder does not try.
     pub acquisition_failures: u64,
     /// Tries in which somebody else came first within the same moment.
     pub acquisition_conflicts: u64,

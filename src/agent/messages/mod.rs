@@ -39,5 +39,5 @@ pub use outbox::DirectFigures;
 #[cfg(all(test, feature = "agent"))]
 pub(crate) use outbox::test_said;
 #[cfg(feature = "agent")]
-pub(crate) use outbox::{LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
+pub(crate) use outbox::{FULL_PAUSE, LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
 pub use serve::{MAX_SERVED, Serving};

@@ -8,11 +8,13 @@
 //! Must not know: who is called, and how.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::core::{Delivery, DeliveryKind, MessageId, Payload, Run, Time, Topic};
+use crate::quiet::Quiet;
 
 /// The greatest number of broadcasts that wait to be looked at.
 pub(crate) const MAX_SAID: usize = 8_192;
@@ -20,6 +22,8 @@ pub(crate) const MAX_SAID: usize = 8_192;
 pub(crate) const MAX_SAID_BYTES: usize = 8 * 1024 * 1024;
 /// The least size that a payload counts for, in bytes.
 pub(crate) const LEAST_WEIGHT: usize = 256;
+/// There is at most one line of the log about broadcasts that there is no room for in this time.
+pub(crate) const FULL_PAUSE: Duration = Duration::from_secs(10);
 const _: () = assert!(MAX_SAID <= MAX_SAID_BYTES / LEAST_WEIGHT);
 
 /// One broadcast of this node.
@@ -43,7 +47,7 @@ pub struct DirectFigures {
     pub delivered: u64,
     /// Calls that were in vain: the other node had it already, or does not want what is so old.
     pub duplicate: u64,
-    /// Calls that were refused or not answered, and those that there was no room for.
+    /// Calls that were refused or not answered, and those that there was no room or no address for.
     pub failed: u64,
 }
 
@@ -55,6 +59,7 @@ pub(crate) struct Outbox {
     delivered: AtomicU64,
     duplicate: AtomicU64,
     failed: AtomicU64,
+    full: Mutex<Quiet>,
 }
 
 impl Default for Outbox {
@@ -65,6 +70,7 @@ impl Default for Outbox {
             delivered: AtomicU64::new(0),
             duplicate: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            full: Mutex::default(),
         }
     }
 }
@@ -76,11 +82,12 @@ impl Outbox {
         self.door.set(door).is_ok().then_some(said)
     }
 
-    /// A message is being delivered here: if it is a broadcast of this node, others may have to be called.
-    pub(in crate::agent) fn look_at(&self, delivery: &Delivery, me: Run, at: Time) {
-        let Some(door) = self.door.get() else { return };
+    /// A message is being delivered here: if it is a broadcast of this node, others may have to be called. If there is no room
+    /// for it, returns how many others there were since the last line of the log about one, if it is time for another line.
+    pub(in crate::agent) fn look_at(&self, delivery: &Delivery, me: Run, at: Time) -> Option<u64> {
+        let door = self.door.get()?;
         if delivery.id.run != me || delivery.kind != DeliveryKind::Broadcast {
-            return;
+            return None;
         }
         let units = delivery.payload.len().div_ceil(LEAST_WEIGHT).max(1) as u32;
         let said = Arc::clone(&self.weight).try_acquire_many_owned(units).ok().map(|weight| Said {
@@ -91,9 +98,11 @@ impl Outbox {
             weight: units,
             _weight: weight,
         });
-        if said.is_none_or(|said| door.try_send(said).is_err()) {
-            self.failed();
+        if said.is_some_and(|said| door.try_send(said).is_ok()) {
+            return None;
         }
+        self.failed();
+        self.full.lock().unwrap_or_else(PoisonError::into_inner).may_say(FULL_PAUSE, 1)
     }
 
     /// A call was answered; the other node had it first by it, or not.
@@ -159,8 +168,8 @@ mod tests {
             look(1);
         }
         assert_eq!(outbox.figures().failed, 0);
-        look(1);
-        assert_eq!(outbox.figures().failed, 1);
+        assert_eq!((look(1), look(1)), (Some(0), None), "told once");
+        assert_eq!(outbox.figures().failed, 2);
         let mut kept: Vec<Said> = std::iter::from_fn(|| said.try_recv().ok()).collect();
         assert_eq!(kept.len(), MAX_SAID);
         kept.clear();
@@ -171,7 +180,7 @@ mod tests {
         }
         look(1);
         assert!(said.try_recv().is_err());
-        assert_eq!(outbox.figures().failed, 2);
+        assert_eq!(outbox.figures().failed, 3);
         kept.pop();
         look(65_536);
         assert!(said.try_recv().is_ok());

@@ -62,6 +62,13 @@ pub enum Alarm {
     AsideNoMore,
     /// All voters that are there drain: nobody leads.
     AllDrain,
+    /// This voter has asked for an election, and nobody leads by it.
+    ElectionFailed {
+        /// True if a majority of the voters answered; false if too few did, or never acknowledged whom they elected.
+        is_answered: bool,
+    },
+    /// This node leads, and for a renewal interval no majority of the voters has acknowledged its renewals.
+    RenewalFailed,
     /// An operator has begun a new generation.
     Recovered {
         /// The number of the generation.
@@ -87,6 +94,9 @@ impl Alarm {
             Alarm::Aside => "aside",
             Alarm::AsideNoMore => "aside no more",
             Alarm::AllDrain => "all drain",
+            Alarm::ElectionFailed { is_answered: true } => "election undecided",
+            Alarm::ElectionFailed { is_answered: false } => "election unanswered",
+            Alarm::RenewalFailed => "renewal failed",
             Alarm::Recovered { .. } => "recovered",
         }
     }
@@ -160,6 +170,14 @@ impl fmt::Display for Alarm {
             Alarm::AllDrain => f.write_str(
                 "no voter is left that may lead: those that are there drain; nobody leads until one of them is undrained \
                  (`headcount undrain` there)",
+            ),
+            Alarm::ElectionFailed { is_answered } => {
+                let why = if *is_answered { "a majority of the voters answered, and did not vote for one" } else { "too few voters answered" };
+                write!(f, "an election ended without a leader: {why}; there will be others")
+            }
+            Alarm::RenewalFailed => f.write_str(
+                "no majority of the voters acknowledges this leader's renewals: it leads no more once its lease ends; look at the \
+                 voters and at the network between them (`headcount voters list`)",
             ),
             Alarm::Recovered { generation } => {
                 write!(f, "an operator began generation {generation} of the electorate: the old one counts no more")

@@ -69,6 +69,7 @@ impl Core {
             seen_live: 0,
             was_up: false,
             all_drain: false,
+            failing: None,
         }));
         let told = self.leadership();
         self.outputs.push_back(Output::Leadership(told));
@@ -257,10 +258,24 @@ impl Core {
     }
 
     pub(super) fn raise_alarm(&mut self, alarm: Alarm) {
+        let kind = alarm.kind();
+        let failures = match alarm {
+            Alarm::ElectionFailed { .. } => Some(&mut self.counters.elections_failed),
+            Alarm::RenewalFailed => Some(&mut self.counters.renewal_failures),
+            _ => None,
+        };
+        if let Some(failures) = failures {
+            *failures += 1;
+            let tracker = self.tracker.as_mut();
+            // Told once, however many attempts fail like it before somebody leads.
+            if tracker.is_some_and(|tracker| tracker.failing.replace(kind) == Some(kind)) {
+                return;
+            }
+        }
         if matches!(alarm, Alarm::TermLimit { .. }) {
             self.counters.drop(DropReason::Implausible);
         }
-        self.notice(alarm.kind(), Notice::Election(alarm));
+        self.notice(kind, Notice::Election(alarm));
     }
 
     /// Sends a message, best effort like every datagram. A difference between views that does not fit is left out; a

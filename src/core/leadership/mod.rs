@@ -117,6 +117,8 @@ pub(super) struct LeaderTracker {
     was_up: bool,
     /// True if all voters that are there drained when that was looked at last.
     all_drain: bool,
+    /// The kind of failed election or renewal that was told since a leader's claim was heard.
+    failing: Option<&'static str>,
 }
 
 /// A claim, as this node heard of it.

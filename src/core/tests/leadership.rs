@@ -433,3 +433,23 @@ fn full_disks_depose_nobody_before_a_ballot_must_be_written() {
     assert!(leader(&net).1 >= term);
     assert!((0..4).all(|node| !election(&net, node)));
 }
+
+#[test]
+fn elections_and_renewals_that_fail_are_counted_each_time_and_told_once() {
+    let mut net = cluster(3, 3);
+    let (first, _) = leader(&net);
+    for node in (0..3).filter(|node| *node != first) {
+        net.kill(node);
+    }
+    net.run(net.lease.lease_duration * 20);
+    let counters = net.nodes[first].core.counters();
+    assert!(counters.elections_failed > 10, "{}", counters.elections_failed);
+    assert!(counters.renewal_failures > 0);
+    let told = |alarm: Alarm| {
+        let notice = Notice::Election(alarm);
+        net.nodes[first].notices.iter().filter(|told| **told == notice).count()
+    };
+    assert_eq!(told(Alarm::RenewalFailed), 1);
+    assert_eq!(told(Alarm::ElectionFailed { is_answered: false }), 1);
+    assert_eq!(told(Alarm::ElectionFailed { is_answered: true }), 0);
+}

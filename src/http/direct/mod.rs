@@ -47,8 +47,9 @@ use self::call::Caller;
 use self::node::Node;
 use self::roster::Roster;
 use super::Tokens;
-use crate::agent::{Agent, MAX_SAID_BYTES, Outbox, Said};
+use crate::agent::{Agent, FULL_PAUSE, MAX_SAID_BYTES, Outbox, Said};
 use crate::core::{NodeId, Status};
+use crate::quiet::Quiet;
 use crate::trouble::Trouble;
 
 /// The greatest number of nodes that are called at one time.
@@ -98,13 +99,14 @@ async fn dispatch(agent: &Agent, tokens: Tokens, mut said: mpsc::Receiver<Said>)
         tasks: JoinSet::new(),
         crowd: Trouble::default(),
         mute: Trouble::default(),
+        full: Quiet::default(),
     };
     let mut roster = Roster::new(agent);
     while let Some(said) = said.recv().await {
         let listed = roster.active(agent).await;
         dispatcher.retain(&listed);
         let is_up = |id: &NodeId| agent.member(id).is_some_and(|member| member.status == Status::Up);
-        dispatcher.tell_unreachable(roster.without_address().iter().find(|id| !is_up(id)));
+        dispatcher.count_unreachable(roster.without_address().iter().filter(|id| !is_up(id)));
         dispatcher.count_unread(&roster, &is_up);
         dispatcher.hand_out(said, listed.into_iter().filter(|(id, _)| !is_up(id)));
         while dispatcher.tasks.try_join_next().is_some() {}
@@ -123,6 +125,8 @@ struct Dispatcher {
     crowd: Trouble,
     /// Nodes that neither gossip nor a call reaches.
     mute: Trouble,
+    /// Messages that found no room in the queue of a node.
+    full: Quiet,
 }
 
 impl Dispatcher {
@@ -131,9 +135,11 @@ impl Dispatcher {
         self.nodes.retain(|id, node| listed.iter().any(|(other, address)| other == id && *address == node.address()));
     }
 
-    /// Tells of a node that the table lists, the view lacks, and that has recorded no address; of one at a time.
-    fn tell_unreachable(&mut self, node: Option<&NodeId>) {
-        match node.filter(|id| **id != self.me) {
+    /// Counts a message as failed for each node that the table lists, the view lacks, and that has recorded no address; tells
+    /// of one at a time.
+    fn count_unreachable<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
+        let mut nodes = nodes.filter(|id| **id != self.me).inspect(|_| self.outbox.failed());
+        match nodes.next() {
             None => {
                 let _ = self.mute.is_over();
             }
@@ -143,6 +149,7 @@ impl Dispatcher {
             ),
             Some(_) => {}
         }
+        nodes.for_each(drop);
     }
 
     /// Counts a message as failed for each node that it may not reach because the table cannot be read; once, if it never
@@ -176,6 +183,9 @@ impl Dispatcher {
             }
             if self.nodes.get(&id).is_none_or(|node| !node.put(&said)) {
                 self.outbox.failed();
+                if let Some(others) = self.full.may_say(FULL_PAUSE, 1) {
+                    tracing::warn!("a broadcast is not brought to {id} ({others} others before): too many wait for it");
+                }
             }
         }
     }
@@ -206,6 +216,7 @@ mod tests {
             tasks: JoinSet::new(),
             crowd: Trouble::default(),
             mute: Trouble::default(),
+            full: Quiet::default(),
         }
     }
 
@@ -235,6 +246,24 @@ mod tests {
         roster.lose_for_tests(&["me", "a", "b", "c"]).await;
         dispatcher.count_unread(&roster, &|id| id.as_str() == "c");
         assert_eq!(dispatcher.outbox.figures().failed, 3, "a and b: this node and c have it");
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_or_no_address_has_failed_at_each_node_and_is_told_once() {
+        let kept = crate::journal::tests::Kept::default();
+        let _guard = tracing::dispatcher::set_default(&kept.dispatch());
+        let mut dispatcher = dispatcher().await;
+        // Nothing is taken out of the queue: no task has a turn.
+        for _ in 0..MAX_WAITING_CALLS + 3 {
+            dispatcher.hand_out(test_said(), rows(1).into_iter());
+        }
+        assert_eq!(dispatcher.outbox.figures().failed, 3);
+        let names: Vec<NodeId> = rows(2).into_iter().map(|(id, _)| id).chain([dispatcher.me.clone()]).collect();
+        dispatcher.count_unreachable(names.iter());
+        dispatcher.count_unreachable(names.iter());
+        assert_eq!(dispatcher.outbox.figures().failed, 7);
+        let told = |about: &str| kept.all().iter().filter(|line| line.contains(about)).count();
+        assert_eq!([told("too many wait for it"), told("no address to be called at")], [1, 1]);
     }
 
     #[tokio::test]

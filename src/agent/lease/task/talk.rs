@@ -20,7 +20,7 @@ use crate::agent::request::Request;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, ContenderAlarm, LeaseName, Round};
+use crate::lease::{Answer, ContenderAlarm, LeaseName, Outcome, Round};
 
 /// The least time between two reports of the same alarm, or of the same trouble with the database.
 pub(super) const TOLD_AGAIN_AFTER: Duration = OTHER_MODE_TOLD_AGAIN_AFTER;
@@ -109,6 +109,23 @@ impl Task {
             let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
             if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
                 self.tell_word(&step.lease, known, LeaseUpdate::KNOWN, nonce);
+            }
+        }
+    }
+
+    /// Tells of tries to take a lease in which another node came first; once, however often this goes on in one term of that
+    /// node. Whoever has seen a holder that lives does not try.
+    pub(super) fn tell_missed(&mut self, round: &Round, answer: &Answer) {
+        for (step, seen) in round.steps.iter().zip(&answer.steps) {
+            let why = match seen.outcome {
+                Outcome::Held => "another node has it",
+                Outcome::Conflict => "another node took it in the same moment",
+                _ => continue,
+            };
+            let missed = (seen.outcome, seen.term);
+            if self.missed.insert(step.lease.clone(), missed) != Some(missed) {
+                let text = format!("leases: {} was not acquired: {why} (term {})", step.lease, seen.term);
+                self.parts.shared.journal.say(Level::INFO, text);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::agent::lease_desk::{Heard, Hold};
 use crate::core::{Change, LeadershipState};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
-use crate::lease::{ContenderAlarm, ContenderInit};
+use crate::lease::{ContenderAlarm, ContenderInit, Seen};
 use crate::sim::lease::Database;
 
 /// A lease that nothing ends within a test, however busy the machine is.
@@ -305,6 +305,34 @@ async fn the_same_alarm_or_error_is_told_once_in_a_while_and_anew_when_the_datab
     tokio::time::resume();
     tell(&mut bench);
     assert_eq!((bench.lines("does not fit").await, bench.lines("is busy").await), (3, 3));
+}
+
+#[tokio::test]
+async fn a_try_in_which_another_node_came_first_is_told_once_and_counted_each_time() {
+    let mut bench = Bench::follower().await;
+    let drawn = crate::lease::Token(9);
+    let acquire = StepRequest::Acquire { drawn, above: 0, expired: None, missing: None };
+    let steps = |request| vec![Step { lease: LeaseName::default(), request }];
+    let duel = |term, outcome| Seen { outcome, term, holder: None, is_released: true };
+    let answer = |bench: &mut Bench, request: &StepRequest, seen| {
+        let steps = steps(request.clone());
+        let round = Round { node: name("me"), rpc_address: None, lease_duration: LEASE, steps };
+        bench.task.flight = Some((round, bench.task.parts.clock.now()));
+        bench.task.answered(Ok(Answer { steps: vec![seen] }));
+    };
+    // Its first round, which had seen no holder yet, was the first such try.
+    for term in [1, 2] {
+        for outcome in [Outcome::Held, Outcome::Conflict] {
+            for _ in 0..3 {
+                answer(&mut bench, &acquire, duel(term, outcome));
+            }
+        }
+        answer(&mut bench, &StepRequest::Watch, duel(term, Outcome::Watched));
+    }
+    let told = [bench.lines("another node has it").await, bench.lines("in the same moment").await];
+    assert_eq!(told, [2, 2], "once in each term");
+    let figures = bench.task.counted().leases[&LeaseName::default()];
+    assert_eq!((figures.acquisition_failures, figures.acquisition_conflicts), (7, 6));
 }
 
 #[tokio::test]

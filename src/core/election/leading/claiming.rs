@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::state::Held;
 use crate::core::election::electorate::Electorate;
 use crate::core::election::raw::Identity;
-use crate::core::election::{Action, ChangeError, Context, Election, LossReason, Role};
+use crate::core::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role};
 use crate::core::time::Time;
 
 impl Election {
@@ -107,6 +107,7 @@ impl Election {
             let has_asked = context.now.since(leading.renew_at) < self.timing.spread();
             if has_asked {
                 self.set_quorum(false);
+                self.actions.push_back(Action::Alarm(Alarm::RenewalFailed));
             }
             let reason = if has_asked { LossReason::QuorumLost } else { LossReason::Expired };
             self.step_down(context, reason);

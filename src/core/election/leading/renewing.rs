@@ -12,7 +12,7 @@ use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
 use crate::core::election::view::{NumberedView, ViewRef};
-use crate::core::election::{Context, Election, Role};
+use crate::core::election::{Action, Alarm, Context, Election, Role};
 use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -80,6 +80,7 @@ impl Election {
         if leading.claim.is_none() && context.now >= leading.elected_at + self.timing.lease_duration {
             // Elected, and never heard by a majority since.
             self.set_quorum(false);
+            self.actions.push_back(Action::Alarm(Alarm::ElectionFailed { is_answered: false }));
             self.free_myself(context);
             return self.follow(context);
         }
@@ -91,6 +92,9 @@ impl Election {
         self.tend_trial(context);
         let Role::Leading(leading) = &self.role else { return };
         if context.now >= leading.renew_at && leading.resigning.is_none() {
+            if leading.has_failed_to_renew(context.now, self.timing.renewal_interval) {
+                self.actions.push_back(Action::Alarm(Alarm::RenewalFailed));
+            }
             self.renew(context);
         }
     }

@@ -5,6 +5,7 @@
 //! Must not know: when something is sent.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::trying::Trial;
 use crate::core::election::LeaseTiming;
@@ -143,6 +144,14 @@ impl Leading {
             delta: None,
             agreed: agreed.filter(|agreed| agreed.term == self.term),
         }
+    }
+
+    /// Returns true if, since the last renewal was sent, the time of another one has come, and no majority has acknowledged
+    /// any: renewals are due every `interval` after the one that the claim rests on, and are sent more often until then.
+    pub(super) fn has_failed_to_renew(&self, now: Time, interval: Duration) -> bool {
+        let (Some(claim), Some((sequence, last))) = (self.claim, self.sent.back()) else { return false };
+        let due = |by: Time| by.since(claim.sent).as_nanos() / interval.as_nanos();
+        *sequence > claim.sequence && due(now) > due(*last).max(1)
     }
 
     /// Returns the newest renewal that was sent by then; the oldest that is remembered, if all were sent since.
