@@ -85,7 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The price is changed where it is kept, then all services are told.
     let sent = services[0].broadcast(TOPIC, br#"["price of tea"]"#).await?;
-    println!("{} is on its way to {} services", sent.id, sent.addressed);
+    println!("{} is on its way, services: {}", sent.id, sent.addressed);
     let began = Instant::now();
     while caches.iter().any(|cache| cache.get("price of tea").is_some()) {
         if began.elapsed() > TIME_TO_LIVE {

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (snapshot, mut events) = agent.subscribe_from_snapshot();
     // Members that are Up or Suspect may be given work, unless they drain; the snapshot lists the Down and the Left, too.
     let may_work = |members: &[Member]| members.iter().filter(|member| member.may_work()).count();
-    println!("{} members may be given work", may_work(&snapshot.members));
+    println!("members that may be given work: {}", may_work(&snapshot.members));
     loop {
         tokio::select! {
             event = events.recv() => match event {
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     None => println!("{}", event.kind.name()),
                 },
                 // A reader that is too slow misses events, never the state: it begins again from the present members.
-                Err(RecvError::Lagged { .. }) => println!("{} members now", may_work(&events.resync().members)),
+                Err(RecvError::Lagged { .. }) => println!("members now: {}", may_work(&events.resync().members)),
                 Err(_) => return Err(agent.stopped().await.into()),
             },
             _ = tokio::signal::ctrl_c() => break,

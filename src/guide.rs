@@ -1,13 +1,16 @@
-//! The operations guide: its tables of limits say what the code does.
+//! Pages of the documentation: the operations guide's tables of limits say what the code does, and what the page on
+//! requirements names exists (its commands are tried with those of README).
 //!
-//! Must not know: anything else of the guide.
+//! Must not know: anything else of these pages.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{
     KEPT_EVENTS, KEPT_LIST_BYTES, MAX_ALL_WAITING_BYTES, MAX_BLOCKING_THREADS, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES,
 };
-use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS};
+use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS, keys};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
     MAX_FALSE_DEPARTURES, MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_GHOSTS, MAX_HEARSAY_QUESTIONS,
@@ -21,10 +24,13 @@ use crate::core::limits::{
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
+use crate::sim::invariants::Invariant;
+use crate::structure::sources;
 use crate::transport::links;
 use crate::{http, journal, seal};
 
 const GUIDE: &str = include_str!("operations.md");
+const REQUIREMENTS: &str = include_str!("requirements.md");
 
 /// Writes a number as the guide does.
 fn count(number: impl TryInto<u64>) -> String {
@@ -151,5 +157,62 @@ fn the_limits_that_are_told_are_those_of_the_code() {
     ];
     for (row, of_the_code) in rows {
         assert_eq!(told(row), of_the_code, "{row}");
+    }
+}
+
+/// Returns what stands in backticks on the page on requirements, but for the words of others: in tables those before the
+/// column `here`.
+fn own_words() -> Vec<&'static str> {
+    let mut theirs = 0;
+    let mut words = Vec::new();
+    for line in REQUIREMENTS.lines() {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        theirs =
+            if line.starts_with('|') { cells.iter().position(|cell| *cell == "here").unwrap_or(theirs) } else { 0 };
+        words.extend(cells.into_iter().skip(theirs).flat_map(|cell| cell.split('`').skip(1).step_by(2)));
+    }
+    words
+}
+
+/// Returns true if this is a file, a metric, a key of the configuration, a call, event or field over HTTP, a promise that the
+/// simulator checks, a package, or a call of an agent's handle.
+fn is_there(word: &str) -> bool {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if word.contains('/') && !word.contains(' ') || word.ends_with(".md") || word.ends_with(".toml") {
+        return top.join(word).is_file();
+    }
+    if let Some(call) = word.strip_prefix("Agent::") {
+        let mut files = Vec::new();
+        sources(&top.join("src/agent"), false, &mut files);
+        let is_in = |text: String| ["(", "<"].iter().any(|end| text.contains(&format!("fn {call}{end}")));
+        return files.into_iter().any(|file| fs::read_to_string(file).is_ok_and(is_in));
+    }
+    let quoted = format!("`{}`", word.strip_suffix("_total").unwrap_or(word));
+    [GUIDE, include_str!("http_reference.md")].iter().any(|page| page.contains(&quoted))
+        || keys().any(|key| key.name() == word)
+        || Invariant::ALL.iter().any(|promise| format!("{promise:?}") == word)
+        || include_str!("../Cargo.toml").contains(&format!("\n{word} = "))
+}
+
+#[test]
+fn what_the_page_on_requirements_names_exists_and_it_is_short() {
+    assert!(REQUIREMENTS.len() <= 12_000, "{} bytes", REQUIREMENTS.len());
+    let words = own_words();
+    assert!(words.len() >= 120, "only {} words were read", words.len());
+    let gone: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("headcount ") && !is_there(word)).collect();
+    assert_eq!(gone, <[&str; 0]>::default());
+}
+
+#[test]
+fn what_does_not_exist_is_not_found() {
+    for word in [
+        "timing.heart_interval",
+        "headcount_member",
+        "node_jumped",
+        "src/core/gossip.rs",
+        "GET /v1/member",
+        "Agent::sub",
+    ] {
+        assert!(!is_there(word), "{word}");
     }
 }

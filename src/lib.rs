@@ -22,7 +22,7 @@
 //!             _ => {}
 //!         },
 //!         // Too slow a reader misses events, never the state: it begins again from the members as they are now.
-//!         Err(RecvError::Lagged { .. }) => println!("{} members now", events.resync().members.len()),
+//!         Err(RecvError::Lagged { .. }) => println!("members now: {}", events.resync().members.len()),
 //!         Err(_) => return Err(agent.stopped().await.into()),
 //!     }
 //! }
@@ -37,7 +37,8 @@
 //! left, too. [`Agent::while_leader`] runs work on the
 //! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
 //! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
-//! what each word means, and whose it is; [`guarantees`] has every promise, and its edges.
+//! what each word means, and whose it is; [`guarantees`] has every promise, and its edges; [`requirements`] says what became
+//! of the words of the documents that it was built from.
 //!
 //! # Beside your own code
 //!
@@ -91,7 +92,7 @@
 // | the simulator | `sim` |
 // | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
-// | tests of the order of files and of the guide | `structure`, `guide` |
+// | tests of the order of files and of pages | `structure`, `guide` |
 
 pub mod agent;
 #[cfg(feature = "agent")]
@@ -112,6 +113,9 @@ pub mod operations {}
 
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}
+
+#[doc = include_str!("requirements.md")]
+pub mod requirements {}
 
 #[cfg(feature = "agent")]
 #[doc = include_str!("http_reference.md")]

@@ -93,7 +93,7 @@ impl House {
 }
 
 /// Finds the source files below a folder, but for folders of tests; `and_tests` are files of them beside what they test.
-fn sources(folder: &Path, and_tests: bool, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources(folder: &Path, and_tests: bool, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the source is there") {
         let path = entry.expect("an entry").path();
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();

@@ -62,9 +62,9 @@ fn the_supervisor_is_told_when_the_agent_listens_reloads_and_ends() {
     let mut supervisor = Supervisor::new(UnixDatagram::bind(&path).expect("bound"));
     let mut agent = start(&[&format!("NOTIFY_SOCKET={}", path.display())]);
     supervisor.wait_for("READY", |line| line == "READY=1");
-    supervisor.wait_for("a status", |line| line == "STATUS=a is up; 1 of 1 members up");
+    supervisor.wait_for("a status", |line| line == "STATUS=a is up; 1 of 1 member up");
     assert!(agent.client(&["drain"]).0.success());
-    supervisor.wait_for("another status", |line| line == "STATUS=a is up, draining; 1 of 1 members up");
+    supervisor.wait_for("another status", |line| line == "STATUS=a is up, draining; 1 of 1 member up");
     agent.signal(Signal::SIGHUP);
     supervisor.wait_for("the reload", |line| line == "RELOADING=1");
     supervisor.wait_for("its time", |line| {

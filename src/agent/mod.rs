@@ -149,7 +149,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 /// agent.wait_until_up().await?;
 ///
 /// let (snapshot, mut events) = agent.subscribe_from_snapshot();
-/// println!("{} members", snapshot.members.len());
+/// println!("members: {}", snapshot.members.len());
 /// loop {
 ///     match events.recv().await {
 ///         Ok(event) => match event.kind {
@@ -159,7 +159,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 ///             }
 ///             _ => {}
 ///         },
-///         Err(RecvError::Lagged { .. }) => println!("{} members", events.resync().members.len()),
+///         Err(RecvError::Lagged { .. }) => println!("members now: {}", events.resync().members.len()),
 ///         Err(_) => break,
 ///     }
 /// }

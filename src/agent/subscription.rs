@@ -23,7 +23,7 @@ use crate::lease::LeaseName;
 
 /// Events were dropped before they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{missed} events are no longer kept: take a snapshot, and read faster")]
+#[error("events are no longer kept ({missed}): take a snapshot, and read faster")]
 pub struct Lagged {
     /// The number of events, filtered ones included; 0 if it is unknown, because the number asked for is not of this run.
     pub missed: u64,
@@ -34,7 +34,7 @@ pub struct Lagged {
 #[non_exhaustive]
 pub enum RecvError {
     /// This subscriber was too slow. The next call gives the oldest event that is still kept.
-    #[error("{missed} events were missed: resync, and read faster")]
+    #[error("events were missed ({missed}): resync, and read faster")]
     Lagged {
         /// The number of events, filtered ones included.
         missed: u64,

@@ -187,7 +187,7 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
         if left == Some(Duration::ZERO) {
             let up = seen?;
             let time = human::duration(args.timeout);
-            return Err(Failure::failed(format!("after {time} {up} of {wanted} members are up"))
+            return Err(Failure::failed(format!("after {time} {up} of {} up", human::count(wanted, "member")))
                 .hint("`headcount members` shows them, --timeout waits longer"));
         }
         sleep(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN)));

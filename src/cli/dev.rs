@@ -196,7 +196,7 @@ async fn print(node: &Node, mut events: Subscription, out: &mut impl Write) -> R
     loop {
         match events.recv().await {
             Ok(event) => writeln!(out, "{}", watch::line(&json::Event::new(node.agent.run(), &event), paint))?,
-            Err(RecvError::Lagged { missed }) => writeln!(out, "{missed} events were too many to print")?,
+            Err(RecvError::Lagged { missed }) => writeln!(out, "events were too many to print: {missed}")?,
             Err(_) => return Ok(node.agent.stopped().await),
         }
         out.flush()?;

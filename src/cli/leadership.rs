@@ -73,9 +73,9 @@ pub(super) fn lost_majority(voters: &Voters) -> Vec<String> {
 fn why_vacant(voters: &Voters, members: &[Member]) -> Option<String> {
     let (lost, drained) = (lost_majority(voters), draining_voters(voters, members));
     if !lost.is_empty() {
-        let (lost, names, all) = (lost.len(), lost.join(", "), voters.voters.len());
+        let (lost, names, all) = (lost.len(), lost.join(", "), human::count(voters.voters.len(), "voter"));
         return Some(format!(
-            " (nobody can be elected: {lost} of {all} voters have lost their data directories, {names}; `headcount doctor` says \
+            " (nobody can be elected: {lost} of {all} lost the data directory, {names}; `headcount doctor` says \
              what to do)"
         ));
     }

@@ -113,7 +113,7 @@ fn writer(mut out: impl Write + Send + 'static, format: LogFormat) -> impl FnMut
         let line = match item {
             Item::One(line) => line,
             Item::Lost(lines) => {
-                let text = format!("{lines} log lines were lost: they could not be written, or not fast enough");
+                let text = format!("log lines were lost: {lines} could not be written, or not fast enough");
                 own_line("WARN", &text, format)
             }
         };
@@ -221,7 +221,7 @@ mod tests {
         let text = String::from_utf8(disk.0.lock().expect("not poisoned").0.clone()).expect("text");
         let text: Vec<&str> = text.lines().collect();
         assert_eq!(text[..3], ["one", "tw", "four"]);
-        assert!(text[3].contains("2 log lines were lost"), "{text:?}");
+        assert!(text[3].contains("log lines were lost: 2 "), "{text:?}");
     }
 
     #[test]

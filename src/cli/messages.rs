@@ -136,7 +136,7 @@ fn print(update: MessageUpdate, format: LineFormat, out: &mut impl Write) -> Res
             json_line(out, &json!({ "event": "lagged", "missed": missed.missed }))?;
         }
         (MessageUpdate::Missed(missed), LineFormat::Text) => {
-            writeln!(out, "{} messages were missed", missed.missed)?;
+            writeln!(out, "messages were missed: {}", missed.missed)?;
             out.flush()?;
         }
         _ => {}

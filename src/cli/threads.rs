@@ -17,7 +17,7 @@ pub(super) const CLIENT_THREADS: usize = 4;
 /// Fails if the system does not give this process so many further threads.
 pub(super) fn check(count: usize) -> Result<(), Failure> {
     start_and_end(count, Builder::new).map_err(|error| {
-        let what = format!("cannot start {count} threads: {error}");
+        let what = format!("cannot start threads ({count}): {error}");
         Failure::failed(what).hint(
             "raise the limit on this user's or container's processes (ulimit -u, LimitNPROC= or TasksMax= of systemd, \
              pids of a container)",

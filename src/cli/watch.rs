@@ -142,7 +142,7 @@ impl<W: Write> Printer<'_, W> {
             }
             (EventUpdate::Lagged(lagged), LineFormat::Text) => {
                 let missed = lagged.missed.map_or_else(|| "some".to_owned(), |missed| missed.to_string());
-                writeln!(self.out, "{missed} events were missed; the members are now:")?;
+                writeln!(self.out, "events were missed: {missed}; the members are now:")?;
             }
             (EventUpdate::Event(event), LineFormat::Json) => json_line(self.out, &event)?,
             (EventUpdate::Event(event), LineFormat::Text) => {

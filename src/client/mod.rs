@@ -15,7 +15,7 @@
 //! }
 //! for update in client.events(&EventQuery::all().from_snapshot())? {
 //!     match update? {
-//!         EventUpdate::Snapshot(snapshot) => println!("{} members", snapshot.members.len()),
+//!         EventUpdate::Snapshot(snapshot) => println!("members: {}", snapshot.members.len()),
 //!         EventUpdate::Event(event) => println!("{} {}", event.event, event.node.unwrap_or_default()),
 //!         // The members follow, as they are now.
 //!         EventUpdate::Lagged(_) => println!("events were missed"),

@@ -89,7 +89,7 @@ function takeFrame(kind, data) {
     if (isNew) readHistory(data.id).catch(() => {});
     readLeft().catch(() => {});
   } else if (kind === "lagged") {
-    say(data.missed ? `${data.missed} events were missed; the members are as of now.` : "The agent started again; the members are as of now.");
+    say(data.missed ? `Events were missed: ${data.missed}; the members are as of now.` : "The agent started again; the members are as of now.");
   } else if (data.event && store.takeEvent(data)) {
     if (data.event !== "node_updated" && data.event !== "view_agreed") say(sentence(data));
     if (/^(leader|quorum|view)_/.test(data.event)) pollSoon();

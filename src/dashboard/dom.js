@@ -100,7 +100,7 @@ export function say(sentence) {
   clearTimeout(spoken);
   spoken = setTimeout(() => {
     const rest = pending.length - 3;
-    $("live").textContent = pending.slice(0, 3).join(" ") + (rest > 0 ? ` And ${rest} more events.` : "");
+    $("live").textContent = pending.slice(0, 3).join(" ") + (rest > 0 ? ` And ${rest} more.` : "");
     pending = [];
   }, 700);
 }

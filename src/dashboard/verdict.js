@@ -211,7 +211,7 @@ function agreedView() {
   const gone = [...agreed].filter((id) => !live.has(id));
   const number = `view ${count(view.number)}`;
   const lasts = differsFor("view", missing.length + gone.length > 0);
-  if (!missing.length && !gone.length) return { level: "up", value: `view ${count(view.number)} agreed`, note: `the voters agreed on these ${count(agreed.size)} members; peers' fingerprints unknown` };
+  if (!missing.length && !gone.length) return { level: "up", value: `view ${count(view.number)} agreed`, note: `the voters agreed on ${some(agreed.size, "member")}; peers' fingerprints unknown` };
   const parts = [gone.length ? `${number} still lists ${names(gone, 2)}` : "", missing.length ? `${number} lacks ${names(missing, 2)}` : ""].filter(Boolean);
   return lasts < SETTLING_MS ? { value: "settling", note: parts.join("; ") } : { level: "suspect", value: "differs", note: parts.join("; ") };
 }

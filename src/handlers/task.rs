@@ -126,7 +126,7 @@ impl Log {
         match self.failures.may_say(PAUSE, 1) {
             Some(0) => tracing::warn!("handler {name} failed at {why}"),
             Some(more) => {
-                tracing::warn!("handler {name} failed at {why} (and {more} times before that were not logged)");
+                tracing::warn!("handler {name} failed at {why} ({more} before it not logged)");
             }
             None => {}
         }
@@ -371,7 +371,7 @@ impl Task {
         if dropped > 0 {
             self.handler.counters.missed(dropped);
             let name = &self.handler.config.name;
-            tracing::warn!("handler {name} has not handled {dropped} events before the agent ended");
+            tracing::warn!("handler {name} ended with events that it had not handled: {dropped}");
         }
     }
 }

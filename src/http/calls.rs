@@ -150,7 +150,7 @@ pub(super) async fn join(
         all => match all.iter().filter(|result| is_not_up(result)).count() {
             0 => format!("none of {} addresses answered", all.len()),
             joining => {
-                format!("{joining} of {} addresses answered, none is up yet: they are joining themselves", all.len())
+                format!("none is up yet, they are joining themselves: {joining} of {} addresses answered", all.len())
             }
         },
     };

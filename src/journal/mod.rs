@@ -159,7 +159,7 @@ fn write(line: Item<Line>) {
             _ => debug!(target: TARGET, "{text}"),
         },
         Item::Lost(lines) => {
-            warn!(target: TARGET, lines, "{lines} log lines were lost: they could not be written, or not fast enough");
+            warn!(target: TARGET, lines, "log lines were lost: {lines} could not be written, or not fast enough");
         }
     }
 }
@@ -334,6 +334,6 @@ pub(crate) mod tests {
         journal.flush(LONG).await;
         let lines = kept.all();
         assert_eq!(lines[1], "message=three;", "{lines:?}");
-        assert!(lines.iter().any(|line| line.contains("2 log lines were lost")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("log lines were lost: 2 ")), "{lines:?}");
     }
 }

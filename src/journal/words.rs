@@ -119,7 +119,7 @@ fn log_partition(kind: &EventKind) {
             let (lost, left) = (unreachable.len(), reachable.len());
             let missing =
                 if lost == 0 { "all are back".to_owned() } else { format!("still gone: {}", some_names(unreachable)) };
-            info!(target: MEMBERSHIP, unreachable = lost, reachable = left, "the partition is over, {left} members are here; {missing}");
+            info!(target: MEMBERSHIP, unreachable = lost, reachable = left, "the partition is over, members here: {left}; {missing}");
         }
         _ => {}
     }

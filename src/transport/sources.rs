@@ -120,7 +120,7 @@ impl SeedSources {
             Err(why) => {
                 if said.trouble.begins() {
                     let known = said.seeds.len();
-                    let text = format!("{what}: {why}; the {known} seeds that it named last count, and it is tried on");
+                    let text = format!("{what}: {why}; what it named last counts ({known} in all), and it is tried on");
                     journal.say(Level::WARN, text);
                 }
             }

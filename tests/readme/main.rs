@@ -36,6 +36,7 @@ use stage::{Stage, checkout, follow_on_all_machines, install, likewise_bind, sta
 
 const README: &str = include_str!("../../README.md");
 const GUARANTEES: &str = include_str!("../../src/guarantees.md");
+const REQUIREMENTS: &str = include_str!("../../src/requirements.md");
 
 /// Blocks of commands that no test runs, and why.
 const NOT_RUN: [(&str, &str); 4] = [
@@ -236,7 +237,7 @@ fn the_table_of_keys_in_readme_has_the_values_of_the_profiles() {
 
 #[test]
 fn every_command_named_between_the_lines_is_understood() {
-    let commands: Vec<String> = [README, GUARANTEES]
+    let commands: Vec<String> = [README, GUARANTEES, REQUIREMENTS]
         .into_iter()
         .flat_map(named_in_prose)
         .filter(|code| code.starts_with("headcount "))

@@ -43,11 +43,7 @@ impl Desk {
                 if let Some((level, text)) = told
                     && let Some(left_out) = lines.next(Instant::now())
                 {
-                    let more = if left_out > 0 {
-                        format!(" ({left_out} requests before it were not told)")
-                    } else {
-                        String::new()
-                    };
+                    let more = if left_out > 0 { format!(" ({left_out} before it not told)") } else { String::new() };
                     journal.say(level, text + &more);
                 }
                 let Some(requests) = requests.upgrade() else { return };

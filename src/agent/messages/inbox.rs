@@ -131,7 +131,7 @@ impl<T: DeserializeOwned> Messages<T> {
             Ok(value) => Some(Received { value, message }),
             Err(error) => {
                 if let Some(others) = self.inbox.room.skip() {
-                    self.journal.say(Level::WARN, format!("{error}: it is skipped ({others} others before)"));
+                    self.journal.say(Level::WARN, format!("{error}: it is skipped ({others} before it)"));
                 }
                 None
             }

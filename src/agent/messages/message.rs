@@ -58,7 +58,7 @@ impl Message {
 #[non_exhaustive]
 pub enum ReceiveError {
     /// This listener was too slow, and missed messages. The next call gives the oldest message that still waits.
-    #[error("{missed} messages were missed: read faster")]
+    #[error("messages were missed ({missed}): read faster")]
     Lagged {
         /// The number of messages, of the topics listened to.
         missed: u64,

@@ -133,7 +133,7 @@ impl Lines {
         };
         if let Some(others) = self.quiet.may_say(PAUSE, 1) {
             let text = format!(
-                "a request of topic {} was not answered ({others} others before): look at its handler: {why}",
+                "a request of topic {} was not answered ({others} before it): look at its handler: {why}",
                 self.topic
             );
             self.journal.say(Level::WARN, text);

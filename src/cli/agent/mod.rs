@@ -33,6 +33,7 @@ use self::reload::Running;
 use super::args::{AgentArgs, Format, ShowArgs};
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
+use super::human;
 use super::logs::{self, Logs};
 use super::output::{self, Output};
 use super::signals::{Request, Signals};
@@ -224,7 +225,7 @@ fn status_line(agent: &Agent) -> String {
         (Some(leader), _) => format!(", {leader} leads in term {}", leadership.term),
         (None, _) => ", nobody leads".to_owned(),
     };
-    format!("{} is {}{drains}; {up} of {live} members up{leader}", me.id, me.status)
+    format!("{} is {}{drains}; {up} of {} up{leader}", me.id, me.status, human::count(live, "member"))
 }
 
 /// Starts a node; returns `None` if the process is told to stop meanwhile. A data directory or a look-up that hangs is

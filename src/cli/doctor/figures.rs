@@ -190,7 +190,7 @@ fn streams(figures: &Figures) -> Option<Finding> {
     (most > 0.0 && open >= most).then(|| {
         Finding::warn(
             "streams",
-            format!("all {most} event streams are taken: dashboards and `headcount watch` get none"),
+            format!("all event streams are taken ({most}): dashboards and `headcount watch` get none"),
             Some("see who holds them, or raise http.max_streams"),
         )
     })
@@ -211,7 +211,7 @@ fn handlers(figures: &Figures) -> Option<Finding> {
             let missed = of("headcount_handler_missed_events", labels);
             let name = plain(labels.split('"').nth(1).unwrap_or("unknown"));
             (failures + missed > 0.0)
-                .then(|| format!("{failures} of {runs} runs of {name} failed, and it missed {missed} events"))
+                .then(|| format!("runs of {name} that failed: {failures} of {runs}, events that it missed: {missed}"))
         })
         .collect();
     let advice =
@@ -239,8 +239,9 @@ fn disk(figures: &Figures) -> Finding {
     }
     let failures = sum(figures, "headcount_state_write_failures");
     if failures > 0.0 {
-        let found =
-            format!("the agent's state is written; {failures} writes before the last one failed, since its start");
+        let found = format!(
+            "the agent's state is written; writes that failed before the last one, since its start: {failures}"
+        );
         return Finding::ok("disk", found);
     }
     Finding::ok("disk", "no write of the agent's state failed")

@@ -160,7 +160,7 @@ pub(super) fn unheard(members: &[Member], unopened: f64) -> Option<Finding> {
     Some(Finding::warn(
         "keys",
         format!(
-            "{unopened} packets came, since the agent's start, that are sealed with a key which this node lacks: one of those \
+            "packets sealed with a key which this node lacks came, since the agent's start: {unopened}; one of those \
              that are down may live, and have other keys ({})",
             names(&down)
         ),

@@ -3,7 +3,7 @@
 //! Must not know: how a voter finds out that its directory is lost.
 
 use super::report::{Finding, names};
-use crate::cli::human::plain;
+use crate::cli::human::{self, plain};
 use crate::cli::leadership::lost_majority;
 use crate::json::{Voter, Voters};
 
@@ -14,9 +14,9 @@ pub(super) fn majority(voters: &Voters) -> Option<Finding> {
         return None;
     }
     let found = format!(
-        "nobody leads, and nobody can: {} of {} voters have lost their data directories ({}), {} votes are needed",
+        "nobody leads, and nobody can: {} of {} lost the data directory ({}), votes needed: {}",
         lost.len(),
-        voters.voters.len(),
+        human::count(voters.voters.len(), "voter"),
         names(&lost),
         voters.majority.unwrap_or_default()
     );
@@ -76,7 +76,7 @@ mod tests {
         };
         for state in ["vacant", "unavailable"] {
             let told = judged(["up"; 3], &["b", "c"], state);
-            assert!(told.level == Level::Fail && told.found.contains("2 of 3 voters have lost"), "{told:?}");
+            assert!(told.level == Level::Fail && told.found.contains("2 of 3 voters lost"), "{told:?}");
             assert!(told.found.contains("(b, c)"), "{told:?}");
             let advice = told.advice.expect("an advice");
             assert!(advice.contains("`headcount recover --voters a,b,c` at a"), "{advice}");

@@ -327,7 +327,12 @@ fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
     }
     let mended = judged("headcount_state_write_failures_total 2\nheadcount_state_unwritten 0\n");
     assert!(mended.iter().all(|finding| finding.level == Level::Ok), "what failed once is over: {mended:?}");
-    assert!(mended.iter().any(|finding| finding.found.contains("2 writes before the last one failed")), "{mended:?}");
+    assert!(
+        mended
+            .iter()
+            .any(|finding| finding.found.contains("writes that failed before the last one, since its start: 2")),
+        "{mended:?}"
+    );
     let handled = judged(
         "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_failures_total{handler=\"page\"} 0\n",
     );
@@ -513,7 +518,11 @@ fn packets_that_this_node_cannot_open_are_named_where_it_joins_and_where_a_membe
     assert_eq!(judge::unheard(&all_up, unopened), None);
     assert_eq!(judge::unheard(&one_down, 0.0), None);
     let told = judge::unheard(&one_down, unopened).expect("a finding");
-    assert!(told.found.starts_with("12 packets came") && told.found.contains("(b)"), "{told:?}");
+    assert!(
+        told.found.starts_with("packets sealed with a key which this node lacks came, since the agent's start: 12;")
+            && told.found.contains("(b)"),
+        "{told:?}"
+    );
 }
 
 #[test]

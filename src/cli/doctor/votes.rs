@@ -80,10 +80,11 @@ fn nobody_can_lead(voters: Option<&Voters>) -> String {
     };
     let (all, missing) = (voters.voters.len(), missing(voters, |_| true));
     let up = all - missing.len();
+    let all = human::count(all, "voter");
     if up >= majority {
-        return format!("nobody can lead: {up} of {all} voters are up, and too few of them are reached or vote");
+        return format!("nobody can lead: {up} of {all} up, and too few of them are reached or vote");
     }
-    format!("nobody can lead: {up} of {all} voters can vote, {majority} are needed (missing: {})", names(&missing))
+    format!("nobody can lead: {up} of {all} can vote, needed: {majority} (missing: {})", names(&missing))
 }
 
 /// Judges what the loss of one more voter would do. Of fewer than three voters none can be lost in any case.

@@ -317,7 +317,7 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) 
     let title = match screen.scrolled {
         _ if !is_whole => " Events ".to_owned(),
         0 => format!(" Events {}, latest first ", screen.timeline.len()),
-        scrolled => format!(" Events {}, {scrolled} later ones above ", screen.timeline.len()),
+        scrolled => format!(" Events {}, {scrolled} later above ", screen.timeline.len()),
     };
     let block = Block::new().borders(Borders::TOP).border_style(look.tone(Tone::Faint)).title(heading(title));
     let lines: Vec<Line<'_>> = shown.map(|event| event_line(event, look, is_whole)).collect();

@@ -216,7 +216,7 @@ impl fmt::Display for Notice {
                 )
             }
             Notice::WaitingForSeeds { answered } => {
-                write!(f, "{answered} seed(s) answered, none is up yet; still trying")
+                write!(f, "no seed that answered is up yet ({answered} answered); still trying")
             }
             Notice::SeedsUnresolved => {
                 f.write_str("no seed name resolves to an address: check the names; still trying")
@@ -371,7 +371,7 @@ impl fmt::Display for SelfDoubt {
                 f.write_str("others keep taking it for gone: its network or its processor is overloaded")
             }
             SelfDoubt::DegradedLinks { links } => {
-                write!(f, "others hear {links} members that it does not hear: its network is bad")
+                write!(f, "others hear members that it does not hear ({links}): its network is bad")
             }
         }
     }

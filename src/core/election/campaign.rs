@@ -1,8 +1,8 @@
 //! A campaign for election: status query, pre-vote, vote, one after the other, each answered by a majority or given up.
 //!
 //! The first two move nobody's term, so that a voter that was cut off, or hears badly, disturbs nobody: it goes on only
-//! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and the
-//! leader-health query of the requirement documents). Answers carry the sender's term. Nobody adopts it from them, but
+//! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and `LeaderStatusQuery`
+//! of the Cluster Specification, see [`requirements`](crate::requirements)). Answers carry the sender's term. Nobody adopts it from them, but
 //! a candidate stands above all terms that it heard of, since it would be refused below.
 //!
 //! The successor that a leader named when it resigned knows that nobody leads, and does not wait for lost packets as

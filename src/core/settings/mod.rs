@@ -165,7 +165,7 @@ impl Default for Settings {
     }
 }
 
-/// Named sets of [`Settings`], from the requirement documents' values.
+/// Named sets of [`Settings`], with the values of the documents in [`requirements`](crate::requirements).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Profile {
