@@ -4,17 +4,19 @@
 //! - Only the driver writes. [`Directory::apply`] is called with the bus's lock held, so that events and directory move
 //!   together; [`Directory::heard`] and [`Directory::sent`] need no lock, because what they touch is in no event's
 //!   contract.
-//! - No lock lives across an await, and none is visible outside: readers get copies.
-//! - Readers hold the lock for as long as it takes to copy pointers: the driver never waits while a listing of a thousand
-//!   members is put together.
+//! - No lock lives across an await, and none is visible outside: readers get copies. Whoever holds a reference into the map
+//!   touches the map nowhere else: its parts have a lock each, which one thread does not take twice.
+//! - Readers hold a lock for as long as it takes to copy pointers: the driver never waits while a listing of a thousand
+//!   members is put together. Only [`Bus::listed`](super::bus::Bus::listed) makes a listing that shows one moment.
 //! - An entry is small: the record is shared with the core, and a [`Member`] is only made for somebody who asks.
 //!
 //! Must not know: the core, sockets, subscribers.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
+
+use dashmap::DashMap;
 
 use super::agreement::Agreement;
 use super::clock::Clock;
@@ -30,11 +32,13 @@ pub(crate) struct Directory {
     me: NodeId,
     clock: Clock,
     /// Entries are replaced, never changed in place but for their signs of life.
-    members: RwLock<Entries>,
+    members: DashMap<NodeId, Slot>,
     by_status: [AtomicUsize; Status::NAMES.len()],
 }
 
-type Entries = BTreeMap<NodeId, Arc<Entry>>;
+/// The place of a member. It has a lock of its own, because whoever writes to the map waits until nobody reads there, which
+/// busy readers can put off for long; changing a member in its place waits only for whoever copies that pointer.
+type Slot = RwLock<Arc<Entry>>;
 
 /// One member as it is published.
 #[derive(Debug)]
@@ -137,7 +141,7 @@ impl Entry {
 impl Directory {
     /// An empty directory of the node `me`.
     pub(crate) fn new(me: NodeId, clock: Clock) -> Self {
-        Self { me, clock, members: RwLock::default(), by_status: Default::default() }
+        Self { me, clock, members: DashMap::new(), by_status: Default::default() }
     }
 
     /// The node whose directory it is.
@@ -147,20 +151,14 @@ impl Directory {
 
     /// The member of this name, if it is listed.
     pub(crate) fn member(&self, id: &NodeId) -> Option<Member> {
-        let entry = self.entries().get(id).map(Arc::clone)?;
-        Some(entry.member(&self.me, self.clock.now()))
+        Some(self.entry(id)?.member(&self.me, self.clock.now()))
     }
 
-    /// All entries, sorted by name, and the time at which they were looked up.
+    /// All entries, sorted by name, and the time at which they were looked up. Changes made meanwhile are in it or not.
     pub(super) fn all(&self) -> (Vec<Arc<Entry>>, Time) {
-        let entries = self.entries().values().map(Arc::clone).collect();
+        let mut entries: Vec<_> = self.members.iter().map(|slot| held(&slot)).collect();
+        entries.sort_unstable_by(|a, b| a.record.id.cmp(&b.record.id));
         (entries, self.clock.now())
-    }
-
-    /// All members, sorted by name.
-    pub(crate) fn members(&self) -> Vec<Member> {
-        let (entries, now) = self.all();
-        entries.iter().map(|entry| entry.member(&self.me, now)).collect()
     }
 
     /// The numbers of members by status, in the order of [`Status::NAMES`].
@@ -189,8 +187,7 @@ impl Directory {
 
     /// Returns what this node measures of each other live member that it has heard, sorted by name.
     pub(super) fn peers(&self) -> Vec<Peer> {
-        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
-        let now = self.clock.now();
+        let (entries, now) = self.all();
         let others = entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live());
         let peer = |entry: &Arc<Entry>| {
             let member = entry.member(&self.me, now);
@@ -206,7 +203,7 @@ impl Directory {
 
     /// A packet of this member was a sign of life.
     pub(crate) fn heard(&self, id: &NodeId, now: Time, sign: Sign) {
-        if let Some(entry) = self.entries().get(id) {
+        if let Some(entry) = self.entry(id) {
             entry.heard.note(now);
             entry.fingerprint.store(sign.fingerprint.unwrap_or_default(), Ordering::Relaxed);
             entry.is_observed.store(sign.is_observed, Ordering::Relaxed);
@@ -219,7 +216,7 @@ impl Directory {
 
     /// A heartbeat went to this member.
     pub(crate) fn sent(&self, id: &NodeId, now: Time) {
-        if let Some(entry) = self.entries().get(id) {
+        if let Some(entry) = self.entry(id) {
             entry.sent.note(now);
         }
     }
@@ -229,28 +226,26 @@ impl Directory {
         let now = self.clock.now();
         let fresh = || Arc::new(Entry::new(Arc::clone(&change.record), change.method, at));
         let id = &change.record.id;
-        let held = self.entries().get(id).map(Arc::clone);
+        let held = self.entry(id);
         let status = held.as_ref().map(|held| held.record.status);
         if change.kind == ChangeKind::Removed {
-            self.write(|entries| entries.remove(id));
+            self.members.remove(id);
             self.count(status, None);
             return event_kind(change, held.unwrap_or_else(fresh).member(&self.me, now), None);
         }
         let entry = held.as_ref().map_or_else(fresh, |held| Arc::new(held.updated(change, at)));
         let member = entry.member(&self.me, now);
-        self.write(|entries| entries.insert(id.clone(), entry));
+        if let Some(slot) = self.members.get(id) {
+            *slot.write().unwrap_or_else(PoisonError::into_inner) = entry;
+        } else {
+            self.members.insert(id.clone(), RwLock::new(entry));
+        }
         self.count(status, Some(change.record.status));
         event_kind(change, member, held.map(|held| held.member(&self.me, now)))
     }
 
-    /// The published entries. A reader that panicked cannot have left them half-written.
-    fn entries(&self) -> RwLockReadGuard<'_, Entries> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes the published entries in one step.
-    fn write<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
-        change(&mut self.members.write().unwrap_or_else(PoisonError::into_inner))
+    fn entry(&self, id: &NodeId) -> Option<Arc<Entry>> {
+        self.members.get(id).map(|slot| held(&slot))
     }
 
     /// Counts one member out of a status and into another; `None` is not being listed.
@@ -262,6 +257,11 @@ impl Directory {
             self.by_status[to.index()].fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The entry in a place. A reader that panicked cannot have left it half-written.
+fn held(slot: &Slot) -> Arc<Entry> {
+    Arc::clone(&slot.read().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]
@@ -371,7 +371,9 @@ pub(super) mod tests {
         for id in ["z", "me", "a"] {
             directory.apply(&changes(None, &record(id, 1, 1, Status::Up))[0], at(1));
         }
-        let listed: Vec<_> = directory.members().into_iter().map(|m| (m.id.to_string(), m.is_me)).collect();
+        let (entries, now) = directory.all();
+        let members = entries.iter().map(|entry| entry.member(directory.me(), now));
+        let listed: Vec<_> = members.map(|m| (m.id.to_string(), m.is_me)).collect();
         assert_eq!(listed, [("a".to_owned(), false), ("me".to_owned(), true), ("z".to_owned(), false)]);
         assert_eq!(directory.by_status(), [0, 3, 0, 0, 0, 0]);
         let left = record("a", 1, 1, Status::Left(LeaveReason::Graceful));

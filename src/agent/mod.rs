@@ -265,7 +265,7 @@ impl Agent {
     /// Returns all members, sorted by name, those that are Down or have left included: see [`Agent::live_members`] for those that
     /// are here. Never asks the driver.
     pub fn members(&self) -> Vec<Member> {
-        self.inner.shared.directory().members()
+        self.inner.shared.bus.snapshot().members
     }
 
     /// Returns a handle that does not keep the agent running.
