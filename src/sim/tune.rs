@@ -3,8 +3,8 @@
 //! The goal: a silent node is Down everywhere within a given time, and healthy nodes are hardly ever accused. The model
 //! follows the steps of an accusation (losses are independent; bursts and long pauses are not in it):
 //!
-//! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter.
-//!    It begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each
+//! 1. An observer gets a packet from its subject every `s` at the latest: the heartbeat's interval. (Gossip comes sooner,
+//!    but at random.) It begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each
 //!    packet that arrived, at each of `k` observers.
 //! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
 //! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
@@ -20,7 +20,7 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::core::limits::FLOOD_BATCH;
+use crate::core::limits::{ANYBODY_ONE_IN, FLOOD_BATCH};
 use crate::core::{Profile, Settings};
 
 /// The goal, and the network in which it is to be met.
@@ -268,7 +268,7 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let loss = goal.loss;
     let (heartbeat, gossip) =
         (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64() * 0.975);
-    let sign_every = (heartbeat * HEARTBEAT_SHARE).min(observers / fanout * gossip);
+    let sign_every = heartbeat * HEARTBEAT_SHARE;
     let signs = |window: Duration| (window.as_secs_f64() / sign_every).floor();
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
@@ -282,11 +282,12 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
-    // Heartbeats count as gossip, so the more frequent of the two is the whole. In clusters in which not all nodes
-    // observe each other, one tick in ten goes to one more peer, and strangers answer.
-    let packets = (observers / (heartbeat * HEARTBEAT_SHARE)).max(fanout / gossip);
+    // Heartbeats count as gossip, so the more frequent of the two is the whole, but for what goes to anybody where not all
+    // nodes observe each other.
     let is_mesh = goal.nodes <= settings.observers + 1;
-    let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.05 + 0.1 / gossip) * RING_PACKET };
+    let to_anybody = if is_mesh { 0.0 } else { fanout / f64::from(ANYBODY_ONE_IN) / gossip };
+    let to_observers = (observers / sign_every).max(fanout / gossip - to_anybody);
+    let bytes = (to_observers + to_anybody) * if is_mesh { MESH_PACKET } else { RING_PACKET };
     Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + dissemination_time(goal) }
 }
 
