@@ -74,7 +74,11 @@ fn main() {
         let ids =
             (0..count).map(|i| NodeId::new(&format!("node-{i:05}.eu-1")).expect("a good name")).collect::<Vec<_>>();
         let (ids, maps): (&[_], &Maps) = (ids.leak(), Box::leak(Box::default()));
-        ids.iter().for_each(|id| MAPS.iter().for_each(|map| (map.put)(maps, Arc::new(Arc::new(id.clone())))));
+        for id in ids {
+            for map in MAPS {
+                (map.put)(maps, Arc::new(Arc::new(id.clone())));
+            }
+        }
         for tasks in [1, 8, 64] {
             let rounds = [(); ROUNDS.0].map(|()| [0, 1, 2].map(|map| round(&MAPS[map], maps, ids, tasks)));
             show(count, &format!("{tasks} tasks: a million lookups/s"), rounds.map(|maps| maps.map(|of| of[0])));
@@ -121,7 +125,7 @@ fn round(map: &'static Map, maps: &'static Maps, ids: &'static [NodeId], tasks: 
     }
     let lookups = state.1.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64();
     state.0.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|thread| assert!(thread.join().is_ok()));
+    assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
     [lookups / 1e6, writing.as_secs_f64() * 1e6 / writes as f64]
 }
 

@@ -178,7 +178,7 @@ fn own_words() -> Vec<&'static str> {
 /// simulator checks, a package, or a call of an agent's handle.
 fn is_there(word: &str) -> bool {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    if word.contains('/') && !word.contains(' ') || word.ends_with(".md") || word.ends_with(".toml") {
+    if word.contains('/') && !word.contains(' ') || [".md", ".toml"].iter().any(|end| word.ends_with(end)) {
         return top.join(word).is_file();
     }
     if let Some(call) = word.strip_prefix("Agent::") {

@@ -133,7 +133,7 @@ impl Signals {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use nix::sys::signal::Signal::{SIGINT, SIGTERM};
 
@@ -144,7 +144,7 @@ mod tests {
         let mut copies = Copies::default();
         let now = Instant::now();
         let mut takes = |signal, after| copies.take(signal, now + after);
-        assert!(takes(SIGTERM, COPY * 0));
+        assert!(takes(SIGTERM, Duration::ZERO));
         assert!(!takes(SIGTERM, COPY / 2));
         assert!(takes(SIGTERM, COPY), "what was no signal makes no later one a copy");
         assert!(takes(SIGINT, COPY));

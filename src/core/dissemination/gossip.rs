@@ -118,7 +118,7 @@ impl Core {
         chosen
     }
 
-    /// Takes the next peers out of the round; where it ends, the first of another one that are not among them.
+    /// Takes the next peers out of the round; where it ends, the next ones of another one that are not among them.
     fn next_of_round(&mut self, wanted: usize) -> Vec<Slot> {
         let mut peers = self.gossip_peers();
         let round = &mut self.gossiping.round;
@@ -126,12 +126,12 @@ impl Core {
         let mut chosen = round.split_off(round.len().saturating_sub(wanted));
         if chosen.len() < wanted {
             peers.shuffle(&mut self.rng);
-            let (last, mut others): (Vec<Slot>, _) = peers.into_iter().partition(|slot| chosen.contains(slot));
-            let first = others.split_off((others.len() + chosen.len()).saturating_sub(wanted));
-            chosen.extend(first);
-            others.extend(last);
-            others.shuffle(&mut self.rng);
-            *round = others;
+            *round = peers;
+            while chosen.len() < wanted
+                && let Some(at) = round.iter().rposition(|slot| !chosen.contains(slot))
+            {
+                chosen.push(round.remove(at));
+            }
         }
         chosen
     }

@@ -377,7 +377,7 @@ fn a_crowd_is_asked_for_echoes_a_few_at_a_time() {
     }
     alone.outputs();
     // Whatever gossip has sent to their addresses: each of them may be asked now.
-    alone.core.credit = Default::default();
+    alone.core.credit = crate::core::packet::Credit::default();
     alone.core.settle_members();
     let sent = alone.outputs().iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
     assert_eq!(sent, MAX_AUDITS);

@@ -189,7 +189,8 @@ fn an_unproven_member_that_is_no_observer_is_asked_nothing_by_gossip() {
     alone.outputs();
     let is_asked = |alone: &mut Alone, slot| {
         alone.core.gossip_to(slot, Carrier::Gossip);
-        let [Output::Transmit { bytes, .. }] = &alone.outputs()[..] else { panic!("one packet") };
+        let outputs = alone.outputs();
+        let Some(Output::Transmit { bytes, .. }) = outputs.first() else { panic!("no packet") };
         let messages = Packet::decode(bytes).expect("ours").messages;
         messages.iter().any(|message| matches!(message, Message::Probe { .. }))
     };

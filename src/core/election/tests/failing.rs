@@ -102,7 +102,7 @@ fn an_early_renewal_that_is_under_way_when_the_next_one_is_due_has_not_failed() 
     let claim = cluster.nodes[leader].timing.claim();
     let is_due_in_a_moment = |p: &Cluster| {
         let left = p.election(leader).claim_left(p.local(leader, p.now)).expect("it leads");
-        left < claim - LEASE / 4 + Duration::from_millis(40)
+        left + LEASE / 4 < claim + Duration::from_millis(40)
     };
     assert!(cluster.run_until(LEASE, is_due_in_a_moment));
     cluster.with(leader, |election, context| election.confirm(context, 1));
