@@ -324,6 +324,20 @@ fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() 
 
 #[cfg(target_os = "linux")]
 #[test]
+fn an_agent_whose_files_may_not_grow_goes_on_as_on_a_full_disk() {
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let agent = with_stderr("a", &[], log.reopen().expect("opened"), &["--log-level", "debug"]);
+    agent.wait_for_up(&["a"]);
+    let limit = ["--pid", &agent.id().to_string(), "--fsize=0"].map(str::to_owned);
+    assert!(Command::new("prlimit").args(limit).status().expect("it runs").success());
+    let lines = std::fs::metadata(log.path()).expect("there").len();
+    set_tag(&agent, 1);
+    assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"));
+    assert_eq!(std::fs::metadata(log.path()).expect("there").len(), lines, "it was logged nowhere");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn an_agent_whose_user_may_start_no_further_thread_goes_on_and_reloads() {
     let data = tempfile::tempdir().expect("a directory");
     let (config, program) = (data.path().join("headcount.toml"), data.path().join("headcount"));

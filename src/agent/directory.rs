@@ -32,13 +32,13 @@ pub(crate) struct Directory {
     me: NodeId,
     clock: Clock,
     /// Entries are replaced, never changed in place but for their signs of life.
-    members: DashMap<NodeId, Slot>,
+    members: DashMap<NodeId, Place>,
     by_status: [AtomicUsize; Status::NAMES.len()],
 }
 
 /// The place of a member. It has a lock of its own, because whoever writes to the map waits until nobody reads there, which
 /// busy readers can put off for long; changing a member in its place waits only for whoever copies that pointer.
-type Slot = RwLock<Arc<Entry>>;
+type Place = RwLock<Arc<Entry>>;
 
 /// One member as it is published.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Directory {
 
     /// All entries, sorted by name, and the time at which they were looked up. Changes made meanwhile are in it or not.
     pub(super) fn all(&self) -> (Vec<Arc<Entry>>, Time) {
-        let mut entries: Vec<_> = self.members.iter().map(|slot| held(&slot)).collect();
+        let mut entries: Vec<_> = self.members.iter().map(|place| held(&place)).collect();
         entries.sort_unstable_by(|a, b| a.record.id.cmp(&b.record.id));
         (entries, self.clock.now())
     }
@@ -235,8 +235,8 @@ impl Directory {
         }
         let entry = held.as_ref().map_or_else(fresh, |held| Arc::new(held.updated(change, at)));
         let member = entry.member(&self.me, now);
-        if let Some(slot) = self.members.get(id) {
-            *slot.write().unwrap_or_else(PoisonError::into_inner) = entry;
+        if let Some(place) = self.members.get(id) {
+            *place.write().unwrap_or_else(PoisonError::into_inner) = entry;
         } else {
             self.members.insert(id.clone(), RwLock::new(entry));
         }
@@ -245,7 +245,7 @@ impl Directory {
     }
 
     fn entry(&self, id: &NodeId) -> Option<Arc<Entry>> {
-        self.members.get(id).map(|slot| held(&slot))
+        self.members.get(id).map(|place| held(&place))
     }
 
     /// Counts one member out of a status and into another; `None` is not being listed.
@@ -260,8 +260,8 @@ impl Directory {
 }
 
 /// The entry in a place. A reader that panicked cannot have left it half-written.
-fn held(slot: &Slot) -> Arc<Entry> {
-    Arc::clone(&slot.read().unwrap_or_else(PoisonError::into_inner))
+fn held(place: &Place) -> Arc<Entry> {
+    Arc::clone(&place.read().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]

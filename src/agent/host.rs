@@ -36,8 +36,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// as many run at one time as there may be seeds.
 pub(crate) const MAX_BLOCKING_THREADS: usize = MAX_SEEDS + 8;
 
-/// The time for which a thread waits for further work: the system may have no other one to give when it is wanted, and tokio
-/// panics where a runtime has none at all.
+/// The time for which a thread waits for further work: for ever. The system may have no other one to give when it is wanted,
+/// and tokio panics where a runtime has none at all. After a burst, [`MAX_BLOCKING_THREADS`] may stay; they wait.
 const KEPT_FOR: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The handle of an agent that was started, or why it was not.
@@ -78,6 +78,8 @@ impl Unwaited {
     pub(crate) fn build(builder: &mut Builder) -> io::Result<Self> {
         let builder = builder.max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(KEPT_FOR);
         let runtime = builder.enable_all().build()?;
+        // Where there is no thread for it, tokio panics.
+        drop(std::thread::Builder::new().spawn(|| ())?.join());
         runtime.spawn_blocking(|| ());
         Ok(Self(Some(runtime)))
     }

@@ -1,7 +1,7 @@
 //! [`Telemetry`]: what a node measures of its peers, for programs in the same process.
 //!
 //! Invariant: reading it never asks the driver. The histograms are those that `/metrics` shows; what is known of single
-//! peers is shown here alone, since labels of metrics have to be few.
+//! peers is shown there only if that is asked for (`metrics.per_member`), since labels of metrics have to be few.
 //!
 //! Must not know: forms of export.
 

@@ -95,6 +95,8 @@ impl Signals {
 
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
+        // A file at its greatest size is a full disk: the write fails, and the process goes on.
+        signal_hook::flag::register(Signal::SIGXFSZ as i32, std::sync::Arc::default())?;
         let (told, heard) = Self::channel();
         let hear = move || {
             let mut copies = Copies::default();

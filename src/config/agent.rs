@@ -51,7 +51,7 @@ pub struct HttpConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MetricsConfig {
-    /// True if `GET /metrics` has series for each member: two, in views of at most 200 members.
+    /// True if `GET /metrics` has series for each member: two, in views of at most 200 live members.
     pub per_member: bool,
 }
 

@@ -105,7 +105,7 @@ impl DropReason {
     }
 }
 
-/// What a heartbeat, a packet to an observer of this node, was sent for.
+/// What a heartbeat, a datagram to an observed member, was sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// The gossip of a tick.
@@ -141,7 +141,7 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Payload bytes of datagrams sent.
     pub bytes_sent: u64,
-    /// Datagrams sent to observers, each of which is a heartbeat, in the order of [`Carrier::ALL`].
+    /// Datagrams sent to observed members, which observe this node: each is a heartbeat, in the order of [`Carrier::ALL`].
     pub heartbeats_sent: [u64; Carrier::ALL.len()],
     /// Packets that were a sign of life.
     pub signs_of_life: u64,
@@ -187,7 +187,7 @@ pub struct Counters {
     pub crashes_refuted: u64,
     /// Election messages sent to other voters.
     pub election_sent: u64,
-    /// Elections that this voter asked for, and by which nobody leads.
+    /// Attempts of this voter to be elected after which nobody leads.
     pub elections_failed: u64,
     /// Renewal intervals in which no majority of the voters acknowledged this leader.
     pub renewal_failures: u64,

@@ -31,19 +31,17 @@ impl Notice {
     pub(super) fn of_event(run: Run, event: &crate::Event) -> serde_json::Result<Self> {
         let event = json::Event::new(run, event);
         let json = serde_json::to_string(&event)?;
-        let json::Event { id, at, event: kind, node, address, member, live_members, reason, .. } = event;
-        let json::Event { method, term, lease, number, .. } = event;
         let optional = [
-            ("ADDRESS", address),
-            ("STATUS", member.map(|member| member.status)),
-            ("LIVE_MEMBERS", live_members.map(|members| members.to_string())),
-            ("REASON", reason),
-            ("METHOD", method),
-            ("TERM", term.map(|term| term.to_string())),
-            ("LEASE", lease),
-            ("NUMBER", number.map(|number| number.to_string())),
+            ("ADDRESS", event.address),
+            ("STATUS", event.member.map(|member| member.status)),
+            ("LIVE_MEMBERS", event.live_members.map(|members| members.to_string())),
+            ("REASON", event.reason),
+            ("METHOD", event.method),
+            ("TERM", event.term.map(|term| term.to_string())),
+            ("LEASE", event.lease),
+            ("NUMBER", event.number.map(|number| number.to_string())),
         ];
-        Ok(Self::new(id, kind, json::rfc3339(at), node, json, optional))
+        Ok(Self::new(event.id, event.event, json::rfc3339(event.at), event.node, json, optional))
     }
 
     /// Returns the notice of a message.

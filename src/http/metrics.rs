@@ -77,12 +77,15 @@ impl Members {
     /// Returns those of a view with so many live members.
     fn of(live: usize, peers: impl FnOnce() -> Vec<Peer>) -> Self {
         let are_left_out = live > MAX_MEMBERS_SHOWN;
+        // Read before their ages, so that one packet has nearly the same time in every scrape.
+        let now = SystemTime::now();
         let peers = if are_left_out { Vec::new() } else { peers() };
-        Self { peers, now: SystemTime::now(), are_left_out }
+        Self { peers, now, are_left_out }
     }
 
     fn encode(&self, families: &mut Families) {
-        let described = ("member_series_left_out", "1 if there are more than 200 members: none has series of its own");
+        let described =
+            ("member_series_left_out", "1 if there are more than 200 live members: none has series of its own");
         gauge(families, described, u64::from(self.are_left_out));
         let described = ("member_last_sign_timestamp", "Time of the last packet of a member");
         let since_1970 = self.now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

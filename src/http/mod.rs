@@ -131,7 +131,7 @@ pub struct HttpSettings {
     /// The number of log lines lost outside of the agent, by the writer of the process's log: counted there, shown
     /// among the metrics.
     pub log_lines_lost: Arc<AtomicU64>,
-    /// True if metrics have series for each member, in views of at most 200.
+    /// True if metrics have series for each member, in views of at most 200 live ones.
     pub per_member_metrics: bool,
     /// The figures of event handlers.
     pub(crate) handlers: Board,

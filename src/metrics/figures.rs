@@ -132,7 +132,11 @@ fn leadership(families: &mut Families, agent: &Agent, info: &Info) {
     counter(families, ("leadership_changes", "Leaders elected, as this node saw it"), info.leaders_elected);
     for (name, help, value) in [
         ("election_words_sent", "Words sent to other voters", info.counters.election_sent),
-        ("elections_failed", "Elections that this voter asked for, without a leader", info.counters.elections_failed),
+        (
+            "elections_failed",
+            "Attempts of this voter to be elected after which nobody leads",
+            info.counters.elections_failed,
+        ),
         (
             "renewal_failures",
             "Renewal intervals in which no majority of the voters acknowledged this leader",
@@ -251,7 +255,7 @@ fn counters(families: &mut Families, info: &Info) {
     let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
     gauge(families, described, u64::from(info.takes_clear_packets));
     let heartbeats = Carrier::ALL.into_iter().map(Carrier::name).zip(counters.heartbeats_sent);
-    let described = ("heartbeats_sent", "Datagrams sent to observers of this node, by what they were sent for");
+    let described = ("heartbeats_sent", "Datagrams sent to observed members, by what they were sent for");
     family(families, Kind::Counter, described, "carrier", heartbeats);
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
     let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));

@@ -125,8 +125,9 @@ impl Driver {
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 if let Some(others) = shared.outbox.look_at(&message, core.me().run, now) {
-                    let text =
-                        format!("a broadcast is brought to no node by a call ({others} others before): too many wait");
+                    let text = format!(
+                        "a broadcast is brought by gossip alone, too many wait to be brought by calls ({others} others before it)"
+                    );
                     shared.journal.say(Level::WARN, text);
                 }
                 shared.mailroom.deliver(*message, SystemTime::now());

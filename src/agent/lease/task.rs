@@ -33,7 +33,7 @@ use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, ContenderTiming, LeaseName, Outcome, Output, Round, Step, StepRequest};
+use crate::lease::{Answer, Claim, Contender, ContenderTiming, LeaseName, Output, Round, Step, StepRequest};
 use talk::{Told, awaited};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
@@ -74,8 +74,8 @@ pub(super) struct Task {
     sweep_at: Instant,
     /// The kinds of trouble that operators were told of, with the times; bounded by the number of kinds.
     told: Vec<(Told, Instant)>,
-    /// The tries to take a lease in vain that were told last: the outcome, and the term of whoever came first.
-    missed: BTreeMap<LeaseName, (Outcome, u64)>,
+    /// The tries to take a lease in vain that were told, by reason: the term of the node that was faster.
+    lost_races: BTreeMap<(LeaseName, &'static str), u64>,
     /// Leases whose led work is to end, and has not yet.
     ending: usize,
     /// Leases that nobody wants any more, and of which something may still be held.
@@ -98,7 +98,7 @@ impl Task {
             is_member: false,
             sweep_at: Instant::now() + sweep_interval(&parts.timing),
             told: Vec::new(),
-            missed: BTreeMap::new(),
+            lost_races: BTreeMap::new(),
             ending: 0,
             going: BTreeSet::new(),
             stopping: Vec::new(),
@@ -229,7 +229,7 @@ impl Task {
             Ok(answer) => {
                 self.parts.contender.answered(now, &answer);
                 self.carry_out();
-                self.tell_missed(&round, &answer);
+                self.tell_lost_race(&round, &answer);
                 self.correct(&round, &answer);
                 self.compare_leases(&answer);
                 self.forget_the_gone(now);
@@ -298,7 +298,7 @@ impl Task {
         let is_gone = |lease: &LeaseName| !self.parts.contender.claims().any(|claim| claim.lease == *lease);
         for lease in self.going.iter().filter(|lease| is_gone(lease)).cloned().collect::<Vec<_>>() {
             self.going.remove(&lease);
-            self.missed.remove(&lease);
+            self.lost_races.retain(|(of, _), _| *of != lease);
             if !self.parts.leases.forget(&lease) {
                 // Somebody wants it again, and its word is on the way.
                 let _ = self.parts.contender.add_lease(now, lease);

@@ -5,6 +5,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::mpsc;
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -23,13 +25,16 @@ pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
     Ok(Tokens::new(read(&config.token_file)?, read(&config.read_token_file)?))
 }
 
+/// What the thread of HTTP does.
+type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// An HTTP listener, with its access rules.
 #[derive(Debug)]
 pub(in crate::cli) struct HttpListener {
     pub(in crate::cli) address: SocketAddr,
     listener: TcpListener,
-    /// Made with the listener: what it opens is missing at once, or never.
-    runtime: Unwaited,
+    /// The thread that serves, with its runtime. Started with the listener: what either needs is missing at once, or never.
+    thread: mpsc::Sender<Serve>,
     pub(super) settings: HttpSettings,
 }
 
@@ -48,14 +53,13 @@ impl HttpListener {
                 },
             )
         })?;
-        let runtime = Unwaited::build(&mut tokio::runtime::Builder::new_current_thread());
-        let runtime =
-            runtime.map_err(|error| Failure::failed(format!("cannot serve HTTP: {error}")).hint(descriptors::RAISE))?;
+        let thread = start_thread()
+            .map_err(|error| Failure::failed(format!("cannot serve HTTP: {error}")).hint(descriptors::RAISE))?;
         let mut settings = HttpSettings { tokens, ..HttpSettings::default() };
         settings.allowed_hosts.clone_from(&config.allowed_hosts);
         settings.max_connections = config.max_connections;
         settings.max_streams = config.max_streams;
-        Ok(Some(Self { address, listener, runtime, settings }))
+        Ok(Some(Self { address, listener, thread, settings }))
     }
 
     /// Takes the part of the limit on open files that the links of the agent leave; fails if there is none.
@@ -80,16 +84,30 @@ impl HttpListener {
 
     /// Serves until told to stop. Dropping the future does not end it.
     pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
-        let Self { listener, runtime, settings, .. } = self;
+        let Self { listener, thread, settings, .. } = self;
         let (told, end) = oneshot::channel();
         let listener = listener.into_std()?;
         let serve = async move {
             let serve = async { http::serve(TcpListener::from_std(listener)?, agent, settings, stopping).await };
             let _ = told.send(serve.await);
         };
-        std::thread::Builder::new().name("http".to_owned()).spawn(move || runtime.block_on(serve))?;
+        // An error would mean that the thread is gone, which is said below.
+        let _ = thread.send(Box::pin(serve));
         end.await.unwrap_or_else(|_| Err(std::io::Error::other("its thread has panicked")))
     }
+}
+
+/// Starts a thread with a runtime, which runs what it is sent; it ends when nothing comes any more.
+fn start_thread() -> std::io::Result<mpsc::Sender<Serve>> {
+    let runtime = Unwaited::build(&mut tokio::runtime::Builder::new_current_thread())?;
+    let (thread, work) = mpsc::channel::<Serve>();
+    let run = move || {
+        if let Ok(serve) = work.recv() {
+            runtime.block_on(serve);
+        }
+    };
+    std::thread::Builder::new().name("http".to_owned()).spawn(run)?;
+    Ok(thread)
 }
 
 #[cfg(test)]

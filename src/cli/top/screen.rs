@@ -177,17 +177,20 @@ impl Screen {
 
     fn tell(&mut self, event: Event) {
         let known = event.node.as_ref().and_then(|node| self.members.get(node));
-        let known = known.map(|known| (place(known), known.last_heard_ms, known.rtt_ms));
-        let is_late = |member: &Member| known.is_some_and(|(at, ..)| place(member) < at);
+        let is_late = |member: &Member| known.is_some_and(|known| place(member) < place(known));
         match (&event.member, &event.node) {
             (Some(member), _) if is_late(member) => {}
             (_, Some(node)) if event.event == "node_removed" => drop(self.members.remove(node)),
             (Some(member), _) => {
                 // Ages and round trips come with figures alone.
-                let (heard, rtt) = known.map_or((None, None), |(_, heard, rtt)| (heard, rtt));
                 let mut member = member.clone();
-                member.last_heard_ms = member.last_heard_ms.or(heard);
-                member.rtt_ms = member.rtt_ms.or(rtt);
+                if let Some(known) = known {
+                    member.last_heard_ms = member.last_heard_ms.or(known.last_heard_ms);
+                    member.heard_interval_ms = member.heard_interval_ms.or(known.heard_interval_ms);
+                    member.last_sent_ms = member.last_sent_ms.or(known.last_sent_ms);
+                    member.sent_interval_ms = member.sent_interval_ms.or(known.sent_interval_ms);
+                    member.rtt_ms = member.rtt_ms.or(known.rtt_ms);
+                }
                 self.members.insert(member.id.clone(), member);
             }
             _ => {}

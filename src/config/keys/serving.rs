@@ -78,7 +78,7 @@ pub(super) static KEYS: [Key; 11] = [
         name: "metrics.per_member",
         default: "false",
         range: "true or false",
-        doc: "Whether metrics have two series for each member, in views of at most 200.",
+        doc: "Whether metrics have two series for each member, in views of at most 200 live ones.",
         special: Special::NONE,
         slot: Slot::Switch(|agent| &mut agent.metrics.per_member),
         get: |agent| json!(agent.metrics.per_member),

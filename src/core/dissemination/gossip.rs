@@ -78,7 +78,7 @@ impl Core {
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(in crate::core) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
-        if !self.observes(slot) && !self.view.entry(slot).peer.is_proven() {
+        if !self.observes(slot) {
             return self.show_fingerprint(slot);
         }
         let mut packet = self.packet_to(slot);
@@ -91,8 +91,8 @@ impl Core {
         self.send_as(carrier, slot, packet);
     }
 
-    /// Sends the fingerprint alone: a member whose own differs begins a sync. A probe would be answered, and in a large
-    /// cluster most members never proved their addresses to this node.
+    /// Sends the fingerprint alone: a member whose own differs begins a sync. What this node knows of the views of members
+    /// that it does not observe is old, and a question, of which most are due in a large cluster, would be answered.
     fn show_fingerprint(&mut self, slot: Slot) {
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
@@ -111,6 +111,7 @@ impl Core {
         for _ in 0..for_anybody {
             chosen.extend(self.view.live().choose(&mut self.rng).filter(|slot| !chosen.contains(slot)));
         }
+        self.gossiping.round.retain(|slot| !chosen.contains(slot));
         if self.view.has_many_names() {
             let acquaintances: Vec<Slot> = self.view.acquaintances().filter(|slot| !chosen.contains(slot)).collect();
             chosen.extend(acquaintances.choose(&mut self.rng));

@@ -60,7 +60,7 @@ pub enum Output {
     },
     /// A packet of this member was a sign of life.
     Heard(NodeId),
-    /// A packet went to this member that is a heartbeat, since it observes this node.
+    /// A datagram went to this member, which is observed and observes this node: a heartbeat.
     HeartbeatSent(NodeId),
     /// The leader, as far as this node knows, has changed, or the time for which that holds.
     Leadership(Leadership),

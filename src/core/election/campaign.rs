@@ -313,8 +313,8 @@ impl Election {
             // for votes.
             let is_futile = campaign.stage != Stage::Query && self.failures + 1 >= FUTILE_ATTEMPTS;
             // A majority that answers the first question with no hears a leader, and a term that moved may have one.
-            let is_moved = campaign.stage != Stage::Vote && campaign.began_in != self.ballot.term;
-            let is_failure = !is_moved && (campaign.stage != Stage::Query || !is_reached);
+            let has_term_moved = campaign.stage != Stage::Vote && campaign.began_in != self.ballot.term;
+            let is_failure = !has_term_moved && (campaign.stage != Stage::Query || !is_reached);
             self.set_quorum(is_reached && !is_futile);
             if is_failure {
                 self.actions.push_back(Action::Alarm(Alarm::ElectionFailed { is_answered: is_reached }));

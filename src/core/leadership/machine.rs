@@ -69,7 +69,7 @@ impl Core {
             seen_live: 0,
             was_up: false,
             all_drain: false,
-            failing: None,
+            failures_told: BTreeSet::new(),
         }));
         let told = self.leadership();
         self.outputs.push_back(Output::Leadership(told));
@@ -264,18 +264,24 @@ impl Core {
             Alarm::RenewalFailed => Some(&mut self.counters.renewal_failures),
             _ => None,
         };
+        let is_failure = failures.is_some();
         if let Some(failures) = failures {
             *failures += 1;
-            let tracker = self.tracker.as_mut();
             // Told once, however many attempts fail like it before somebody leads.
-            if tracker.is_some_and(|tracker| tracker.failing.replace(kind) == Some(kind)) {
+            if self.tracker.as_ref().is_some_and(|tracker| tracker.failures_told.contains(kind)) {
                 return;
             }
         }
         if matches!(alarm, Alarm::TermLimit { .. }) {
             self.counters.drop(DropReason::Implausible);
         }
-        self.notice(kind, Notice::Election(alarm));
+        let is_told = self.notice_if_allowed(kind, Notice::Election(alarm));
+        if is_failure
+            && is_told
+            && let Some(tracker) = &mut self.tracker
+        {
+            tracker.failures_told.insert(kind);
+        }
     }
 
     /// Sends a message, best effort like every datagram. A difference between views that does not fit is left out; a

@@ -37,7 +37,7 @@ mod remote_commands;
 mod rumours;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
@@ -117,8 +117,8 @@ pub(super) struct LeaderTracker {
     was_up: bool,
     /// True if all voters that are there drained when that was looked at last.
     all_drain: bool,
-    /// The kind of failed election or renewal that was told since a leader's claim was heard.
-    failing: Option<&'static str>,
+    /// The kinds of failed elections and renewals that were told since a leader's claim was heard.
+    failures_told: BTreeSet<&'static str>,
 }
 
 /// A claim, as this node heard of it.

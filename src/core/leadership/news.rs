@@ -52,7 +52,7 @@ impl Core {
         tracker.term = claim.term;
         tracker.claim_until = own_until;
         tracker.known = Some(claim);
-        tracker.failing = None;
+        tracker.failures_told.clear();
         tracker.forwards.leader_heard(self.now);
         self.found_nothing_anew(View::ME);
         self.publish_leadership(LossReason::Expired);

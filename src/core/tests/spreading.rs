@@ -136,7 +136,7 @@ fn gossip_goes_by_rounds_to_everybody_and_in_no_order_that_comes_again() {
 
 #[test]
 fn every_packet_to_an_observer_is_a_heartbeat_and_counted_by_what_carried_it() {
-    let mut net = Net::cluster(Profile::Default, 8);
+    let mut net = Net::cluster(Profile::Default, 11);
     net.run(Duration::from_secs(10));
     let before = net.nodes[0].core.counters().clone();
     net.run(Duration::from_secs(60));
@@ -180,7 +180,7 @@ fn no_observer_waits_longer_than_the_heartbeat_interval() {
 }
 
 #[test]
-fn an_unproven_member_that_is_no_observer_is_asked_nothing_by_gossip() {
+fn a_member_that_is_not_observed_is_asked_nothing_by_gossip() {
     let mut alone = Alone::with_teller();
     alone.introduces(0..30);
     let slot_of = |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");

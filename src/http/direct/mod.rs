@@ -138,8 +138,11 @@ impl Dispatcher {
     /// Counts a message as failed for each node that the table lists, the view lacks, and that has recorded no address; tells
     /// of one at a time.
     fn count_unreachable<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
-        let mut nodes = nodes.filter(|id| **id != self.me).inspect(|_| self.outbox.failed());
-        match nodes.next() {
+        let nodes: Vec<&NodeId> = nodes.filter(|id| **id != self.me).collect();
+        for _ in &nodes {
+            self.outbox.failed();
+        }
+        match nodes.first() {
             None => {
                 let _ = self.mute.is_over();
             }
@@ -149,7 +152,6 @@ impl Dispatcher {
             ),
             Some(_) => {}
         }
-        nodes.for_each(drop);
     }
 
     /// Counts a message as failed for each node that it may not reach because the table cannot be read; once, if it never
@@ -184,7 +186,9 @@ impl Dispatcher {
             if self.nodes.get(&id).is_none_or(|node| !node.put(&said)) {
                 self.outbox.failed();
                 if let Some(others) = self.full.may_say(FULL_PAUSE, 1) {
-                    tracing::warn!("a broadcast is not brought to {id} ({others} others before): too many wait for it");
+                    tracing::warn!(
+                        "a broadcast is not brought to {id} ({others} others before it): too many wait for it"
+                    );
                 }
             }
         }

@@ -113,17 +113,16 @@ impl Task {
         }
     }
 
-    /// Tells of tries to take a lease in which another node came first; once, however often this goes on in one term of that
-    /// node. Whoever has seen a holder that lives does not try.
-    pub(super) fn tell_missed(&mut self, round: &Round, answer: &Answer) {
+    /// Tells of tries to take a lease in which another node was faster; once for each reason, however often this goes on in one
+    /// term of that node. Whoever has seen a holder that lives does not try.
+    pub(super) fn tell_lost_race(&mut self, round: &Round, answer: &Answer) {
         for (step, seen) in round.steps.iter().zip(&answer.steps) {
             let why = match seen.outcome {
                 Outcome::Held => "another node has it",
                 Outcome::Conflict => "another node took it in the same moment",
                 _ => continue,
             };
-            let missed = (seen.outcome, seen.term);
-            if self.missed.insert(step.lease.clone(), missed) != Some(missed) {
+            if self.lost_races.insert((step.lease.clone(), why), seen.term) != Some(seen.term) {
                 let text = format!("leases: {} was not acquired: {why} (term {})", step.lease, seen.term);
                 self.parts.shared.journal.say(Level::INFO, text);
             }
