@@ -162,4 +162,16 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
         assert_eq!(text, "# EOF\n");
     }
+
+    #[tokio::test]
+    async fn lines_lost_outside_of_the_agents_are_counted_once() {
+        let (one, other) = (agent().await, named("you").await);
+        let mut registry = Registry::default();
+        let lost = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(3));
+        registry.register_collector(Box::new(AgentCollector::of([&one, &other]).counting_log_lines(lost)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        let lines = text.lines().filter(|line| line.starts_with("headcount_log_lines_lost_total"));
+        assert_eq!(lines.map(|line| line.rsplit_once(' ').expect("a value").1).collect::<Vec<_>>(), ["3", "0"]);
+    }
 }

@@ -79,3 +79,16 @@ impl Notice {
 
 /// The variable with the number of events that the handler missed.
 pub(super) const MISSED: &str = "HEADCOUNT_EVENT_MISSED";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_of_the_number_of_members() {
+        let (at, kind) = (std::time::SystemTime::UNIX_EPOCH, crate::EventKind::QuorumLost { term: 3 });
+        let event = crate::Event { sequence: 7, at, live_members: 12, kind };
+        let notice = Notice::of_event(Run(1), &event).expect("JSON");
+        assert!(notice.variables().any(|of| of == ("HEADCOUNT_EVENT_LIVE_MEMBERS".to_owned(), "12")));
+    }
+}

@@ -120,6 +120,7 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_HTTP__READ_TOKEN_FILE", read_token.path()),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
         ("HEADCOUNT_HTTP__ALLOWED_HOSTS", "a.example,b"),
+        ("HEADCOUNT_METRICS__PER_MEMBER", "true"),
         ("HEADCOUNT_HTTP__MAX_CONNECTIONS", "8"),
         ("HEADCOUNT_HTTP__MAX_STREAMS", "1"),
         ("HEADCOUNT_LOG__LEVEL", "debug"),

@@ -530,3 +530,28 @@ fn a_seed_that_was_found_late_has_its_time_to_answer_before_a_cluster_is_founded
     net.run_until(Duration::from_secs(20), "they are one cluster", Net::all_agree);
     assert!(!net.nodes[seed].notices.contains(&Notice::Founded), "{:?}", net.nodes[seed].notices);
 }
+
+#[test]
+fn pages_are_told_lost_of_the_sponsor_alone_whose_smaller_ones_came() {
+    for is_lossy in [false, true] {
+        let mut net = Net::cluster(Profile::Local, 30);
+        net.is_lost = Some(|bytes| bytes.len() > 570);
+        net.pause(1, true);
+        let joiner = net.add("late", 40, &[0, 1]);
+        net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.transfer.is_some());
+        let silent = address(0);
+        net.kill(0);
+        net.pause(1, false);
+        if !is_lossy {
+            net.is_lost = None;
+        }
+        net.run_until(Duration::from_secs(20), "it is up", |net| net.nodes[joiner].core.is_up());
+        let told = net.nodes[joiner].notices.iter().filter_map(|notice| match notice {
+            Notice::PagesLost { sponsor, .. } => Some(*sponsor),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told.len(), usize::from(is_lossy), "{told:?}");
+        assert!(!told.contains(&silent));
+    }
+}

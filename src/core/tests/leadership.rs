@@ -453,3 +453,30 @@ fn elections_and_renewals_that_fail_are_counted_each_time_and_told_once() {
     assert_eq!(told(Alarm::ElectionFailed { is_answered: false }), 1);
     assert_eq!(told(Alarm::ElectionFailed { is_answered: true }), 0);
 }
+
+#[test]
+fn a_failure_after_another_leader_was_heard_is_told_again_as_soon_as_its_kind_may_be() {
+    let mut net = cluster(3, 3);
+    let (cut_off, _) = leader(&net);
+    let cut = |net: &mut Net, is_cut| {
+        for other in (0..3).filter(|node| *node != cut_off) {
+            net.cut(cut_off, other, is_cut);
+        }
+    };
+    let told = |net: &Net| {
+        let notice = Notice::Election(Alarm::ElectionFailed { is_answered: false });
+        net.nodes[cut_off].notices.iter().filter(|told| **told == notice).count()
+    };
+    let failed = |net: &Net| net.nodes[cut_off].core.counters().elections_failed;
+    cut(&mut net, true);
+    net.run_until(SECOND * 10, "it is told", |net| told(net) == 1);
+    let since = net.now;
+    cut(&mut net, false);
+    net.run_until(SECOND * 5, "it hears a leader", |net| net.nodes[cut_off].core.leadership().leader.is_some());
+    let before = failed(&net);
+    cut(&mut net, true);
+    net.run_until(SECOND * 5, "it fails anew", |net| failed(net) > before);
+    assert!(net.now.since(since) < crate::core::limits::NOTICE_INTERVAL && told(&net) == 1, "told a moment ago");
+    net.run(crate::core::limits::NOTICE_INTERVAL + SECOND * 5);
+    assert_eq!(told(&net), 2);
+}

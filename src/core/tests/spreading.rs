@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::Carrier;
-use crate::core::doors::Output;
+use crate::core::doors::{Input, Output};
 use crate::core::limits::SYNC_TRIES;
 use crate::core::member::{Run, Status};
 use crate::core::packet::News;
 use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::view::BUCKETS;
-use crate::core::wire::{Message, Packet};
+use crate::core::wire::{Header, Message, Packet, PacketBuilder};
 
 /// Has a member's address proven.
 fn prove(alone: &mut Alone, run: Run) {
@@ -194,8 +194,70 @@ fn a_member_that_is_not_observed_is_asked_nothing_by_gossip() {
         let messages = Packet::decode(bytes).expect("ours").messages;
         messages.iter().any(|message| matches!(message, Message::Probe { .. }))
     };
-    assert!(observers.iter().all(|slot| is_asked(&mut alone, *slot)));
+    assert!(!observers.is_empty() && observers.iter().all(|slot| is_asked(&mut alone, *slot)));
     assert!(!others.is_empty() && !others.iter().any(|slot| is_asked(&mut alone, *slot)));
     // Nothing is remembered of those.
     assert!(others.iter().all(|slot| alone.core.view.entry(*slot).peer.touch() == 0));
+}
+
+#[test]
+fn a_peer_whose_view_is_known_to_be_equal_is_sent_no_updates() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..3);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
+    let is_told = |alone: &mut Alone, fingerprint| {
+        alone.sequence += 1;
+        let header =
+            Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: alone.sequence, fingerprint };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        assert!(packet.push(&Message::Reply));
+        alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &packet.finish() });
+        alone.outputs();
+        alone.core.gossip_to(slot, Carrier::Gossip);
+        let Some(Output::Transmit { bytes, .. }) = alone.outputs().into_iter().next() else { panic!("no packet") };
+        let messages = Packet::decode(&bytes).expect("ours").messages;
+        messages.iter().any(|message| matches!(message, Message::Update(_)))
+    };
+    let equal = alone.core.fingerprint();
+    assert!(is_told(&mut alone, equal ^ 1) && !is_told(&mut alone, equal));
+}
+
+#[test]
+fn a_packet_that_is_not_sent_for_want_of_credit_is_no_heartbeat() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..3, Status::Up);
+    alone.outputs();
+    let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
+    assert!(alone.core.observes(slot));
+    let before: u64 = alone.core.counters().heartbeats_sent.iter().sum();
+    for _ in 0..50 {
+        alone.core.gossip_to(slot, Carrier::Gossip);
+    }
+    let outputs = alone.outputs();
+    let sent = outputs.iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
+    let noted = outputs.iter().filter(|output| matches!(output, Output::HeartbeatSent(_))).count();
+    let counted = alone.core.counters().heartbeats_sent.iter().sum::<u64>() - before;
+    assert!((1..50).contains(&sent), "{sent}");
+    assert_eq!((noted, counted), (sent, sent as u64));
+}
+
+#[test]
+fn nobody_is_sent_to_twice_at_one_tick() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..30);
+    for host in 0..30 {
+        prove(&mut alone, member(host, Status::Up).run);
+    }
+    let mut at_most = 0;
+    for _ in 0..2_000 {
+        alone.outputs();
+        alone.core.gossip();
+        let to = |output| if let Output::Transmit { to, .. } = output { Some(to) } else { None };
+        let to: Vec<SocketAddr> = alone.outputs().into_iter().filter_map(to).collect();
+        assert_eq!(BTreeSet::from_iter(&to).len(), to.len(), "{to:?}");
+        at_most = at_most.max(to.len());
+    }
+    assert!(at_most > 1);
 }

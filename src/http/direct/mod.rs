@@ -271,6 +271,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_node_without_an_address_is_told_of_anew_once_there_was_none() {
+        let kept = crate::journal::tests::Kept::default();
+        let _guard = tracing::dispatcher::set_default(&kept.dispatch());
+        let mut dispatcher = dispatcher().await;
+        let names: Vec<NodeId> = rows(1).into_iter().map(|(id, _)| id).collect();
+        tokio::time::pause();
+        for _ in 0..2 {
+            dispatcher.count_unreachable(names.iter());
+            tokio::time::advance(std::time::Duration::from_secs(61)).await;
+            dispatcher.count_unreachable([].iter());
+        }
+        assert_eq!(kept.all().iter().filter(|line| line.contains("no address to be called at")).count(), 2);
+    }
+
+    #[tokio::test]
     async fn a_node_that_moved_or_is_listed_no_more_is_called_at_its_old_address_no_more() {
         let mut dispatcher = dispatcher().await;
         dispatcher.hand_out(test_said(), rows(3).into_iter());

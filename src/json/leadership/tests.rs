@@ -104,3 +104,14 @@ fn a_node_that_does_not_lead_knows_of_its_own_vote_alone() {
 fn a_view_that_nobody_agreed_on_is_null() {
     assert_eq!(json(&View::from(None)), r#"{"term":null,"number":null,"members":null}"#);
 }
+
+#[cfg(feature = "agent")]
+#[test]
+fn voters_are_heard_that_are_up_or_suspect() {
+    let voter = |id: &str| crate::core::election::Voter { id: NodeId::new(id).expect("a name"), identity: Identity(1) };
+    let electorate = Electorate::founded_by(["up", "suspect", "down"].map(voter).to_vec());
+    let voters = |status: fn(&NodeId) -> Option<String>| Voters::new(Some(&electorate), None, 3, status);
+    assert_eq!(voters(|id| Some(id.to_string())).unheard().as_deref(), Some("down"));
+    assert_eq!(voters(|_| Some("suspect".to_owned())).unheard(), None);
+    assert_eq!(Voters::new(None, None, 3, |_| None).unheard().as_deref(), Some("all (their names are not known)"));
+}

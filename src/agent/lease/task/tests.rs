@@ -366,6 +366,7 @@ async fn who_is_no_member_yet_asks_for_no_lease() {
 async fn a_lease_whose_last_handle_is_gone_is_released_and_nothing_is_left_of_it() {
     let (mut bench, billing) = (Bench::leader().await, LeaseName::new("billing").expect("a name"));
     let hold = bench.held(&billing).await;
+    bench.task.lost_races.insert((billing.clone(), "another node has it"), 1);
     drop(hold);
     bench.asked().await;
     assert!(bench.task.claim(&billing).is_some_and(|claim| !claim.is_me));
@@ -376,6 +377,7 @@ async fn a_lease_whose_last_handle_is_gone_is_released_and_nothing_is_left_of_it
     assert_eq!((bench.database.look(&billing), bench.task.claim(&billing)), ((1, None), None));
     assert!(bench.task.parts.leases.office(&billing).is_none());
     assert_eq!(bench.task.parts.leases.figures().len(), 1, "the figures of the cluster's lease");
+    assert!(bench.task.lost_races.keys().all(|(lease, _)| *lease != billing));
     assert!(bench.leads(1), "which is led on");
 }
 

@@ -206,6 +206,7 @@ fn a_paused_leader_finds_its_claim_over_before_it_looks_at_anything() {
     let loss = cluster.losses.iter().find(|(_, node, _)| *node == leader).expect("a loss");
     assert_eq!(loss.2, LossReason::Expired, "who stood still has asked nobody whether there is a quorum");
     assert!(!cluster.quorum.contains(&(leader, false)));
+    assert!(!cluster.alarms.contains(&(leader, crate::core::election::Alarm::RenewalFailed)), "nor asked for one");
     cluster.run_for(SECOND);
     cluster.assert_safe();
 }
