@@ -105,7 +105,7 @@ impl DropReason {
     }
 }
 
-/// What a heartbeat, a datagram to an observed member, was sent for.
+/// The purpose for which a heartbeat, a datagram to an observed member, was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// The gossip of a tick.

@@ -25,7 +25,7 @@ pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
     Ok(Tokens::new(read(&config.token_file)?, read(&config.read_token_file)?))
 }
 
-/// What the thread of HTTP does.
+/// The future that the thread of HTTP runs.
 type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An HTTP listener, with its access rules.

@@ -210,7 +210,7 @@ struct Undone {
 }
 
 impl Undone {
-    /// What SQLite said of the work itself. It has no code of its own for a table that is missing.
+    /// Work that SQLite refused. SQLite has no code of its own for a table that is missing.
     fn by(path: &Path, error: &rusqlite::Error) -> Self {
         let error = classify(path, error);
         let is_mended_by_opening =
