@@ -90,6 +90,7 @@ pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddres
 #[cfg(feature = "agent")]
 #[cfg(test)]
 pub(crate) use self::host::MAX_BLOCKING_THREADS;
+#[cfg(feature = "agent")]
 pub(crate) use self::host::Unwaited;
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult, JoinStatus};
