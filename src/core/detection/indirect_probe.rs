@@ -1,9 +1,9 @@
 //! Indirect probes: before a silence becomes a suspicion, others are asked when they last heard the subject.
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
-//! that hears the subject anyway can answer at once). Three of its other observers are asked; as long as fewer than
-//! three have answered, the others are asked, too, and the silent ones again. One answer is not enough to stop asking:
-//! where packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has.
+//! that hears the subject anyway can answer at once). Three of its other observers are asked; if that does not end the
+//! doubt, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
+//! stop asking: where links are cut, three witnesses may have lost the subject at the same moment, and the next one hears it.
 //! The answer "at age a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
 //!
 //! The *link* between the subject and this node is bad if others hear the subject: that is reported, once, with a
@@ -33,7 +33,7 @@ use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::Message;
 
-/// The number of peers asked first, and of answers that are enough to ask nobody else.
+/// The number of peers asked first, and of answers that are enough to judge by.
 const WITNESSES: usize = 3;
 
 /// The doubts under way, by the run that is doubted: at most one per observed member.
@@ -138,8 +138,8 @@ impl Inquiries {
 }
 
 impl Core {
-    /// Asks witnesses about a silent member; if too few have answered, asks the other observers, and again the silent
-    /// ones.
+    /// Asks witnesses about a silent member; later, since the doubt has not ended, the other observers, and again the
+    /// silent ones.
     pub(super) fn probe_indirectly(&mut self, subject: Slot) {
         if self.is_crowded() && self.view.entry(subject).peer.is_newcomer() {
             // A thousand invented members are not to cause ten thousand questions.
@@ -148,9 +148,6 @@ impl Core {
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
-        if inquiry.answered.len() >= WITNESSES {
-            return;
-        }
         let run_at = |slot: &Slot| self.view.record(*slot).run;
         let silent = self.observers_of(subject).into_iter().filter(|slot| !inquiry.answered.contains(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =

@@ -324,6 +324,25 @@ fn a_witness_who_heard_nothing_either_does_not_end_the_questions() {
 }
 
 #[test]
+fn three_witnesses_who_lost_it_at_the_same_moment_do_not_end_the_questions() {
+    let mut net = Net::cluster(Profile::Local, 8);
+    net.run(ms(3_000));
+    net.forget_reports();
+    for time in 1..=3 {
+        // Two others hear it still.
+        for blind in [0, 1, 2, 3, 5] {
+            net.cut(blind, 4, true);
+        }
+        net.run(ms(3_000));
+        for observer in [0, 1, 2, 3, 5] {
+            assert_eq!(count(&net, observer, "n4", ChangeKind::Suspected), 0, "by {observer}, cut {time}");
+            net.cut(observer, 4, false);
+        }
+        net.run(ms(3_000));
+    }
+}
+
+#[test]
 fn several_bad_links_are_evidence_against_the_listener() {
     let mut net = Net::cluster(Profile::Local, 8);
     net.run(Duration::from_secs(5));

@@ -181,6 +181,7 @@ fn a_joiner_whose_path_loses_large_datagrams_pulls_smaller_pages() {
     assert_eq!(net.nodes[joiner].core.records().count(), 31);
     let told = Notice::PagesLost { sponsor: address(0), bytes: 1_400 };
     assert!(net.nodes[joiner].notices.contains(&told), "{}", net.describe());
+    assert_eq!(net.nodes[joiner].core.counters().pages_shrunk, 1);
     net.run_until(Duration::from_secs(1), "everybody knows the joiner", Net::all_agree);
 }
 
