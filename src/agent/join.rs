@@ -182,7 +182,7 @@ fn best(contacted: impl Iterator<Item = Contacted>) -> Result<NodeId, JoinFailur
         Some(Contacted::Refused(refusal)) => Err(JoinFailure::Refused { reason: refusal.to_string() }),
         Some(Contacted::Unopened(why)) => Err(JoinFailure::Refused { reason: why.to_string() }),
         Some(Contacted::NotUp { id }) => Err(JoinFailure::NotUp { node: id }),
-        Some(Contacted::Silent) | None => Err(JoinFailure::Silent),
+        Some(Contacted::Silent | Contacted::Unreached) | None => Err(JoinFailure::Silent),
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) const UPWARD: [Upward; 28] = [
     Upward {
         room: "connectivity",
         above: "joining",
-        calls: &["ask_again_to_join", "joiner_refused", "turned_down"],
+        calls: &["ask_again_to_join", "joiner_refused", "note_connection", "turned_down"],
         why: "a connection to a seed is there, or opens nothing, or a joiner's address refuses one",
     },
     Upward {

@@ -216,9 +216,12 @@ impl Core {
         if self.calls.at.is_empty() {
             return;
         }
-        let old: Vec<LinkId> =
-            self.calls.at.values().filter(|call| call.until <= self.now).map(|call| call.link).collect();
-        for link in old {
+        let old = self.calls.at.iter().filter(|(_, call)| call.until <= self.now);
+        let old: Vec<_> = old.map(|(address, call)| (*address, call.link, call.is_connected)).collect();
+        for (address, link, is_connected) in old {
+            if !is_connected {
+                self.note_connection(address, false);
+            }
             self.hang_up(link);
         }
     }
@@ -258,6 +261,7 @@ impl Core {
     pub(super) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
         match event {
             LinkEvent::Connected => {
+                self.note_connection(address, true);
                 let mut first = None;
                 if let Some(call) = self.calls.at.get_mut(&address) {
                     call.is_connected = true;
@@ -278,9 +282,11 @@ impl Core {
                 self.counters.frame_bytes_received += bytes.len() as u64;
                 self.receive_by_call(link, address, bytes);
             }
-            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed => {
+            LinkEvent::Refused | LinkEvent::Unreachable => {
                 self.calls.remove(link);
+                self.note_connection(address, false);
             }
+            LinkEvent::Closed => _ = self.calls.remove(link),
             LinkEvent::Unopened(why) => {
                 self.calls.remove(link);
                 self.turned_down(address, why);

@@ -239,6 +239,8 @@ pub enum Reply {
 pub enum Contacted {
     /// No answer.
     Silent,
+    /// No answer, and no connection.
+    Unreached,
     /// A node answered that is not a member yet: it looks for a cluster itself.
     NotUp {
         /// The name of the node, if the answer contained it.
@@ -260,11 +262,12 @@ impl Contacted {
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Contacted::Silent => 0,
-            Contacted::NotUp { id: None } => 1,
-            Contacted::NotUp { id: Some(_) } => 2,
-            Contacted::Unopened(_) => 3,
-            Contacted::Refused(_) => 4,
-            Contacted::Answered { .. } => 5,
+            Contacted::Unreached => 1,
+            Contacted::NotUp { id: None } => 2,
+            Contacted::NotUp { id: Some(_) } => 3,
+            Contacted::Unopened(_) => 4,
+            Contacted::Refused(_) => 5,
+            Contacted::Answered { .. } => 6,
         }
     }
 

@@ -14,8 +14,10 @@ use crate::core::wire::{Families, Refusal, family};
 pub enum Notice {
     /// No seed answered a try to join for a while.
     NoSeedAnswered {
-        /// The number of addresses that were tried.
-        tried: usize,
+        /// The addresses to which there is no connection.
+        unreached: Vec<SocketAddr>,
+        /// The others: nothing was heard of them, not even that.
+        silent: Vec<SocketAddr>,
     },
     /// Seeds answer, but none is Up yet.
     WaitingForSeeds {
@@ -205,15 +207,32 @@ pub enum Notice {
     },
 }
 
+/// Returns the first of these addresses, and how many more there are.
+fn some_of(addresses: &[SocketAddr]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<String> = addresses.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = addresses.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    shown.join(", ") + &more
+}
+
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::NoSeedAnswered { tried } => {
-                let many = if *tried == 1 { "address" } else { "addresses" };
-                write!(
-                    f,
-                    "no seed answered ({tried} {many} tried): check address, firewall, key, cluster name; still trying"
-                )
+            Notice::NoSeedAnswered { unreached, silent } => {
+                f.write_str("no seed answered: ")?;
+                if !unreached.is_empty() {
+                    let some = some_of(unreached);
+                    write!(f, "no connection to {some}: is an agent there, and the port open, for TCP and UDP? ")?;
+                }
+                if !silent.is_empty() {
+                    let some = some_of(silent);
+                    write!(
+                        f,
+                        "nothing came back from {some}: is that an agent of this cluster, with this key? (One without keys hears its own machine alone.) "
+                    )?;
+                }
+                f.write_str("still trying")
             }
             Notice::WaitingForSeeds { answered } => {
                 write!(f, "no seed that answered is up yet ({answered} answered); still trying")

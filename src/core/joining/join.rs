@@ -230,7 +230,10 @@ impl Core {
         } else if !reached && self.candidacy().is_some() && waited >= FIRST_JOIN_RETRY {
             // In time before it founds a cluster: whoever has another key answers no datagram.
             let answers = self.answers_of_seeds().into_iter();
-            let silent = answers.filter(|(_, answer)| matches!(answer, Contacted::Silent | Contacted::Unopened(_)));
+            let is_silent = |answer: &Contacted| {
+                matches!(answer, Contacted::Silent | Contacted::Unreached | Contacted::Unopened(_))
+            };
+            let silent = answers.filter(|(_, answer)| is_silent(answer));
             self.call_all(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
         }
     }

@@ -61,6 +61,17 @@ impl Core {
         }
     }
 
+    /// Takes note that there is, or is not, a connection to an address from which nothing else was heard.
+    pub(in crate::core) fn note_connection(&mut self, at: SocketAddr, is_open: bool) {
+        let (now, at_most) = (self.now, self.answers_count_for());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let heard = joining.asked.answer(at, now, at_most);
+        if heard.is_none_or(|heard| matches!(heard, Contacted::Silent | Contacted::Unreached)) {
+            let answer = if is_open { Contacted::Silent } else { Contacted::Unreached };
+            joining.asked.answered(at, answer, now);
+        }
+    }
+
     /// Returns the addresses that may keep this node from founding a cluster, with the last answer of each, if that is not too
     /// old: those that an operator named, or all that are remembered if there are none; not this node's own.
     pub(super) fn answers_of_seeds(&self) -> Vec<(SocketAddr, Contacted)> {
@@ -96,7 +107,11 @@ fn lacks(asked: &[(SocketAddr, Contacted)], is_late: bool) -> Option<Notice> {
     let answered = asked.iter().filter(|(_, answer)| matches!(answer, Contacted::NotUp { .. })).count();
     let waits = || match (asked.len(), answered) {
         (0, _) => None,
-        (tried, 0) => Some(Notice::NoSeedAnswered { tried }),
+        (_, 0) => {
+            let (unreached, silent) = asked.iter().partition(|(_, answer)| *answer == Contacted::Unreached);
+            let addresses = |asked: Vec<&(SocketAddr, Contacted)>| asked.into_iter().map(|(seed, _)| *seed).collect();
+            Some(Notice::NoSeedAnswered { unreached: addresses(unreached), silent: addresses(silent) })
+        }
         (_, answered) => Some(Notice::WaitingForSeeds { answered }),
     };
     unopened.or(refused).or_else(|| waits().filter(|_| is_late))

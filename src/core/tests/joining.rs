@@ -66,9 +66,33 @@ fn a_node_that_is_no_seed_never_starts_alone_and_says_so() {
     let lonely = net.add("lonely", 5, &[0, 1]);
     net.run(Duration::from_secs(60));
     assert!(!net.nodes[lonely].core.is_up());
-    assert!(net.nodes[lonely].notices.contains(&Notice::NoSeedAnswered { tried: 2 }));
+    assert!(
+        net.nodes[lonely]
+            .notices
+            .contains(&Notice::NoSeedAnswered { unreached: Vec::new(), silent: vec![address(0), address(1)] })
+    );
     net.add("n0", 0, &[]);
     net.run_until(net.settings.retry_interval * 2, "seeds are retried for ever", Net::all_agree);
+}
+
+#[test]
+fn a_node_that_reaches_no_seed_says_to_which_there_is_no_connection() {
+    let mut net = Net::new(Profile::Local);
+    net.lay_wires();
+    // The process at one address stands still; its system takes connections.
+    let frozen = net.add("frozen", 1, &[]);
+    net.run(ms(100));
+    net.pause(frozen, true);
+    // That of another one refuses them, and of one more nothing comes back at all.
+    let dead = net.add("dead", 2, &[]);
+    net.kill(dead);
+    let lonely = net.add("lonely", 5, &[0, 1, 2]);
+    net.run(Duration::from_secs(60));
+    let said = Notice::NoSeedAnswered { unreached: vec![address(0), address(2)], silent: vec![address(1)] };
+    assert!(net.nodes[lonely].notices.contains(&said), "{:?}", net.nodes[lonely].notices);
+    let (said, nobody, dead, silent) = (said.to_string(), address(0), address(2), address(1));
+    assert!(said.contains(&format!("no connection to {nobody}, {dead}: ")), "{said}");
+    assert!(said.contains(&format!("nothing came back from {silent}: ")), "{said}");
 }
 
 #[test]
