@@ -87,7 +87,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("first answers to joiners", format!("{}; {}", count(MAX_UNPROVEN_JOINS), count(MAX_UNPROVEN_JOINS_PER_HOST))),
         ("other answers to strangers", format!("{MAX_WORDS}; {MAX_WORDS_PER_HOST}")),
         ("questions to addresses", format!("{MAX_HEARSAY_QUESTIONS}; {MAX_HEARSAY_QUESTIONS_PER_HOST}")),
-        ("senders whose sealed", count(seal::MAX_SENDERS)),
+        ("strangers whose sealed", count(seal::MAX_STRANGERS)),
         ("keys of a node", count(seal::MAX_KEYS)),
         ("a frame", format!("{} bytes", count(MAX_FRAME_BYTES))),
         ("links of a node", count(MAX_LINKS)),

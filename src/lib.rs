@@ -5,7 +5,8 @@
 //! use headcount::{Agent, Config, EventKind};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let agent = Agent::start(Config::new("a")?.with_seeds(["10.0.0.1:7117"])).await?;
+//! let config = Config::new("a")?.with_key_file("cluster.key").with_seeds(["10.0.0.1:7117"]);
+//! let agent = Agent::start(config).await?;
 //! agent.wait_until_up().await?;
 //!
 //! let (snapshot, mut events) = agent.subscribe_from_snapshot(); // no gap, no overlap

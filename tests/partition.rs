@@ -21,9 +21,9 @@ fn start_with<'a>(network: &Network, hosts: usize, more: impl Fn(usize) -> Vec<&
     let seed = format!("{}:7117", network.ip(0));
     let start = |host: usize| {
         let bind = format!("{}:7117", network.ip(host));
-        let arguments =
-            ["--name", NAMES[host], "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
-        Agent::start_with(&network.on(host), &[&arguments[..], &more(host)].concat())
+        let arguments = ["--name", NAMES[host], "--profile", "local", "--bind", &bind, "--seed", &seed];
+        let sealed = ["--key-file", network.key(), "--http", "127.0.0.1:7118"];
+        Agent::start_with(&network.on(host), &[&arguments[..], &sealed, &more(host)].concat())
     };
     (0..hosts).map(start).collect()
 }
@@ -287,7 +287,7 @@ fn with_udp_blocked_everywhere_nodes_join_leave_die_and_are_removed_in_time() {
     wait_for("the operator is told", || agents[0].log().contains("do not pass, links do").then_some(()));
     let seed = format!("{}:7117", network.ip(0));
     let bind = format!("{}:7117", network.ip(5));
-    let words = ["--name", "n5", "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
+    let words = ["--name", "n5", "--profile", "local", "--bind", &bind, "--seed", &seed, "--key-file", network.key()];
     let joined = Agent::start_with(&network.on(5), &words);
     joined.wait_for_up(&NAMES[..6]);
     assert!(agents[4].client(&["leave"]).0.success());
@@ -315,7 +315,7 @@ fn an_address_that_a_machine_gets_instead_of_its_old_one_is_followed() {
     let start = |host: usize| {
         let [one, other] = &seeds;
         let words =
-            ["--name", NAMES[host], "--profile", "local", "--bind", "0.0.0.0:7117", "--seed", one, "--seed", other];
+            ["--name", NAMES[host], "--profile", "local", "--key-file", network.key(), "--seed", one, "--seed", other];
         Agent::start_with(&network.on(host), &[&words[..], &["--http", "127.0.0.1:7118"]].concat())
     };
     let agents: Vec<Agent> = (0..4).map(start).collect();
@@ -378,7 +378,7 @@ fn agents_that_start_before_their_machines_have_addresses_form_a_cluster_once_th
         network.set_addressed(host, false);
         let [one, other] = &seeds;
         let words =
-            ["--name", NAMES[host], "--profile", "local", "--bind", "0.0.0.0:7117", "--seed", one, "--seed", other];
+            ["--name", NAMES[host], "--profile", "local", "--key-file", network.key(), "--seed", one, "--seed", other];
         Agent::start_with(&network.on(host), &[&words[..], &["--http", "127.0.0.1:7118"]].concat())
     };
     let agents = [0, 1].map(start);
@@ -391,4 +391,49 @@ fn agents_that_start_before_their_machines_have_addresses_form_a_cluster_once_th
         let is_there = |member: &Value| member["address"] == seeds[host].as_str();
         wait_for("it is where it was put", || member(agent, NAMES[host]).filter(is_there));
     }
+}
+
+/// Something on the host carries what others send to it to its loopback address: a forwarded port, or `route_localnet`.
+#[test]
+fn what_others_send_to_loopback_is_counted_and_not_taken_by_a_node_without_keys() {
+    let network = match Network::new(2) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    network.run(0, &["sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1"]);
+    network.run(0, &["nft", "add", "table", "ip", "forwarded"]);
+    let chain = "{ type nat hook prerouting priority -100 ; }";
+    network.run(0, &["nft", "add", "chain", "ip", "forwarded", "ports", chain]);
+    for protocol in ["udp", "tcp"] {
+        let rule = [protocol, "dport", "7117", "dnat", "to", "127.0.0.1"];
+        network.run(0, &[&["nft", "add", "rule", "ip", "forwarded", "ports"][..], &rule].concat());
+    }
+    let common = ["--profile", "local", "--cluster", "mine", "--http", "127.0.0.1:7118"];
+    let local = |consent: &[&str]| {
+        let words = [&["--name", "n0"][..], &common, consent].concat();
+        Agent::start_with(&network.on(0), &words)
+    };
+    let here = local(&[]);
+    here.wait_for_up(&["n0"]);
+    let seed = format!("{}:7117", network.ip(0));
+    let words = [&["--name", "n1", "--insecure", "--seed", &seed][..], &common].concat();
+    let other = Agent::start_with(&network.on(1), &words);
+    let says = |text: &str| here.log().lines().filter(|line| line.contains(text)).count();
+    wait_for("they are told of", || (says("this node hears its own machine alone") > 0).then_some(()));
+    assert_eq!(says("this node has no key: it listens on 127.0.0.1:7117, and no other machine can join"), 1);
+    // By TCP neither: its connections end at once.
+    wait_for("it is told, too", || other.log().contains("nothing came back from").then_some(()));
+    assert!(member(&here, "n1").is_none(), "{}", here.log());
+    drop(here);
+    // It does not call others either.
+    let far = format!("{}:7117", network.ip(1));
+    let words = [&["--name", "n0", "--bind", "127.0.0.1:7117", "--seed", "127.0.0.1:1", "--seed", &far][..], &common];
+    let caller = Agent::start_with(&network.on(0), &words.concat());
+    let said = format!("no connection to {far}, 127.0.0.1:1: ");
+    wait_for("it reaches nobody", || caller.log().contains(&said).then_some(()));
+    drop(caller);
+    // The way is open, and consent is what it takes.
+    let here = local(&["--insecure"]);
+    here.wait_for_up(&["n0", "n1"]);
+    drop(other);
 }

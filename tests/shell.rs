@@ -408,7 +408,7 @@ fn a_name_server_that_hangs_delays_no_numeric_seed_and_no_end() {
     };
     let on = |at: usize, name: &str, more: &[&str]| {
         let bind = format!("{}:7117", network.ip(at));
-        let mut arguments = vec!["--name", name, "--profile", "local", "--bind", &bind];
+        let mut arguments = vec!["--name", name, "--profile", "local", "--bind", &bind, "--key-file", network.key()];
         arguments.extend(more);
         Agent::start_with(&host(at), &arguments)
     };

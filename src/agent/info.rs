@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::agreement::Agreement;
 use super::bus::{Reader, Readers};
+use super::keys::SealingInfo;
 use super::{Agent, Inner};
 use crate::core::{Counters, NodeId, Profile, Settings};
 use crate::event::EventKind;
@@ -61,8 +62,8 @@ pub struct Info {
     pub oversized_datagrams: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
-    /// True if clear packets are taken: no keys, or a mode other than `require`.
-    pub takes_clear_packets: bool,
+    /// Which packets are taken and sent.
+    pub sealing: SealingInfo,
     /// Datagrams and frames refused because of their seals, in the order of
     /// [`SealError::NAMES`](crate::seal::SealError::NAMES).
     pub refused_seals: [u64; crate::seal::SealError::COUNT],
@@ -131,7 +132,7 @@ impl Agent {
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),
             socket_errors: shared.socket.errors(),
-            takes_clear_packets: self.keys().mode.accepts_clear(),
+            sealing: self.inner.keeper.info(),
             refused_seals: self.inner.keeper.refused(),
             open_links: figures.open_links,
             congested_frames: shared.links.dropped_frames(),

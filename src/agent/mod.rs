@@ -94,7 +94,7 @@ pub(crate) use self::host::MAX_BLOCKING_THREADS;
 pub(crate) use self::host::Unwaited;
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult, JoinStatus};
-pub use self::keys::{HeldKeys, KeyHolder, KeysError};
+pub use self::keys::{HeldKeys, KeyHolder, KeysError, SealingInfo};
 pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -27,10 +27,9 @@ use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError};
 use super::keys::{Desk, Keeper};
 use super::shared::Shared;
-use crate::config::{Config, DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode, Reach, is_loopback};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::wire::Header;
 use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run, canonical};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
@@ -61,36 +60,38 @@ pub(super) struct Newborn {
 pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Result<Newborn, StartError> {
     let run = Run(random()?);
     let random_seed = random()?;
-    let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
+    let (socket, listener) = transport::bind_both(config.bind(), DEFAULT_GOSSIP_PORT)
         .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, error: source })?;
     let bound = socket.local_address();
     let seal = config.seal.clone();
     let policy = tokio::task::spawn_blocking(move || Keeper::load(&seal)).await;
     let policy = policy.map_err(|ended| StartError::Internal(Failure::of("reading the key file", ended)))??;
-    if policy.mode().accepts_clear() && !bound.ip().is_loopback() {
+    if config.bind.is_none() && config.seal.is_local() {
         let text = format!(
-            "gossip is received on {bound}, which others can reach, and clear packets are taken (seal.mode = {}): whoever can \
+            "this node has no key: it listens on {bound}, and no other machine can join; make a key (`headcount keys generate \
+             cluster.key`) and give it to all nodes (seal.key_file)"
+        );
+        journal.say(Level::WARN, text);
+    } else if let Some(at) = [Some(bound), config.advertise].into_iter().flatten().find(|at| !is_loopback(at))
+        && policy.mode().accepts_clear()
+    {
+        let text = format!(
+            "gossip is received on {at}, which others can reach, and clear packets are taken (seal.mode = {}): whoever can \
              send to it can change the membership; make a key and give it to all nodes (seal.key_file)",
             policy.mode()
         );
         journal.say(Level::WARN, text);
-        if policy.ring().is_none() && config.cluster.as_str() == DEFAULT_CLUSTER {
-            let text = format!(
-                "this node has no key, and its cluster the default name ({DEFAULT_CLUSTER}): it becomes one with any other such \
-                 cluster that it meets; give it a name (cluster)"
-            );
-            journal.say(Level::WARN, text);
-        }
     }
-    let cluster = Header::cluster_hash(config.cluster.as_str());
-    let sealing = Sealing::new(run, cluster, policy, journal.clone());
-    let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone()));
+    let sealing = Sealing::new(run, config.cluster.as_str(), policy, journal.clone());
     let resolver = Resolver::new(journal.clone());
     let seeds = SeedSources::new(&config.seeds, config.seeds_file.as_deref(), &config.seeds_command);
     let advertised = advertised(config.advertise, bound, &seeds, &resolver).await;
     if let Some((level, text)) = advertised.remark() {
         journal.say(level, text);
     }
+    let reach = Reach { bound: Some(bound), advertised: Some(advertised.address), cluster: config.cluster.clone() };
+    reach.allows(&config.seal)?;
+    let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone(), reach));
     let is_followed = config.advertise.is_none() && bound.ip().is_unspecified();
     let whereabouts = is_followed.then(|| Whereabouts {
         advertised,
@@ -149,6 +150,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
     let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.health(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    tokio::spawn(Arc::clone(&keeper).follow(shared.journal.clone()));
     let desk = Desk::open(Arc::clone(&keeper), requests.downgrade(), shared.journal.clone());
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));
@@ -168,7 +170,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
         socket,
         links,
         sealing,
-        sealer: DatagramSealer::new(run, cluster),
+        sealer: DatagramSealer::new(run, config.cluster.as_str()),
         desk,
         resolver: resolver.clone(),
         seeds,

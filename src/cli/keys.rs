@@ -3,7 +3,7 @@
 //! Invariant: a key is printed by `generate` alone; everything else names keys by their ids.
 
 use std::fs::OpenOptions;
-use std::io::{Read as _, Write};
+use std::io::{ErrorKind, Read as _, Write};
 use std::path::Path;
 
 use rand::TryRng as _;
@@ -17,6 +17,7 @@ use super::failure::{Exit, Failure};
 use super::human::{NOTHING, plain};
 use super::table;
 use crate::client::Client;
+use crate::config::read_key_file;
 use crate::json::Keys;
 use crate::seal::{Key, KeyFile, KeyId, KeyRing};
 
@@ -54,15 +55,26 @@ fn generate(args: &GenerateArgs, out: &mut impl Write) -> Result<Exit, Failure> 
         out.write_all(line.as_bytes())?;
         return Ok(Exit::DONE);
     };
-    create(path, &line).map_err(|error| {
+    let created = create(path, &line);
+    if args.if_missing && created.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+        writeln!(out, "{} is there, with key {}", path.display(), sealing_id(path)?)?;
+        return Ok(Exit::DONE);
+    }
+    created.map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AlreadyExists => "it is not replaced: it may be the only copy of a key",
+            ErrorKind::AlreadyExists => "it is not replaced: it may be the only copy of a key",
             _ => "name a file in a directory that this user may write to",
         };
         Failure::failed(format!("cannot create {}: {error}", path.display())).hint(hint)
     })?;
     writeln!(out, "key {} is in {}: copy the file to every node, and to nobody else", key.id(), path.display())?;
     Ok(Exit::DONE)
+}
+
+/// Returns the id of the first key in a file: one that holds none is no key file, and nobody would start with it.
+fn sealing_id(path: &Path) -> Result<KeyId, Failure> {
+    let read = read_key_file(path).map_err(|error| Failure::failed(format!("{} {error}", path.display())))?;
+    Ok(read.ring.sealing().id())
 }
 
 fn create(path: &Path, text: &str) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use tabwriter::TabWriter;
 
 use super::human::{self, NOTHING};
 use super::paint::{Paint, Tone, worst_first};
-use crate::json::{Info, JoinResult, Member};
+use crate::json::{Info, JoinResult, Member, Sealing};
 
 /// Writes rows of cells, in aligned columns.
 pub(super) fn write<const N: usize>(
@@ -97,6 +97,7 @@ pub(super) fn info(out: &mut impl Write, info: &Info) -> io::Result<()> {
                 ms(timing.down_timeout_ms)
             ),
         ),
+        ("sealing", info.sealing.as_ref().map_or_else(|| NOTHING.to_owned(), sealing)),
         ("uptime", ms(info.uptime_ms)),
         ("tasks", info.tasks.clone()),
         ("version", format!("{} (protocol {} to {})", info.version, info.protocol.min, info.protocol.max)),
@@ -106,6 +107,17 @@ pub(super) fn info(out: &mut impl Write, info: &Info) -> io::Result<()> {
     let missing = info.joining.iter().map(|missing| ("joining", missing.clone()));
     let cell = |(key, value): (&str, String)| [key.to_owned(), human::plain(&value)];
     write(out, ["WHAT", "VALUE"], rows.into_iter().chain(leases).chain(missing).map(cell))
+}
+
+/// Returns the mode and the key, and who is heard without a seal.
+fn sealing(Sealing { mode, key, consented }: &Sealing) -> String {
+    let key = key.as_ref().map(|key| format!(", key {key}")).unwrap_or_default();
+    let clear = match (mode.as_str(), consented) {
+        ("require", _) => "",
+        (_, true) => ", takes packets of other machines that are not sealed",
+        (_, false) => ", hears this machine alone",
+    };
+    format!("{mode}{key}{clear}")
 }
 
 fn count_of(number: u64) -> usize {

@@ -32,7 +32,7 @@ pub(super) fn check_bind_reaches(bind: Option<SocketAddr>, seeds: &[String]) -> 
 }
 
 /// Returns true if an address is loopback, so that only this machine can send to it.
-pub(super) fn is_loopback(address: &SocketAddr) -> bool {
+pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 

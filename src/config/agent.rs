@@ -99,7 +99,7 @@ impl AgentConfig {
     /// Returns true if gossip, which takes UDP and TCP on one port number, would leave no TCP port for HTTP.
     pub(super) fn http_and_gossip_collide(&self) -> bool {
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
-        let gossip = self.config.bind.unwrap_or(everywhere);
+        let gossip = self.config.bind().unwrap_or(everywhere);
         // `[::]` takes both address families.
         let covers =
             |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());

@@ -134,6 +134,20 @@ pub enum ConfigError {
     /// The mode is `quorum` without a data directory; a voter's promises must outlive its process.
     #[error("{}", self.text())]
     QuorumWithoutDataDir,
+    /// Other machines would reach a node that has no keys, and nobody said that this is meant.
+    #[error("{}", self.text())]
+    NotSealed {
+        /// The key: `bind`, `advertise`, or one that names seeds.
+        key: &'static str,
+        /// Its value, safe to print.
+        found: String,
+    },
+    /// Clear packets are taken from other machines, and the cluster has the name that others have by default.
+    #[error("{}", self.text())]
+    ClearWithoutName {
+        /// The cluster's name.
+        cluster: NodeId,
+    },
     /// `seal.mode` is not `off`, and there are no keys.
     #[error("{}", self.text())]
     SealWithoutKeys {
@@ -200,10 +214,11 @@ impl ConfigError {
             | ConfigError::VotersWithoutQuorum { .. } => "leadership.voters",
             ConfigError::QuorumWithoutDataDir | ConfigError::LeaseWithoutUrl => "leadership.mode",
             ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => "leadership.lease.url",
-            ConfigError::LeaseTables { key, .. } => key,
+            ConfigError::LeaseTables { key, .. } | ConfigError::NotSealed { key, .. } => key,
             ConfigError::StatementTimeout { .. } => "leadership.lease.statement_timeout",
             ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => "leadership.lease.leases",
             ConfigError::SealWithoutKeys { .. } => "seal.mode",
+            ConfigError::ClearWithoutName { .. } => "cluster",
             ConfigError::KeysTwice | ConfigError::Keys { .. } => "seal.keys",
         }
     }
@@ -236,10 +251,11 @@ impl ConfigError {
             ConfigError::SeedsCommand => "[\"\"]".to_owned(),
             ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
             ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
-            ConfigError::LeaseTables { found, .. } => found.clone(),
+            ConfigError::LeaseTables { found, .. } | ConfigError::NotSealed { found, .. } => found.clone(),
             ConfigError::StatementTimeout { found, .. } => humantime::format_duration(*found).to_string(),
             ConfigError::Seed { seed, .. } => quoted(seed),
             ConfigError::SealWithoutKeys { mode } => format!("\"{mode}\""),
+            ConfigError::ClearWithoutName { cluster } => format!("\"{cluster}\""),
             // Never the keys themselves.
             ConfigError::KeysTwice => "…".to_owned(),
         }
@@ -281,6 +297,19 @@ impl ConfigError {
             | ConfigError::StatementTimeout { reason, .. } => format!("is refused: {reason}"),
             ConfigError::LeaseCount { .. } => "is no number of leases to contend for".to_owned(),
             ConfigError::SealWithoutKeys { .. } => "needs keys, and there are none".to_owned(),
+            ConfigError::NotSealed { key, .. } => {
+                let what = match *key {
+                    "bind" => "lets other machines in",
+                    "advertise" => "tells other machines to send here",
+                    _ => "may name other machines",
+                };
+                format!("{what}, and this node has no key: whoever can send to it could change the membership")
+            }
+            ConfigError::ClearWithoutName { .. } => {
+                "is what every cluster is called that was given no name, and this one \
+                takes clear packets from other machines: it would become one with any such cluster that it meets"
+                    .to_owned()
+            }
             ConfigError::KeysTwice => "stands beside a key file, and only one of the two can count".to_owned(),
             ConfigError::Keys { error, .. } => format!("is refused: {error}"),
             ConfigError::QuorumWithoutDataDir => "needs a data directory: a voter that forgets in a restart what it \
@@ -295,7 +324,7 @@ impl ConfigError {
             ConfigError::OutOfRange(error) => &error.allowed,
             ConfigError::BindMulticast { .. } => "IP:PORT of this machine; 0.0.0.0 or [::] for all",
             ConfigError::BindUnreachable { .. } => {
-                "an address that the seeds can send to, as in \"0.0.0.0:7117\", or none"
+                "an address that the seeds can send to, as in \"0.0.0.0:7117\" with seal.key_file set, or none with it"
             }
             ConfigError::AdvertiseUnreachable { .. } => {
                 "IP:PORT, neither unspecified nor multicast nor broadcast, port not 0"
@@ -311,6 +340,12 @@ impl ConfigError {
             ConfigError::VotersWithoutQuorum { .. } => "a list together with leadership.mode = \"quorum\", or none",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set, or none",
             ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set, or off",
+            ConfigError::NotSealed { .. } => {
+                "any with seal.key_file set, or with seal.mode = \"off\" if all who reach it are trusted; else loopback alone"
+            }
+            ConfigError::ClearWithoutName { .. } => {
+                "a name of this cluster's own, or the default one with keys and seal.mode = \"require\""
+            }
             ConfigError::KeysTwice => "seal.keys or seal.key_file",
             ConfigError::Keys { .. } => "at most 8 different keys, each 32 random bytes in base64",
             ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set, or none",
@@ -333,6 +368,6 @@ impl ConfigError {
 }
 
 /// Returns a text of the user in quotes, safe to print.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", visible(text, MAX_SHOWN))
 }

@@ -181,6 +181,10 @@ fn integer(number: &DeInteger<'_>) -> i128 {
 /// Returns the key that an unknown one was probably meant to be, or else the list of known keys.
 fn hint_for(unknown: &str) -> String {
     let section = unknown.rsplit_once('.').map(|(section, _)| section);
+    if matches!(unknown, "insecure" | "seal.insecure") {
+        // Not that of HTTP, which opens another door.
+        return "did you mean mode = \"off\", in section [seal]?".to_owned();
+    }
     if let Some(key) = nearest(unknown) {
         return match key.section() {
             there if there == section => format!("did you mean {}?", key.name()),

@@ -13,6 +13,7 @@
 //!
 //! let config = Config::new("cache-1")?
 //!     .with_profile(Profile::Lan)
+//!     .with_key_file("cluster.key")
 //!     .with_seeds(["10.0.0.1:7117", "seeds.example.internal:7117"])
 //!     .with_tags([("zone", "eu-1")])?;
 //! config.check()?;
@@ -61,16 +62,17 @@ mod token;
 mod words;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Settings, Tags};
 use crate::seal::{Key as SealKey, SealMode};
 
-pub(crate) use addresses::{SRV, check_host_port, literal, stays_on_this_machine};
+pub(crate) use addresses::{SRV, check_host_port, is_loopback, literal, stays_on_this_machine};
 use addresses::{check_advertise, check_api_address, check_bind, check_bind_reaches, check_seed, check_seed_count};
 #[cfg(feature = "agent")]
 pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat, MetricsConfig};
+use error::quoted;
 pub use error::{ConfigError, SeedFault};
 #[cfg(feature = "agent")]
 pub use handlers::{HandlerAction, HandlerConfig, MAX_CONCURRENCY, MAX_HANDLERS, WebhookUrl};
@@ -87,7 +89,7 @@ pub use problem::{LoadError, Problem, Source};
 #[cfg(feature = "agent")]
 pub use reload::SettingChange;
 pub use seal::{KeyFileError, SealConfig};
-pub(crate) use seal::{ReadKeys, read_key_file};
+pub(crate) use seal::{Reach, ReadKeys, read_key_file};
 #[cfg(feature = "client")]
 pub use token::{BadToken, Token, TokenFileError};
 
@@ -113,7 +115,8 @@ pub struct Config {
     /// Intervals, timeouts and sizes of the protocol.
     pub settings: Settings,
     /// The address that receives gossip, UDP and TCP on one port number; port 0 takes a free one. `None`: port
-    /// [`DEFAULT_GOSSIP_PORT`] on every address, IPv6 and IPv4 where both exist.
+    /// [`DEFAULT_GOSSIP_PORT`], on every address, IPv6 and IPv4 where both exist, if packets are sealed or `seal.mode` says
+    /// that clear ones are taken; else on 127.0.0.1.
     pub bind: Option<SocketAddr>,
     /// The address that other nodes send to; it must be one that a packet can be sent to. `None`: the bound address if
     /// it is specific, else the source address toward the first seed, else the first address that is not loopback.
@@ -212,6 +215,14 @@ impl Config {
         self
     }
 
+    /// Seals nothing, and takes clear packets from other machines, too: whoever can send to this node may change the
+    /// membership. Without keys and without this a node stays on loopback. The cluster needs a name of its own then.
+    #[must_use]
+    pub fn with_insecure(mut self) -> Self {
+        self.seal.mode = Some(SealMode::Off);
+        self
+    }
+
     /// Receives gossip on this address only.
     #[must_use]
     pub fn with_bind(mut self, address: SocketAddr) -> Self {
@@ -234,6 +245,29 @@ impl Config {
         let tags: BTreeMap<_, _> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         self.tags = Tags::from_operator(tags)?;
         Ok(self)
+    }
+
+    /// Returns the address to bind; `None`: all addresses, at the default port.
+    pub(crate) fn bind(&self) -> Option<SocketAddr> {
+        self.bind.or_else(|| self.seal.is_local().then(|| (Ipv4Addr::LOCALHOST, DEFAULT_GOSSIP_PORT).into()))
+    }
+
+    /// Refuses clear packets from other machines, unless somebody said that they are meant.
+    fn check_gate(&self) -> Result<(), ConfigError> {
+        let reach = Reach { bound: self.bind(), advertised: self.advertise, cluster: self.cluster.clone() };
+        reach.allows(&self.seal)?;
+        if !self.seal.is_local() || self.bind.is_some() {
+            return Ok(());
+        }
+        // Who names other nodes and no address of its own means to be reached by them.
+        let refused = |key, found: &str| Err(ConfigError::NotSealed { key, found: quoted(found) });
+        let elsewhere = self.seeds.iter().find(|seed| !stays_on_this_machine(seed));
+        match (elsewhere, &self.seeds_file, self.seeds_command.first()) {
+            (Some(seed), ..) => refused("seeds", seed),
+            (None, Some(path), _) => refused("seeds_file", &path.to_string_lossy()),
+            (None, None, Some(program)) => refused("seeds_command", program),
+            (None, None, None) => Ok(()),
+        }
     }
 
     /// Checks everything that the types do not enforce by themselves; the first problem is the error.
@@ -262,6 +296,7 @@ impl Config {
         if self.seeds_file.is_none() && self.seeds_command.is_empty() {
             problems.extend(check_bind_reaches(self.bind, &self.seeds).err());
         }
+        problems.extend(self.check_gate().err());
         problems.extend(self.leadership.problems());
         problems.extend(self.seal.problems(self.settings.mtu));
         if self.leadership.mode == LeadershipMode::Quorum && self.data_dir.is_none() {
@@ -317,13 +352,13 @@ mod tests {
         let api_address = |bytes| Config { api_address: Some("a".repeat(bytes)), ..config() };
         assert_eq!(api_address(100).check(), Ok(()));
         assert!(api_address(101).check().is_err());
-        assert_eq!(config().with_seeds(vec!["a:1"; 64]).check(), Ok(()));
+        assert_eq!(config().with_seeds(vec!["localhost:1"; 64]).check(), Ok(()));
     }
 
     #[test]
     fn a_node_that_is_bound_to_loopback_needs_a_seed_that_it_may_reach() {
         let with = |bind: &str, seeds: &[&str]| {
-            let config = config().with_bind(bind.parse().expect("an address"));
+            let config = config().with_bind(bind.parse().expect("an address")).with_key_file("keys");
             config.with_seeds(seeds.iter().copied()).check()
         };
         for bind in ["127.0.0.1:7117", "[::1]:0", "[::ffff:127.0.0.1]:7117"] {
@@ -341,6 +376,26 @@ mod tests {
         for bind in ["0.0.0.0:7117", "[::]:7117", "10.0.0.2:7117"] {
             assert_eq!(with(bind, &["10.0.0.1:7117"]), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_node_without_keys_and_consent_is_bound_to_loopback() {
+        let bind = |config: &Config| config.bind().map(|bind| bind.to_string());
+        assert_eq!(bind(&config()), Some("127.0.0.1:7117".to_owned()));
+        for reached in [config().with_key_file("keys"), config().with_insecure()] {
+            assert_eq!(bind(&reached), None);
+        }
+        let chosen = config().with_bind(([127, 0, 0, 2], 1).into());
+        assert_eq!(bind(&chosen.clone().with_insecure()), bind(&chosen));
+        let elsewhere = config().with_bind(([10, 0, 0, 1], 1).into());
+        let refused = ConfigError::NotSealed { key: "bind", found: "10.0.0.1:1".to_owned() };
+        assert_eq!(elsewhere.check(), Err(refused));
+        let told = elsewhere.check().expect_err("no key").to_string();
+        assert!(told.contains("seal.key_file") && told.contains("seal.mode = \"off\""), "{told}");
+        let unnamed = elsewhere.with_insecure();
+        assert_eq!(unnamed.check(), Err(ConfigError::ClearWithoutName { cluster: unnamed.cluster.clone() }));
+        let cluster = NodeId::new("mine").expect("a name");
+        assert_eq!(Config { cluster, ..unnamed }.check(), Ok(()));
     }
 
     #[test]

@@ -126,8 +126,11 @@ impl fmt::Display for Problem {
         if let Some(allowed) = &self.allowed {
             write!(f, "; allowed is {allowed}")?;
         }
-        if let Some(hint) = &self.hint {
-            write!(f, "; {hint}")?;
+        match &self.hint {
+            // Several ways, each on a line of its own.
+            Some(ways) if ways.starts_with('\n') => f.write_str(ways)?,
+            Some(hint) => write!(f, "; {hint}")?,
+            None => {}
         }
         Ok(())
     }

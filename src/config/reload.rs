@@ -69,7 +69,7 @@ mod tests {
         let new = loaded(&[("tags", "zone=eu-2"), ("log.level", "debug"), ("mtu", "1200"), ("bind", "127.0.0.1:0")]);
         let told: Vec<_> = old.changes(&new).iter().map(ToString::to_string).collect();
         let expected = [
-            "bind: ([::]:7117, IPv6 and IPv4) -> 127.0.0.1:0 (after a restart)",
+            "bind: 127.0.0.1:7117 -> 127.0.0.1:0 (after a restart)",
             "tags: zone=eu-1 -> zone=eu-2",
             "mtu: 1400 -> 1200 (after a restart)",
             "log.level: info -> debug",

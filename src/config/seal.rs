@@ -3,13 +3,15 @@
 //! Reads the key file. Must not know how keys are used.
 
 use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use super::ConfigError;
+use super::addresses::is_loopback;
 use super::read::{open_to_others, regular_file};
-use crate::core::OutOfRange;
+use super::{ConfigError, DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT};
+use crate::core::{NodeId, OutOfRange};
 use crate::seal::{Key, KeyFile, KeyFileProblem, KeyRing, MAX_OVERHEAD, RingError, SealMode};
 
 /// The largest key file that is read: eight keys, and comments.
@@ -19,7 +21,8 @@ const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SealConfig {
-    /// The packets taken and sent. `None`: [`SealMode::Require`] if there are keys, [`SealMode::Off`] if there are none.
+    /// The packets taken and sent. `None`: [`SealMode::Require`] if there are keys, else [`SealMode::Off`] within this machine.
+    /// A mode that takes clear packets and is said here is consent to take them from other machines.
     pub mode: Option<SealMode>,
     /// The keys, of which the first one seals. Changes at run time are not kept.
     pub keys: Vec<Key>,
@@ -60,11 +63,47 @@ pub(crate) fn read_key_file(path: &Path) -> Result<ReadKeys, KeyFileError> {
     Ok(ReadKeys { file, ring, open_to_others: open_to_others(&metadata) })
 }
 
+/// Where a node is reached, and as a member of which cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    /// The address that it binds; `None`: all.
+    pub(crate) bound: Option<SocketAddr>,
+    /// The address that others are told, if that is another one.
+    pub(crate) advertised: Option<SocketAddr>,
+    pub(crate) cluster: NodeId,
+}
+
+impl Reach {
+    /// Refuses clear packets from other machines, unless somebody said that they are meant, and of a cluster with a name of
+    /// its own.
+    pub(crate) fn allows(&self, seal: &SealConfig) -> Result<(), ConfigError> {
+        if !seal.mode().accepts_clear() {
+            return Ok(());
+        }
+        let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
+        let reached = [("bind", Some(self.bound.unwrap_or(everywhere))), ("advertise", self.advertised)];
+        let elsewhere = |(key, address): (_, Option<SocketAddr>)| Some((key, address.filter(|at| !is_loopback(at))?));
+        let Some((key, at)) = reached.into_iter().find_map(elsewhere) else { return Ok(()) };
+        if seal.is_local() {
+            return Err(ConfigError::NotSealed { key, found: at.to_string() });
+        }
+        if self.cluster.as_str() == DEFAULT_CLUSTER {
+            return Err(ConfigError::ClearWithoutName { cluster: self.cluster.clone() });
+        }
+        Ok(())
+    }
+}
+
 impl SealConfig {
     /// Returns the mode in force.
     pub fn mode(&self) -> SealMode {
         let has_keys = !self.keys.is_empty() || self.key_file.is_some();
         self.mode.unwrap_or(if has_keys { SealMode::Require } else { SealMode::Off })
+    }
+
+    /// Returns true if clear packets are taken and nobody said so: of this machine alone, then.
+    pub fn is_local(&self) -> bool {
+        self.mode.is_none() && self.mode().accepts_clear()
     }
 
     /// Returns the ring of the keys in the configuration itself; `None` if there are none.
@@ -109,6 +148,16 @@ mod tests {
         let off = SealConfig { mode: Some(SealMode::Off), ..with_keys.clone() };
         assert_eq!(off.mode(), SealMode::Off);
         assert_eq!(with_keys.problems(1_400), []);
+    }
+
+    #[test]
+    fn clear_packets_that_nobody_asked_for_are_taken_within_this_machine_alone() {
+        assert!(SealConfig::default().is_local());
+        assert!(!SealConfig { keys: vec![key(1)], ..SealConfig::default() }.is_local());
+        assert!(!SealConfig { key_file: Some("keys".into()), ..SealConfig::default() }.is_local());
+        for mode in SealMode::ALL {
+            assert!(!SealConfig { mode: Some(mode), ..SealConfig::default() }.is_local(), "{mode} was said");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::counters::Counters;
-use crate::core::member::{DetectionMethod, NodeId, Record, Status};
+use crate::core::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::{Core, Phase};
 
@@ -14,6 +14,11 @@ impl Core {
     /// Returns true if this node is a full member: it holds a whole view and said so.
     pub fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up)
+    }
+
+    /// Returns true if a member, of any status, has this run.
+    pub fn knows(&self, run: Run) -> bool {
+        self.view.slot_of_run(run).is_some()
     }
 
     /// Returns true if this node is reached at the address that it advertises, as far as it knows: no, if a member said

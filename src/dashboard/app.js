@@ -209,6 +209,9 @@ async function readFacts() {
   health.take(await api.askText("metrics"));
 }
 
+const sealing = (seal) =>
+  !seal ? "" : seal.mode === "require" ? `, sealed with key ${seal.key}` : seal.consented ? ", takes packets that are not sealed" : ", hears this machine alone";
+
 // What stands in the header, and the banner.
 
 const drawLink = onFrame(() => {
@@ -218,7 +221,7 @@ const drawLink = onFrame(() => {
   mark($("link-state"), "data-state", link.state);
   mark(document.documentElement, "data-link", link.state);
   write($("observer"), info ? `cluster ${info.cluster}, as ${name} sees it` : link.state === "denied" ? "sign in to see" : "connecting");
-  write($("foot-agent"), info ? `${name}, version ${info.version}, HTTP ${info.http ?? "off"}, gossip ${info.address}` : "");
+  write($("foot-agent"), info ? `${name}, version ${info.version}, HTTP ${info.http ?? "off"}, gossip ${info.address}${sealing(info.sealing)}` : "");
   const isLost = link.state === "lost";
   const isPolled = link.state === "polled";
   if (isPolled) {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::millis;
 use crate::core::{ProtocolRange, Settings};
+use crate::seal::SealMode;
 
 /// The state and the settings of one node, and a summary of its view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,11 +56,35 @@ pub struct Info {
     /// nothing is known to be missing.
     #[serde(default)]
     pub joining: Option<String>,
+    /// The sealing of its packets; `null` in answers of older agents.
+    #[serde(default)]
+    pub sealing: Option<Sealing>,
     /// The caller's access: `read` for one that may look, `write` for one that may do all; `null` in answers of older
     /// agents.
     #[serde(default)]
     #[schemars(extend("enum" = [Some("read"), Some("write"), None::<&str>]))]
     pub access: Option<String>,
+}
+
+/// The sealing of a node's packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct Sealing {
+    /// The packets taken and sent: one of `off`, `permit`, `prefer`, `require`.
+    #[schemars(extend("enum" = SealMode::ALL.map(SealMode::name)))]
+    pub mode: String,
+    /// The id of the key that seals; `null` where nothing is sealed.
+    pub key: Option<String>,
+    /// True if the configuration says that packets that are not sealed are taken from other machines; without that they are
+    /// taken from its own machine alone.
+    pub consented: bool,
+}
+
+impl From<crate::agent::SealingInfo> for Sealing {
+    fn from(sealing: crate::agent::SealingInfo) -> Self {
+        let key = sealing.key.map(|key| key.to_string());
+        Self { mode: sealing.mode.to_string(), key, consented: sealing.consented }
+    }
 }
 
 /// The views of a node and of the live members that it hears.
@@ -189,6 +214,7 @@ impl Info {
             agreement: None,
             leases: None,
             joining: None,
+            sealing: Some(info.sealing.into()),
             access: None,
         }
     }

@@ -252,8 +252,8 @@ fn counters(families: &mut Families, info: &Info) {
     }
     let described = ("state_unwritten", "Writes of the state file that failed since the last one that succeeded");
     gauge(families, described, info.state_unwritten);
-    let described = ("clear_packets_taken", "1 if packets that are not sealed are taken");
-    gauge(families, described, u64::from(info.takes_clear_packets));
+    let described = ("clear_packets_taken", "1 if packets of other machines that are not sealed are taken");
+    gauge(families, described, u64::from(info.sealing.consented));
     let heartbeats = Carrier::ALL.into_iter().map(Carrier::name).zip(counters.heartbeats_sent);
     let described = ("heartbeats_sent", "Datagrams sent to observed members, by what they were sent for");
     family(families, Kind::Counter, described, "carrier", heartbeats);

@@ -6,10 +6,10 @@
 use super::SealError;
 use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
 use super::key::{Key, KeyId};
-use super::replay::{Replays, Verdict};
+use super::replay::Replays;
 use super::ring::KeyRing;
 use crate::core::Run;
-use crate::core::wire::VERSION;
+use crate::core::wire::{Header, VERSION};
 
 /// The bytes of magic, version, mark, cluster and run in a clear packet.
 const CLEAR_BYTES: usize = 16;
@@ -38,9 +38,6 @@ pub enum Opened {
     Sealed {
         /// True if the datagram was sealed for this run.
         is_bound: bool,
-        /// True if the datagram is certainly opened for the first time. That is not certain of a bound datagram whose number is far
-        /// behind or far ahead: the core has a window of its own, of which the sender proves that it was pushed.
-        is_first: bool,
     },
     /// The datagram does not claim to be sealed.
     Clear,
@@ -50,16 +47,19 @@ pub enum Opened {
 #[derive(Debug)]
 pub struct DatagramSealer {
     run: Run,
-    cluster: u32,
+    cluster: Box<str>,
+    /// The cluster's hash, which clear packets bear.
+    hash: [u8; 4],
     /// The number of the last datagram.
     last: u64,
     replays: Replays,
 }
 
 impl DatagramSealer {
-    /// Returns the sealer of a run, which was drawn for this process alone, in the cluster of this hash.
-    pub fn new(run: Run, cluster: u32) -> Self {
-        Self { run, cluster, last: 0, replays: Replays::default() }
+    /// Returns the sealer of a run, which was drawn for this process alone, in the cluster of this name.
+    pub fn new(run: Run, cluster: &str) -> Self {
+        let hash = Header::cluster_hash(cluster).to_le_bytes();
+        Self { run, cluster: cluster.into(), hash, last: 0, replays: Replays::default() }
     }
 
     /// Returns the number of senders whose numbers are remembered.
@@ -75,7 +75,7 @@ impl DatagramSealer {
         let (prefix, run) = fixed.split_at(CLEAR_BYTES - size_of::<Run>());
         let run = run_in(run)?;
         let is_ours = if sequence == 0 { run.is_nobody() } else { run == self.run };
-        let is_packet = prefix[..4] == [b'H', b'C', VERSION, CLEAR] && prefix[4..] == self.cluster.to_le_bytes();
+        let is_packet = prefix[..4] == [b'H', b'C', VERSION, CLEAR] && prefix[4..] == self.hash;
         if !is_packet || !is_ours || rest.len() < FINGERPRINT_BYTES {
             return None;
         }
@@ -93,7 +93,7 @@ impl DatagramSealer {
         sealed.extend_from_slice(rest);
         let (header, contents) = sealed.split_at_mut(header);
         let nonce = Nonce::new(Channel::Datagram, self.run, number, 0);
-        let tag = cipher::seal(key.secret(), nonce, &bound(header, self.cluster, receiver), contents);
+        let tag = cipher::seal(key.secret(), nonce, &bound(header, &self.cluster, receiver), contents);
         sealed.extend_from_slice(&tag);
         Some(sealed)
     }
@@ -102,7 +102,14 @@ impl DatagramSealer {
     /// the caller.
     ///
     /// The address that it came from plays no part: a window per address would be opened anew by each replay from another.
-    pub fn open(&mut self, ring: &KeyRing, datagram: &[u8], packet: &mut Vec<u8>) -> Result<Opened, SealError> {
+    /// `is_known` says of a run whether the receiver knows it: the numbers of those are never forgotten.
+    pub fn open(
+        &mut self,
+        ring: &KeyRing,
+        datagram: &[u8],
+        packet: &mut Vec<u8>,
+        is_known: impl Fn(Run) -> bool,
+    ) -> Result<Opened, SealError> {
         let is_bound = match datagram.get(3) {
             Some(&BOUND) if datagram.starts_with(b"HC") => true,
             Some(&UNBOUND) if datagram.starts_with(b"HC") => false,
@@ -118,6 +125,10 @@ impl DatagramSealer {
         let key = ring.find(id).ok_or(SealError::UnknownKey(id))?;
         let run = run_in(&datagram[4..]).ok_or(SealError::Malformed)?;
         let (number, sealed) = split_varint(&datagram[FIXED_BYTES + KeyId::BYTES..]).ok_or(SealError::Malformed)?;
+        // What was recorded costs no decryption.
+        if self.replays.has_seen(run, number) {
+            return Err(SealError::Replayed);
+        }
         let header = &datagram[..datagram.len() - sealed.len()];
         let (contents, tag) =
             sealed.split_at_checked(sealed.len().wrapping_sub(TAG_BYTES)).ok_or(SealError::Malformed)?;
@@ -127,32 +138,28 @@ impl DatagramSealer {
             || !cipher::open(
                 key.secret(),
                 Nonce::new(Channel::Datagram, run, number, 0),
-                &bound(header, self.cluster, is_bound.then_some(self.run)),
+                &bound(header, &self.cluster, is_bound.then_some(self.run)),
                 packet,
                 tag,
             )
         {
             return Err(if is_bound { SealError::Misdirected } else { SealError::Forged });
         }
-        let is_first = match self.replays.look_at(run, number) {
-            Verdict::New => true,
-            // The core's window judges what is bound, and takes nothing of importance from the unbound.
-            Verdict::FarAhead => false,
-            Verdict::FarBehind if is_bound => false,
-            Verdict::FarBehind | Verdict::Seen => return Err(SealError::Replayed),
-        };
+        if !self.replays.accept(run, number, is_known) {
+            return Err(SealError::Replayed);
+        }
         // Sealed by a member: from here on nothing fails but by a member's mistake.
         let (behind, rest) = split_varint(packet).ok_or(SealError::Malformed)?;
         let sequence = number.checked_sub(behind).ok_or(SealError::Malformed)?;
         let mut clear = Vec::with_capacity(CLEAR_BYTES + 10);
         clear.extend_from_slice(&[b'H', b'C', VERSION, CLEAR]);
-        clear.extend_from_slice(&self.cluster.to_le_bytes());
+        clear.extend_from_slice(&self.hash);
         let run = if sequence == 0 { Run::NOBODY } else { run };
         clear.extend_from_slice(&run.0.to_le_bytes());
         push_varint(&mut clear, sequence);
         let replaced = packet.len() - rest.len();
         packet.splice(..replaced, clear);
-        Ok(Opened::Sealed { is_bound, is_first })
+        Ok(Opened::Sealed { is_bound })
     }
 }
 
@@ -161,12 +168,12 @@ pub(super) fn run_in(bytes: &[u8]) -> Option<Run> {
     bytes.first_chunk().map(|run| Run(u64::from_le_bytes(*run)))
 }
 
-/// Returns what a header is authenticated as: with the cluster and the receiver's run, which do not travel. The header's
-/// mark says whether there is a receiver.
-fn bound(header: &[u8], cluster: u32, receiver: Option<Run>) -> Vec<u8> {
-    let mut bound = Vec::with_capacity(header.len() + size_of::<u32>() + size_of::<Run>());
+/// Returns what a header is authenticated as: with the cluster's name and the receiver's run, which do not travel. The
+/// header's mark says whether there is a receiver.
+fn bound(header: &[u8], cluster: &str, receiver: Option<Run>) -> Vec<u8> {
+    let mut bound = Vec::with_capacity(header.len() + cluster.len() + size_of::<Run>());
     bound.extend_from_slice(header);
-    bound.extend_from_slice(&cluster.to_le_bytes());
+    bound.extend_from_slice(cluster.as_bytes());
     if let Some(receiver) = receiver {
         bound.extend_from_slice(&receiver.0.to_le_bytes());
     }

@@ -70,7 +70,7 @@ pub enum LinkStep {
 #[derive(Debug)]
 pub struct LinkSealer {
     run: Run,
-    cluster: u32,
+    cluster: Box<str>,
     /// The number of this end of the connection, which no other end of this run has.
     number: u64,
     random: Random,
@@ -112,12 +112,12 @@ impl Direction {
 impl LinkSealer {
     /// Returns the opener's end. `number` is drawn once per connection end of a run; `random` is drawn for this
     /// connection alone.
-    pub fn opener(run: Run, cluster: u32, number: u64, random: [u8; 16]) -> Self {
-        Self { run, cluster, number, random, is_opener: true, state: State::Waiting }
+    pub fn opener(run: Run, cluster: &str, number: u64, random: [u8; 16]) -> Self {
+        Self { run, cluster: cluster.into(), number, random, is_opener: true, state: State::Waiting }
     }
 
     /// Returns the acceptor's end, with the same arguments.
-    pub fn acceptor(run: Run, cluster: u32, number: u64, random: [u8; 16]) -> Self {
+    pub fn acceptor(run: Run, cluster: &str, number: u64, random: [u8; 16]) -> Self {
         Self { is_opener: false, ..Self::opener(run, cluster, number, random) }
     }
 
@@ -207,9 +207,9 @@ impl LinkSealer {
         Ok(LinkStep::Greeted(greeting))
     }
 
-    /// Returns what a greeting is authenticated with beside its header: the cluster, and the opener's value in an answer.
+    /// Returns what a greeting is authenticated with beside its header: the cluster's name, and the opener's value in an answer.
     fn bind(&self, opener: &[u8]) -> Vec<u8> {
-        [&self.cluster.to_le_bytes(), opener].concat()
+        [self.cluster.as_bytes(), opener].concat()
     }
 
     fn greet(&self, key: &Key, channel: Channel, bound_to: &[u8]) -> Vec<u8> {

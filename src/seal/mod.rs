@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The fourth byte of a clear packet is 0, and 255 in a refusal. Everything before `sealed` is authenticated with it, and
-//! so is the hash of the cluster's name, which does not travel: nothing of another cluster is opened, though it has the key.
+//! so is the cluster's whole name, which does not travel: nothing of another cluster is opened, though it has the key.
 //! A datagram with mark 3 is *bound*: authenticated with the run of its receiver as well, which does not travel either.
 //! Nobody else opens it. One with mark 1 is *unbound*: its sender does not know the run of who is there (`Join`, `ReachMe`,
 //! name probes, questions to members that have fallen silent and may have been restarted, answers to the nameless). The
@@ -57,10 +57,8 @@
 //! - What is not sealed, has an unknown key id, or is too short is refused before anything is decrypted, and nothing is
 //!   answered to a datagram. Nothing is allocated for it.
 //! - A bound datagram is opened by its receiver alone; whoever opens another one knows that it is unbound.
-//! - A datagram is opened at most once by each run of a receiver ([`Replays`]), whatever address it comes from; but not so
-//!   a bound one whose number is far behind the last or more than [`MAX_STEP`] ahead, of which the core's own window, which
-//!   no outsider moves and its owner restarts by a proof, takes none twice. So no number that a member makes up keeps
-//!   another's bound packets out.
+//! - A datagram is opened at most once by each run of a receiver ([`Replays`]), whatever address it comes from and however old
+//!   it is, as long as the receiver knows the sender's run. No clock has a part in it.
 //! - Keys are overwritten when the last ring lets go of them, and no `Debug` or `Display` shows more than a key's id.
 //!
 //! Must not know: sockets, clocks, files, where randomness comes from, and the meaning of what is sealed.
@@ -83,7 +81,7 @@ pub use file::{KeyFile, KeyFileProblem};
 pub use key::{InvalidKey, InvalidKeyId, Key, KeyId};
 pub use link::{FRAME_OVERHEAD, LinkSealer, LinkStep, is_clear_packet, turned_down, why_turned_down};
 pub use mode::{InvalidSealMode, SealMode};
-pub use replay::{MAX_SENDERS, MAX_STEP, Replays, Verdict};
+pub use replay::{MAX_STRANGERS, Replays};
 pub use ring::{KeyRing, MAX_KEYS, RingError};
 
 /// The reason why a datagram or a frame was refused at the edge, before the core saw it.
@@ -112,6 +110,9 @@ pub enum SealError {
     /// The datagram or frame was opened before, or is too old to tell.
     #[error("seen before")]
     Replayed,
+    /// The datagram or connection comes from another machine, and clear ones are taken of this machine alone.
+    #[error("from another machine")]
+    NotLoopback,
 }
 
 /// Returns the id of the key that a datagram or a greeting claims to be sealed with; `None` if it does not claim to be.
@@ -123,7 +124,7 @@ pub fn key_id_of(bytes: &[u8]) -> Option<KeyId> {
 
 impl SealError {
     /// The number of reasons.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     /// Returns the place of the reason among all, from 0.
     pub const fn index(self) -> usize {
@@ -135,6 +136,7 @@ impl SealError {
             SealError::Forged => 4,
             SealError::Replayed => 5,
             SealError::Misdirected => 6,
+            SealError::NotLoopback => 7,
         }
     }
 
@@ -147,5 +149,6 @@ impl SealError {
         "sealed_forged",
         "sealed_replayed",
         "sealed_misdirected",
+        "not_loopback",
     ];
 }

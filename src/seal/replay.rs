@@ -1,66 +1,68 @@
-//! Numbers that were seen, by sender: each datagram is opened at most once.
+//! Numbers that were seen, by sender: each datagram is opened at most once (RFC 4303, section 3.4.3).
 //!
-//! A sender is a run, never an address: addresses are not sealed. Only what a member sealed makes an entry, so that an
-//! outsider fills the table at most with what it recorded of earlier runs. The least recently heard senders give way at
-//! [`MAX_SENDERS`]; that makes old packets of theirs count once more here, and the core's own window, which is as old as
-//! the member's record, still refuses them.
+//! A sender is a run, never an address: addresses are not sealed. The window of a run that the receiver knows lives as long as
+//! that is so. All others, of runs that were never met or are forgotten, share two generations of [`MAX_STRANGERS`] windows in
+//! all, of which the least recently heard give way: whoever recorded datagrams of earlier runs moves none but those.
+//!
+//! Invariants: what is behind a window, or in it, is not opened; only what was opened moves one.
+//!
+//! Must not know: what makes a run known.
 
 use std::collections::BTreeMap;
 
 use crate::core::Run;
-use crate::core::window::{Sight, Window};
+use crate::core::window::Window;
 
-/// The largest number of senders whose numbers are remembered.
-pub const MAX_SENDERS: usize = 8_192;
+/// The largest number of windows of runs that are not known.
+pub const MAX_STRANGERS: usize = 8_192;
 
-/// The largest step by which a sender's window moves at once: more packets than any run sends between two that one receiver
-/// hears. A greater number is somebody's that has the key and means harm; it moves nothing.
-pub const MAX_STEP: u64 = 1 << 32;
-
-/// The outcome of looking at a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The number was not seen before, and is remembered.
-    New,
-    /// The number is more than [`MAX_STEP`] ahead, and is not remembered.
-    FarAhead,
-    /// The number is so far behind that nobody knows.
-    FarBehind,
-    /// The number was seen before.
-    Seen,
-}
-
-/// The window is as wide as the core's own.
+/// 1,024 numbers.
 type Seen = Box<Window<16>>;
 
 /// The numbers seen, by sender.
 #[derive(Debug, Default)]
 pub struct Replays {
-    /// Senders heard since the generations changed last.
+    /// Runs that were known when the generations changed last.
+    known: BTreeMap<Run, Seen>,
+    /// Senders heard since then.
     young: BTreeMap<Run, Seen>,
-    /// Senders heard before that.
+    /// Strangers heard before that.
     old: BTreeMap<Run, Seen>,
 }
 
 impl Replays {
-    /// Judges a number, and takes note of it if it is new.
-    pub fn look_at(&mut self, sender: Run, number: u64) -> Verdict {
-        if let Some(seen) = self.young.get_mut(&sender) {
-            return look(seen, number);
+    /// Returns true if a number was certainly seen, or is so far behind that nobody knows.
+    pub fn has_seen(&self, sender: Run, number: u64) -> bool {
+        let of = |seen: &BTreeMap<Run, Seen>| seen.get(&sender).map(|seen| !seen.judge(number).is_new());
+        of(&self.young).or_else(|| of(&self.known)).or_else(|| of(&self.old)).unwrap_or(false)
+    }
+
+    /// Takes note of a number; returns false if it was seen, or is so far behind that nobody knows.
+    pub fn accept(&mut self, sender: Run, number: u64, is_known: impl Fn(Run) -> bool) -> bool {
+        if let Some(seen) = self.young.get_mut(&sender).or_else(|| self.known.get_mut(&sender)) {
+            return seen.accept(number);
         }
-        let begin = number.min(MAX_STEP);
-        let mut seen = self.old.remove(&sender).unwrap_or_else(|| Box::new(Window::around(begin)));
-        let verdict = look(&mut seen, number);
-        if self.young.len() >= MAX_SENDERS / 2 {
-            self.old = std::mem::take(&mut self.young);
+        let mut seen = self.old.remove(&sender).unwrap_or_else(|| Box::new(Window::around(number)));
+        let is_new = seen.accept(number);
+        if self.young.len() >= MAX_STRANGERS / 2 {
+            self.change_generations(is_known);
         }
         self.young.insert(sender, seen);
-        verdict
+        is_new
+    }
+
+    fn change_generations(&mut self, is_known: impl Fn(Run) -> bool) {
+        let mut lately = std::mem::take(&mut self.young);
+        // Those that are known no more become strangers, heard lately.
+        lately.append(&mut self.known);
+        let old = std::mem::take(&mut self.old);
+        (self.known, self.old) = lately.into_iter().partition(|(run, _)| is_known(*run));
+        self.known.extend(old.into_iter().filter(|(run, _)| is_known(*run)));
     }
 
     /// Returns the number of senders remembered.
     pub fn len(&self) -> usize {
-        self.young.len() + self.old.len()
+        self.known.len() + self.young.len() + self.old.len()
     }
 
     /// Returns true if nobody was heard yet.
@@ -69,61 +71,74 @@ impl Replays {
     }
 }
 
-fn look(seen: &mut Window<16>, number: u64) -> Verdict {
-    if number > seen.highest().saturating_add(MAX_STEP) {
-        return Verdict::FarAhead;
-    }
-    let sight = seen.judge(number);
-    seen.accept(number);
-    match sight {
-        Sight::New | Sight::Far => Verdict::New,
-        Sight::Seen => Verdict::Seen,
-        Sight::Behind => Verdict::FarBehind,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    impl Replays {
-        fn accept(&mut self, sender: Run, number: u64) -> bool {
-            self.look_at(sender, number) == Verdict::New
+    const KNOWN: Run = Run(u64::MAX);
+
+    fn is_new(replays: &mut Replays, sender: Run, number: u64) -> bool {
+        let has_seen = replays.has_seen(sender, number);
+        let is_new = replays.accept(sender, number, |run| run == KNOWN);
+        assert_ne!(is_new, has_seen, "a look tells what follows");
+        is_new
+    }
+
+    #[test]
+    fn a_number_counts_once_whatever_came_between_and_however_far_it_is_behind() {
+        let mut replays = Replays::default();
+        assert!(is_new(&mut replays, Run(1), 5) && !is_new(&mut replays, Run(1), 5));
+        assert!(is_new(&mut replays, Run(2), 5), "of another run");
+        assert!(is_new(&mut replays, Run(1), 4) && is_new(&mut replays, Run(1), 6));
+        for ahead in [1 << 11, 1 << 17, 1 << 40, u64::MAX] {
+            assert!(is_new(&mut replays, Run(1), ahead));
+            assert!([4, 5, 6, 7, ahead].into_iter().all(|number| !is_new(&mut replays, Run(1), number)), "{ahead}");
         }
     }
 
     #[test]
-    fn a_number_at_the_greatest_step_moves_the_window_and_a_greater_one_does_not() {
+    fn no_crowd_of_strangers_moves_the_window_of_a_run_that_is_known() {
         let mut replays = Replays::default();
-        assert_eq!(replays.look_at(Run(1), 10), Verdict::New);
-        assert_eq!(replays.look_at(Run(1), 11 + MAX_STEP), Verdict::FarAhead);
-        assert_eq!(replays.look_at(Run(1), u64::MAX), Verdict::FarAhead);
-        assert_eq!(replays.look_at(Run(1), 11), Verdict::New, "it goes on");
-        assert_eq!(replays.look_at(Run(1), 11), Verdict::Seen);
-        assert_eq!(replays.look_at(Run(1), 11 + MAX_STEP), Verdict::New);
-        assert_eq!(replays.look_at(Run(1), 12), Verdict::FarBehind);
-        assert_eq!(replays.look_at(Run(2), u64::MAX), Verdict::FarAhead, "the very first");
-        assert_eq!(replays.look_at(Run(2), 1), Verdict::FarBehind, "it began at the greatest step");
-    }
-
-    #[test]
-    fn a_number_counts_once_whatever_came_between() {
-        let mut replays = Replays::default();
-        assert!(replays.accept(Run(1), 5) && !replays.accept(Run(1), 5));
-        assert!(replays.accept(Run(2), 5), "of another run");
-        assert!(replays.accept(Run(1), 4) && replays.accept(Run(1), 6));
-        assert!(!replays.accept(Run(1), 4));
-    }
-
-    #[test]
-    fn senders_are_bounded_and_those_heard_lately_stay() {
-        let mut replays = Replays::default();
-        assert!(replays.accept(Run(u64::MAX), 1));
-        for run in 0..3 * MAX_SENDERS as u64 {
-            assert!(replays.accept(Run(run), 1));
-            assert!(!replays.accept(Run(u64::MAX), 1), "heard all the time");
-            assert!(replays.len() <= MAX_SENDERS);
+        let numbers = [1, 2, 3_000];
+        assert!(numbers.iter().all(|number| is_new(&mut replays, KNOWN, *number)));
+        for run in 0..3 * MAX_STRANGERS as u64 {
+            assert!(is_new(&mut replays, Run(run), 1));
+            assert!(replays.len() <= MAX_STRANGERS + 1, "{}", replays.len());
         }
-        assert!(!replays.accept(Run(3 * MAX_SENDERS as u64 - 1), 1), "the newest");
+        assert!(numbers.iter().all(|number| !is_new(&mut replays, KNOWN, *number)), "it was not heard meanwhile");
+        assert!(is_new(&mut replays, KNOWN, 3_001));
+        assert!(!is_new(&mut replays, Run(3 * MAX_STRANGERS as u64 - 1), 1), "the newest");
+        assert!(is_new(&mut replays, Run(0), 1), "it gave way, and nobody knows it");
+    }
+
+    #[test]
+    fn a_stranger_that_becomes_known_keeps_its_window_though_it_says_nothing_more() {
+        let mut replays = Replays::default();
+        let crowd = |replays: &mut Replays, first: u64, is_known: &dyn Fn(Run) -> bool| {
+            for run in first..=first + MAX_STRANGERS as u64 / 2 {
+                replays.accept(Run(run), 1, is_known);
+            }
+        };
+        replays.accept(KNOWN, 1, |_| false);
+        crowd(&mut replays, 0, &|_| false);
+        crowd(&mut replays, 1 << 20, &|run| run == KNOWN);
+        crowd(&mut replays, 1 << 30, &|run| run == KNOWN);
+        assert!(replays.has_seen(KNOWN, 1));
+    }
+
+    #[test]
+    fn a_run_that_is_forgotten_is_a_stranger() {
+        let mut replays = Replays::default();
+        let crowd = |replays: &mut Replays, first: u64, is_known: &dyn Fn(Run) -> bool| {
+            for run in first..first + MAX_STRANGERS as u64 {
+                replays.accept(Run(run), 1, is_known);
+            }
+        };
+        replays.accept(KNOWN, 1, |_| true);
+        crowd(&mut replays, 0, &|run| run == KNOWN);
+        assert!(replays.has_seen(KNOWN, 1));
+        crowd(&mut replays, 1 << 20, &|_| false);
+        crowd(&mut replays, 1 << 30, &|_| false);
+        assert!(!replays.has_seen(KNOWN, 1) && replays.len() <= MAX_STRANGERS);
     }
 }

@@ -1,13 +1,13 @@
 //! What is refused before it costs anything: datagrams that cannot be whole or name no key, and keys too many.
 
-use super::tests::{RUN, anonymous, key, opened, receiver, ring};
+use super::tests::{CLUSTER, RUN, anonymous, key, opened, receiver, ring};
 use super::*;
 use crate::core::Run;
 
 /// An outsider sends what costs most to look at. A datagram that cannot be whole, or names no key, is not decrypted.
 #[test]
 fn a_datagram_that_is_too_short_or_names_no_key_is_refused_before_anything_is_decrypted() {
-    let mut sealer = DatagramSealer::new(RUN, 7);
+    let mut sealer = DatagramSealer::new(RUN, CLUSTER);
     let unknown = SealError::UnknownKey(key(2).id());
     for (to, forged) in [(None, SealError::Forged), (Some(Run(99)), SealError::Misdirected)] {
         let shortest = sealer.seal(&key(1), to, &anonymous()).expect("a packet of ours");

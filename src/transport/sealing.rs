@@ -20,7 +20,7 @@ use tracing::Level;
 use crate::core::{Run, Unopened};
 use crate::journal::Journal;
 use crate::quiet::Quiet;
-use crate::seal::{KeyRing, LinkSealer, LinkStep, SealError, SealMode, is_clear_packet};
+use crate::seal::{KeyId, KeyRing, LinkSealer, LinkStep, SealError, SealMode, is_clear_packet};
 
 /// The shortest time between two lines of the log about packets that were refused for one reason.
 pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
@@ -52,17 +52,36 @@ impl Tally {
 pub(crate) struct SealPolicy {
     mode: SealMode,
     ring: Option<KeyRing>,
+    /// Somebody said that clear packets of other machines are taken.
+    is_consented: bool,
 }
 
 impl SealPolicy {
-    /// Returns the policy of a mode and a ring. The default policy is that of nodes without keys.
+    /// Returns the policy of a mode, which was said if it takes clear packets, and a ring. The default policy is that of
+    /// nodes without keys, which hear this machine alone.
     pub(crate) fn new(mode: SealMode, ring: KeyRing) -> Self {
-        Self { mode, ring: Some(ring) }
+        Self { mode, ring: Some(ring), is_consented: mode.accepts_clear() }
+    }
+
+    /// Returns the policy of nodes that seal nothing, and hear other machines.
+    pub(crate) fn clear() -> Self {
+        Self { is_consented: true, ..Self::default() }
     }
 
     /// Returns the mode.
     pub(crate) fn mode(&self) -> SealMode {
         self.mode
+    }
+
+    /// Returns true if somebody said that clear packets of other machines are taken.
+    pub(crate) fn is_consented(&self) -> bool {
+        self.is_consented
+    }
+
+    /// Returns true if nothing is taken from there, and nothing said to: clear packets are taken of this machine alone, and it
+    /// is another one. (Something may carry what others send to a loopback address.)
+    pub(crate) fn keeps_out(&self, other: SocketAddr) -> bool {
+        self.mode.accepts_clear() && !self.is_consented && !other.ip().to_canonical().is_loopback()
     }
 
     /// Returns the ring, unless the mode is off.
@@ -78,27 +97,30 @@ pub(crate) struct Sealing(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     run: Run,
-    cluster: u32,
+    cluster: Box<str>,
     policy: watch::Sender<Arc<SealPolicy>>,
     /// The number of the last connection end.
     connections: AtomicU64,
     refused: [AtomicU64; SealError::COUNT],
     quiet: Mutex<[Quiet; SealError::COUNT]>,
     misdirected: Mutex<Tally>,
+    /// The key that a packet was sealed with, last of those that this node lacks.
+    lacks_key: watch::Sender<Option<KeyId>>,
     journal: Journal,
 }
 
 impl Sealing {
-    /// Returns the sealing of a run, in a cluster of this hash.
-    pub(crate) fn new(run: Run, cluster: u32, policy: SealPolicy, journal: Journal) -> Self {
+    /// Returns the sealing of a run, in the cluster of this name.
+    pub(crate) fn new(run: Run, cluster: &str, policy: SealPolicy, journal: Journal) -> Self {
         Self(Arc::new(Shared {
             run,
-            cluster,
+            cluster: cluster.into(),
             policy: watch::Sender::new(Arc::new(policy)),
             connections: AtomicU64::new(0),
             refused: Default::default(),
             quiet: Mutex::default(),
             misdirected: Mutex::default(),
+            lacks_key: watch::Sender::new(None),
             journal,
         }))
     }
@@ -106,7 +128,7 @@ impl Sealing {
     /// Returns a sealing that seals nothing.
     #[cfg(test)]
     pub(crate) fn off(journal: Journal) -> Self {
-        Self::new(Run(1), 0, SealPolicy::default(), journal)
+        Self::new(Run(1), "test", SealPolicy::default(), journal)
     }
 
     /// Returns the policy in force.
@@ -134,9 +156,8 @@ impl Sealing {
         let mut random = [0; 16];
         SysRng.try_fill_bytes(&mut random).ok()?;
         let number = self.0.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let Shared { run, cluster, .. } = *self.0;
         let end = if is_opener { LinkSealer::opener } else { LinkSealer::acceptor };
-        Some(end(run, cluster, number, random))
+        Some(end(self.0.run, &self.0.cluster, number, random))
     }
 
     /// Takes a frame of a connection, and counts one that is refused.
@@ -168,9 +189,17 @@ impl Sealing {
         }
     }
 
+    /// Returns a watch on the keys that packets are sealed with and this node lacks: the last one.
+    pub(crate) fn lacks_key(&self) -> watch::Receiver<Option<KeyId>> {
+        self.0.lacks_key.subscribe()
+    }
+
     /// Counts a packet that was refused, and tells of it if that is due.
     pub(crate) fn refuse(&self, from: SocketAddr, error: SealError) {
         let place = error.index();
+        if let SealError::UnknownKey(id) = error {
+            self.0.lacks_key.send_replace(Some(id));
+        }
         self.0.refused[place].fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.told_now(error) {
             let text = words(error, count, from, self.policy().mode());
@@ -211,7 +240,12 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
         SealError::UnknownKey(id) => format!(
             "dropped {packets} from {from}, sealed with key {id}, which this node lacks: if a member runs there, keys were \
              changed while one of the two was away; `headcount keys list` at a member shows who holds {id}; copy it into the \
-             key file here, or the present keys into the one there, and send that agent SIGHUP"
+             key file here, or the present keys into the one there (which that agent reads by itself, or at SIGHUP)"
+        ),
+        SealError::NotLoopback => format!(
+            "dropped {packets} from {from}: without keys this node hears its own machine alone, and something carries packets \
+             of others to its loopback address (a forwarded port, route_localnet); give it the cluster's key file (seal.key_file) and \
+             restart it"
         ),
         SealError::UnknownVersion => format!(
             "dropped {packets} from {from} that is sealed in a format version this build does not speak: update the older \
@@ -232,7 +266,6 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
 mod tests {
     use super::*;
     use crate::core::NodeId;
-    use crate::seal::KeyId;
     use crate::seal::tests::key;
 
     #[test]
@@ -244,7 +277,7 @@ mod tests {
             sealing.refuse(from, SealError::Unsealed);
         }
         sealing.refuse(from, SealError::Replayed);
-        assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0, 0]);
         let mut quiet = sealing.0.quiet.lock().expect("nobody panicked");
         assert_eq!(quiet[0].may_say(Duration::ZERO, 1), Some(4), "all but the one that was told");
     }
@@ -280,6 +313,25 @@ mod tests {
         let sealing = Sealing::off(journal);
         let number = |is_opener: bool| sealing.link(is_opener).expect("random numbers").greeting(&key(1))[16];
         assert_eq!([true, true, true].map(number), [1, 2, 3], "or two greetings have one nonce");
+    }
+
+    #[test]
+    fn without_keys_and_consent_this_machine_alone_is_heard() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let keeps_out = |sealing: &Sealing, from: &str| sealing.policy().keeps_out(from.parse().expect("an address"));
+        for here in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(!keeps_out(&sealing, here), "{here}");
+        }
+        for elsewhere in ["10.0.0.9:1", "[fd00::1]:1", "[::ffff:10.0.0.9]:1"] {
+            assert!(keeps_out(&sealing, elsewhere), "{elsewhere}");
+        }
+        sealing.set_policy(SealPolicy::clear());
+        assert!(!keeps_out(&sealing, "10.0.0.9:1"), "somebody said so");
+        for mode in [SealMode::Permit, SealMode::Prefer, SealMode::Require] {
+            sealing.set_policy(SealPolicy::new(mode, KeyRing::new([key(1)]).expect("a ring")));
+            assert!(!keeps_out(&sealing, "10.0.0.9:1"), "{mode}");
+        }
     }
 
     #[test]

@@ -11,7 +11,17 @@ fn what_cannot_work_is_refused_before_anything_starts() {
         (
             "bind = \"127.0.0.1:7117\"",
             &["--seed", "10.0.0.1:7117"][..],
-            &["config.toml:1", "--bind", "flag --seed"][..],
+            &["config.toml:1", "--key-file", "flag --seed"][..],
+        ),
+        (
+            "bind = \"0.0.0.0:7117\"",
+            &[],
+            &["config.toml:1: bind = \"0.0.0.0:7117\" lets other machines in", "seal it: ", "--key-file", "--insecure"],
+        ),
+        (
+            "",
+            &["--bind", "10.0.0.1:7117", "--insecure"],
+            &["cluster = headcount is what every cluster is called", "--cluster"],
         ),
         ("[leadership]\nvoters = [\"a\"]", &[], &["config.toml:2", "mode = \"quorum\""]),
         ("[http]\ntoken_file = \"/nonexistent\"", &[], &["config.toml:2: http.token_file", "No such file"]),

@@ -54,17 +54,19 @@ fn a_stronger_profile_does_not_undo_figures_of_a_weaker_layer() {
 
 #[test]
 fn lists_and_tags_replace_those_below_as_a_whole() {
-    let file = Written::new("seeds = [\"a:1\"]\ntags = { zone = \"eu\", role = \"db\" }\n");
-    let environment = variables(&[("HEADCOUNT_SEEDS", "b:1, [::1]:2"), ("HEADCOUNT_TAGS", "zone=us")]);
+    let file = Written::new("seeds = [\"127.0.0.1:1\"]\ntags = { zone = \"eu\", role = \"db\" }\n");
+    let environment = variables(&[("HEADCOUNT_SEEDS", "localhost:1, [::1]:2"), ("HEADCOUNT_TAGS", "zone=us")]);
     let loaded = file.loader().environment(environment.clone()).load().expect("variables");
-    assert_eq!(loaded.agent.config.seeds, ["b:1", "[::1]:2"]);
+    assert_eq!(loaded.agent.config.seeds, ["localhost:1", "[::1]:2"]);
     assert_eq!(loaded.agent.config.tags.iter().collect::<Vec<_>>(), [("zone", "us")]);
 
     let with_flags = file.loader().environment(environment);
-    let with_flags =
-        with_flags.flag("seeds", "--seed", "c:1").flag("seeds", "--seed", "d:1").flag("tags", "--tag", "k=v,w");
+    let with_flags = with_flags
+        .flag("seeds", "--seed", "127.0.0.3:1")
+        .flag("seeds", "--seed", "127.0.0.4:1")
+        .flag("tags", "--tag", "k=v,w");
     let loaded = with_flags.load().expect("flags");
-    assert_eq!(loaded.agent.config.seeds, ["c:1", "d:1"]);
+    assert_eq!(loaded.agent.config.seeds, ["127.0.0.3:1", "127.0.0.4:1"]);
     assert_eq!(loaded.agent.config.tags.iter().collect::<Vec<_>>(), [("k", "v,w")]);
     assert_eq!(layer(&loaded, "seeds"), "flag --seed");
 

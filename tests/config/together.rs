@@ -24,7 +24,7 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
         told.starts_with(&format!("{path}:2: bind = \"127.0.0.1:7117\" is reached from this machine only")),
         "{told}"
     );
-    assert!(told.contains("--bind \"0.0.0.0:7117\"") && told.contains("take the line out"), "{told}");
+    assert!(told.contains("--key-file") && told.contains("take the line out"), "{told}");
     assert!(told.ends_with("seeds = [\"10.0.0.1:7117\", \"10.0.0.2:7117\"] comes from flag --seed"), "{told}");
     // The flag repairs what the file says.
     assert!(elsewhere_with_bind(&file).load().is_ok_and(|loaded| loaded.warnings.is_empty()));
@@ -46,7 +46,73 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
 }
 
 fn elsewhere_with_bind(file: &Written) -> Loader {
-    file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("bind", "--bind", "0.0.0.0:7117")
+    let elsewhere = file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("bind", "--bind", "0.0.0.0:7117");
+    elsewhere.flag("seal.mode", "--insecure", "off").flag("cluster", "--cluster", "mine")
+}
+
+#[test]
+fn other_machines_are_let_in_with_a_key_or_with_consent_and_a_name_and_else_the_ways_out_are_told() {
+    const KEY: (&str, &str) = ("HEADCOUNT_SEAL__KEYS", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+    let with = |text: &str, environment: &[(&str, &str)]| {
+        let file = Written::new(text);
+        let place = file.path.display().to_string();
+        let loaded = file.loader().environment(variables(environment)).load();
+        loaded.map(|_| ()).map_err(|error| error.to_string().replace(&place, "c.toml"))
+    };
+    let seeds_file = Written::new("");
+    for (text, said) in [
+        ("bind = \"0.0.0.0:7117\"".to_owned(), "c.toml:1: bind = \"0.0.0.0:7117\" lets other machines in, "),
+        ("bind = \"[::]:7117\"\nseeds = [\"10.0.0.1:7117\"]".to_owned(), "c.toml:1: bind = \"[::]:7117\" lets "),
+        (
+            "advertise = \"10.0.0.1:7117\"".to_owned(),
+            "c.toml:1: advertise = \"10.0.0.1:7117\" tells other machines to send ",
+        ),
+        (
+            "seeds = [\"127.0.0.1:1\", \"b:1\"]".to_owned(),
+            "c.toml:1: seeds = [\"127.0.0.1:1\", \"b:1\"] may name other machines, ",
+        ),
+        ("seeds_command = [\"/bin/seeds\"]".to_owned(), "c.toml:1: seeds_command = [\"/bin/seeds\"] may name "),
+        (format!("seeds_file = {:?}", seeds_file.path), "c.toml:1: seeds_file = "),
+    ] {
+        let told = with(&text, &[]).expect_err(&text);
+        assert!(
+            told.starts_with(said) && told.contains("this node has no key: whoever can send to it could"),
+            "{told}"
+        );
+        let ways: Vec<&str> =
+            told.lines().skip(1).map(|line| line.trim_start().split("  ").next().unwrap_or(line)).collect();
+        assert_eq!(ways.len(), 3, "{told}");
+        assert!(ways[0].starts_with("seal it:") && told.contains("headcount keys generate cluster.key"), "{told}");
+        assert!(ways[1].starts_with("or consent:") && ways[2].starts_with("or stay here:"), "{told}");
+        assert_eq!(with(&text, &[KEY]), Ok(()), "{text}");
+        let consent = [("HEADCOUNT_SEAL__MODE", "off")];
+        let told = with(&text, &consent).expect_err(&text);
+        assert!(
+            told.starts_with("default: cluster = headcount is what every cluster is called")
+                && told.contains("--cluster"),
+            "{told}"
+        );
+        for mode in ["off", "permit", "prefer"] {
+            let consent = [KEY, ("HEADCOUNT_SEAL__MODE", mode), ("HEADCOUNT_CLUSTER", "mine")];
+            assert_eq!(with(&text, &consent), Ok(()), "{text}, {mode}");
+        }
+    }
+    // Nobody else is asked in, nor named.
+    for text in [
+        "",
+        "bind = \"127.0.0.2:1\"",
+        "bind = \"[::1]:0\"\nseeds = [\"b:1\"]",
+        "seeds = [\"localhost:1\", \"[::1]:2\"]",
+    ] {
+        assert_eq!(with(text, &[]), Ok(()), "{text}");
+        assert_eq!(with(text, &[("HEADCOUNT_SEAL__MODE", "off"), ("HEADCOUNT_CLUSTER", "mine")]), Ok(()), "{text}");
+    }
+    // What does not help.
+    let told = with("bind = \"0.0.0.0:1\"\n[http]\ninsecure = true", &[]).expect_err("HTTP is another matter");
+    assert!(told.contains("lets other machines in"), "{told}");
+    // One thing that is wrong is told alone.
+    let told = with("bind = \"nowhere\"\nseeds = [\"b:1\"]", &[]).expect_err("no address");
+    assert!(told.starts_with("c.toml:1: bind = \"nowhere\" is not") && told.lines().count() == 1, "{told}");
 }
 
 #[test]
@@ -67,7 +133,7 @@ fn what_works_and_is_hardly_meant_is_a_warning_with_its_place() {
             told[0].starts_with("c.toml:1: bind = \"127.0.0.1:7117\" is reached from this machine only"),
             "{told:?}"
         );
-        assert!(told[0].contains("0.0.0.0:7117"), "{told:?}");
+        assert!(told[0].contains("--key-file"), "{told:?}");
     }
     let hook = |url: &str| format!("[[handlers]]\nname = \"hook\"\nurl = \"{url}\"\ntoken_file = \"t\"\n");
     assert_eq!(warned(&hook("https://hooks.example/s3cret")), none);
@@ -150,7 +216,8 @@ fn a_key_file_that_others_may_read_is_a_warning() {
         assert!(!told.contains(&secret[..8]), "{told}");
     }
     // A file that is not read is not judged.
-    let file = Written::new(&format!("[seal]\nmode = \"off\"\nkey_file = \"{}\"\n", key.path()));
+    let text = format!("cluster = \"mine\"\n[seal]\nmode = \"off\"\nkey_file = \"{}\"\n", key.path());
+    let file = Written::new(&text);
     assert_eq!(check_file(&file.path).expect("not looked at").warnings, []);
 }
 

@@ -43,9 +43,7 @@ struct State {
     claim: Option<LeaderClaim>,
 }
 
-fn cluster() -> u32 {
-    Header::cluster_hash("headcount")
-}
+const CLUSTER: &str = "headcount";
 
 /// A number that nobody else has drawn.
 fn drawn() -> u64 {
@@ -74,7 +72,7 @@ impl Attacker {
             protocol: ProtocolRange::OURS,
         };
         let state = State {
-            sealer: DatagramSealer::new(run, cluster()),
+            sealer: DatagramSealer::new(run, CLUSTER),
             ring: KeyFile::parse(&text).expect("keys").ring().expect("keys"),
             sequence: 0,
             record,
@@ -122,7 +120,12 @@ impl Inner {
         let mut left = messages.iter().peekable();
         while left.peek().is_some() {
             state.sequence += 1;
-            let header = Header { cluster: cluster(), run: state.record.run, sequence: state.sequence, fingerprint: 0 };
+            let header = Header {
+                cluster: Header::cluster_hash(CLUSTER),
+                run: state.record.run,
+                sequence: state.sequence,
+                fingerprint: 0,
+            };
             let mut packet = PacketBuilder::new(&header, MOST);
             while left.peek().is_some_and(|message| packet.push(message)) {
                 left.next();
@@ -144,7 +147,9 @@ impl Inner {
             {
                 let mut state = self.state.lock().expect("not poisoned");
                 let State { sealer, ring, .. } = &mut *state;
-                let Ok(Opened::Sealed { .. }) = sealer.open(ring, &buffer[..length], &mut packet) else { continue };
+                let Ok(Opened::Sealed { .. }) = sealer.open(ring, &buffer[..length], &mut packet, |_| false) else {
+                    continue;
+                };
                 let Ok(packet) = Packet::decode(&packet) else { continue };
                 if !packet.header.run.is_nobody() {
                     state.runs.insert(from, packet.header.run);

@@ -10,7 +10,8 @@ fn a_node_that_others_reach_says_at_its_start_that_it_takes_clear_packets_and_a_
     let key = key.to_str().expect("a text");
     let started = |name: &str, bind: &str, mode: &str| {
         let config = files.path(&format!("{name}.toml"));
-        std::fs::write(&config, format!("[seal]\nmode = \"{mode}\"\nkey_file = \"{key}\"\n")).expect("written");
+        std::fs::write(&config, format!("cluster = \"mine\"\n[seal]\nmode = \"{mode}\"\nkey_file = \"{key}\"\n"))
+            .expect("written");
         let agent = Agent::start(name, &[], &["--bind", bind, "--config", config.to_str().expect("a text")]);
         agent.wait_for_up(&[name]);
         agent

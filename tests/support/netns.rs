@@ -2,13 +2,17 @@
 //!
 //! Needs root, `ip` and `nft`. All names carry this process's id, and everything is taken down when dropped.
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::NamedTempFile;
 
 /// Hosts 10.77.0.1, 10.77.0.2, … behind one bridge.
 pub struct Network {
     names: Vec<String>,
     switch: String,
+    key: NamedTempFile,
 }
 
 impl Network {
@@ -21,7 +25,9 @@ impl Network {
         static NETWORKS: AtomicU32 = AtomicU32::new(0);
         let tag = format!("{}x{}", std::process::id(), NETWORKS.fetch_add(1, Ordering::Relaxed));
         let switch = format!("hc{tag}sw");
-        let mut network = Self { names: Vec::new(), switch: switch.clone() };
+        let mut key = NamedTempFile::new().map_err(|error| format!("no file for a key: {error}"))?;
+        key.write_all(b"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").map_err(|error| error.to_string())?;
+        let mut network = Self { names: Vec::new(), switch: switch.clone(), key };
         run(&["ip", "netns", "add", &switch])?;
         inside(&switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
         inside(&switch, &["ip", "link", "set", "br0", "up"])?;
@@ -54,6 +60,16 @@ impl Network {
     #[expect(clippy::unused_self, reason = "addresses belong to a network")]
     pub fn ip(&self, host: usize) -> String {
         format!("10.77.0.{}", host + 1)
+    }
+
+    /// Returns the path of the file with the key of all its agents.
+    pub fn key(&self) -> &str {
+        self.key.path().to_str().expect("text")
+    }
+
+    /// Runs a program on a host.
+    pub fn run(&self, host: usize, words: &[&str]) {
+        inside(&self.names[host], words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     }
 
     /// Returns the words that run a program on a host.

@@ -15,13 +15,19 @@ impl Driver {
     pub(super) fn take_datagram(&mut self, from: SocketAddr, length: usize, now: Time) {
         let datagram = &self.buffer[..length];
         let policy = self.parts.sealing.policy();
+        if policy.keeps_out(from) {
+            return self.parts.sealing.refuse(from, SealError::NotLoopback);
+        }
         let opened = match policy.ring() {
-            Some(ring) => self.parts.sealer.open(ring, datagram, &mut self.opened),
+            Some(ring) => {
+                let core = &self.parts.core;
+                self.parts.sealer.open(ring, datagram, &mut self.opened, |run| core.knows(run))
+            }
             None => key_id_of(datagram).map_or(Ok(Opened::Clear), |id| Err(SealError::UnknownKey(id))),
         };
         let input = match opened {
-            Ok(Opened::Sealed { is_bound: true, .. }) => Input::Packet { from, bytes: &self.opened },
-            Ok(Opened::Sealed { is_bound: false, .. }) => Input::UnboundPacket { from, bytes: &self.opened },
+            Ok(Opened::Sealed { is_bound: true }) => Input::Packet { from, bytes: &self.opened },
+            Ok(Opened::Sealed { is_bound: false }) => Input::UnboundPacket { from, bytes: &self.opened },
             Ok(Opened::Clear) if policy.mode().accepts_clear() => Input::Packet { from, bytes: datagram },
             Ok(Opened::Clear) => return self.parts.sealing.refuse(from, SealError::Unsealed),
             Err(error) => return self.parts.sealing.refuse(from, error),

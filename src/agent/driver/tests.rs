@@ -55,7 +55,10 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     };
     let bus = Bus::new(Directory::new(name("me"), clock));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
-    let keeper = Arc::new(crate::agent::keys::Keeper::new(sealing.clone(), crate::config::SealConfig::default()));
+    let cluster = crate::core::NodeId::new("test").expect("a name");
+    let reach = crate::config::Reach { bound: Some(([127, 0, 0, 1], 1).into()), advertised: None, cluster };
+    let keeper =
+        Arc::new(crate::agent::keys::Keeper::new(sealing.clone(), crate::config::SealConfig::default(), reach));
     let desk = Desk::open(keeper, requests.downgrade(), journal.clone());
     let driver = Driver::new(Parts {
         core: Core::new(init, clock.now()),
@@ -64,7 +67,7 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
         socket,
         links,
         sealing,
-        sealer: DatagramSealer::new(Run(1), 0),
+        sealer: DatagramSealer::new(Run(1), "test"),
         desk,
         resolver: Resolver::new(journal),
         seeds: {
@@ -340,7 +343,7 @@ async fn datagrams_are_sealed_where_the_mode_says_so_and_for_those_who_may_be_th
     let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     peer.set_nonblocking(true).expect("set");
     let to = peer.local_addr().expect("bound");
-    let header = Header { cluster: 0, run: Run(1), sequence: 1, fingerprint: 0 };
+    let header = Header { cluster: Header::cluster_hash("test"), run: Run(1), sequence: 1, fingerprint: 0 };
     let packet = PacketBuilder::new(&header, 1_000).finish();
     let (member, silent) = (Receiver::Run(Run(5)), Receiver::RunOrSuccessor(Run(5)));
     for (mode, receiver, expected) in [

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The file is read anew before each change, and replaced as a whole: at every instant there is the old one or the new one.
 //!   The new one is its owner's alone (mode 0600). What an operator or another agent wrote into it is neither lost nor put in
-//!   force by a change: SIGHUP is to come first.
+//!   force by a change: SIGHUP is to come first, or a packet that is sealed with a key which this node lacks.
 //! - A change that cannot be kept is not made.
 //!
 //! Blocks. Must not know: other members.
@@ -17,20 +17,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tracing::Level;
 
 use super::turn::Turn;
 use super::word::KeyRequest;
-use super::{HeldKeys, KeysError};
-use crate::config::{ConfigError, ReadKeys, SealConfig, read_key_file};
+use super::{HeldKeys, KeysError, SealingInfo};
+use crate::config::{ConfigError, Reach, ReadKeys, SealConfig, read_key_file};
 use crate::core::NodeId;
 use crate::files;
+use crate::journal::Journal;
 use crate::seal::{Key, KeyFile, KeyId, KeyRing, RingError, SealError, SealMode};
 use crate::transport::sealing::{SealPolicy, Sealing};
+
+/// The shortest time between two looks at the key file for a key that was not held.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The keeper.
 #[derive(Debug)]
 pub(in crate::agent) struct Keeper {
     sealing: Sealing,
+    /// What decides whether clear packets may be taken.
+    reach: Reach,
     /// The configuration in force. Its lock is held while the turn is taken or looked at and through a change, so that changes
     /// and turns come one after the other.
     config: Mutex<SealConfig>,
@@ -43,9 +52,10 @@ pub(in crate::agent) struct Keeper {
 }
 
 impl Keeper {
-    pub(in crate::agent) fn new(sealing: Sealing, config: SealConfig) -> Self {
+    pub(in crate::agent) fn new(sealing: Sealing, config: SealConfig, reach: Reach) -> Self {
         Self {
             sealing,
+            reach,
             config: Mutex::new(config),
             turn: Turn::default(),
             changing: Arc::new(Semaphore::new(1)),
@@ -58,7 +68,7 @@ impl Keeper {
     pub(in crate::agent) fn load(config: &SealConfig) -> Result<SealPolicy, KeysError> {
         let mode = config.mode();
         if mode == SealMode::Off {
-            return Ok(SealPolicy::default());
+            return Ok(if config.is_local() { SealPolicy::default() } else { SealPolicy::clear() });
         }
         let ring = match &config.key_file {
             Some(path) => read(path)?.ring,
@@ -96,6 +106,13 @@ impl Keeper {
         HeldKeys { mode: policy.mode(), keys: policy.ring().map(KeyRing::ids).unwrap_or_default() }
     }
 
+    /// Returns what is sealed and taken.
+    pub(in crate::agent) fn info(&self) -> SealingInfo {
+        let policy = self.sealing.policy();
+        let key = policy.ring().filter(|_| policy.mode().seals()).map(|ring| ring.sealing().id());
+        SealingInfo { mode: policy.mode(), key, consented: policy.is_consented() }
+    }
+
     /// Returns the key of this id that is in force here.
     pub(super) fn key(&self, id: KeyId) -> Option<Key> {
         self.sealing.policy().ring()?.find(id).cloned()
@@ -116,9 +133,44 @@ impl Keeper {
         if policy.mode() == SealMode::Off && before.mode != SealMode::Off && !is_last_step {
             return Err(KeysError::EndsSeals { mode: before.mode });
         }
+        self.reach.allows(&config)?;
         self.sealing.set_policy(policy);
         *present = config;
         Ok((before, self.held()))
+    }
+
+    /// Reads the key file again when packets come that are sealed with a key which this node lacks, for ever.
+    pub(in crate::agent) async fn follow(self: Arc<Self>, journal: Journal) {
+        let mut lacked = self.sealing.lacks_key();
+        while lacked.changed().await.is_ok() {
+            let Some(id) = *lacked.borrow_and_update() else { continue };
+            let keeper = Arc::clone(&self);
+            if let Ok(Some((level, text))) = spawn_blocking(move || keeper.read_again(id)).await {
+                journal.say(level, text);
+            }
+            sleep(READ_AGAIN_AFTER).await;
+        }
+    }
+
+    /// Puts the keys of a key file in force that has this one by now, and says so. Whoever seals with a key that is in no
+    /// file moves nothing.
+    fn read_again(&self, lacked: KeyId) -> Option<(Level, String)> {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = config.key_file.as_deref()?;
+        let policy = match Self::load(&config) {
+            Ok(policy) => policy,
+            Err(error) => {
+                return Some((Level::WARN, format!("a packet came with a key that is not held here: {error}")));
+            }
+        };
+        policy.ring()?.find(lacked)?;
+        self.sealing.set_policy(policy);
+        let keys: Vec<String> = self.held().keys.iter().map(ToString::to_string).collect();
+        let (path, keys) = (path.display(), keys.join(", "));
+        let text = format!(
+            "a packet came with a key that was not held, and the key file {path} was changed: its keys are {keys}"
+        );
+        Some((Level::INFO, text))
     }
 
     /// Does what a node asks for until this time, unless it is the turn of another one; returns the keys in force then.

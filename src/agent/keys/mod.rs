@@ -63,6 +63,19 @@ pub struct HeldKeys {
     pub keys: Vec<KeyId>,
 }
 
+/// The sealing of a node's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealingInfo {
+    /// The packets taken and sent: clear ones are taken in all modes but [`SealMode::Require`].
+    pub mode: SealMode,
+    /// The key that seals; `None` if the node has none, or seals nothing.
+    pub key: Option<KeyId>,
+    /// True if the configuration says that clear packets are taken from other machines; without that they are taken from this
+    /// machine alone.
+    pub consented: bool,
+}
+
 /// A member, and the keys that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

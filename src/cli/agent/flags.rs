@@ -34,6 +34,9 @@ pub(super) fn loader(args: &NodeArgs) -> Loader {
             loader = loader.flag(key, flag, value);
         }
     }
+    if args.insecure {
+        loader = loader.flag("seal.mode", "--insecure", "off");
+    }
     if !args.voters.is_empty() {
         loader = loader.flag("leadership.mode", "--voters", "quorum");
     }
@@ -76,6 +79,7 @@ mod tests {
             http: text("off"),
             data_dir: text("d"),
             key_file: None,
+            insecure: true,
             voters: vec!["a".to_owned(), "b".to_owned()],
             lease_url: None,
             tags: vec!["zone=eu-1".to_owned(), "role=x".to_owned()],
@@ -87,6 +91,7 @@ mod tests {
         let config = &loaded.agent.config;
         assert_eq!((config.name.as_str(), config.cluster.as_str()), ("a", "c"));
         assert_eq!(config.bind, "127.0.0.1:0".parse().ok());
+        assert_eq!(config.seal.mode, Some(crate::seal::SealMode::Off));
         assert_eq!(config.advertise, "10.0.0.1:7117".parse().ok());
         assert_eq!(config.seeds, ["x:1", "y:2"]);
         assert_eq!(config.profile(), crate::Profile::Lan);

@@ -101,7 +101,10 @@ impl Running<'_> {
         let seal = &newer.agent.config.seal;
         match agent.reload_keys(seal.clone()).await {
             Ok((before, after)) => {
-                self.loaded.agent.config.seal = seal.clone();
+                let running = &mut self.loaded.agent.config;
+                // What is bound stays, whatever it would be by itself with these keys.
+                running.bind = running.bind();
+                running.seal = seal.clone();
                 let told = before != after;
                 if told {
                     let shown = |held: &agent::HeldKeys| {

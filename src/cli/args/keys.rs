@@ -46,6 +46,9 @@ Rotation: headcount keys add, then headcount keys use NEW, then headcount keys r
 pub(in crate::cli) struct GenerateArgs {
     /// The file to create [default: standard output]
     pub(in crate::cli) file: Option<PathBuf>,
+    /// Leave a file that exists as it is, and end well: for what is run at every start
+    #[arg(long, requires = "file")]
+    pub(in crate::cli) if_missing: bool,
 }
 
 #[derive(Debug, Args)]

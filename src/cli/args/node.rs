@@ -34,7 +34,7 @@ pub(in crate::cli) struct NodeArgs {
     /// The cluster's name [default: headcount]
     #[arg(long)]
     pub(in crate::cli) cluster: Option<String>,
-    /// Where to receive gossip [default: [::]:7117]
+    /// Where to receive gossip [default: [::]:7117 with keys, 127.0.0.1:7117 without]
     #[arg(long, value_name = "ADDR")]
     pub(in crate::cli) bind: Option<String>,
     /// Where others send to, if that is not where gossip is received
@@ -52,9 +52,12 @@ pub(in crate::cli) struct NodeArgs {
     /// Where to keep what survives a restart [default: nowhere]
     #[arg(long, value_name = "DIR")]
     pub(in crate::cli) data_dir: Option<String>,
-    /// The file with the cluster's keys, by which every packet is sealed [default: nothing is sealed]
+    /// The file with the cluster's keys, by which every packet is sealed [default: none, and no other machine is heard]
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) key_file: Option<String>,
+    /// Seal nothing, and hear other machines all the same: whoever reaches the port is a member
+    #[arg(long, conflicts_with = "key_file")]
+    pub(in crate::cli) insecure: bool,
     /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     pub(in crate::cli) voters: Vec<String>,

@@ -20,6 +20,8 @@ fn every_documented_command_line_is_understood() {
         "headcount agent --config c.toml --name a --cluster c --bind [::]:7117 --advertise 10.0.0.1:7117 \
          --seed x:1 --seed y:2 --profile lan --http off --data-dir d --tag a=b --tag c=d --log-level debug \
          --log-format json --voters a,b,c --format json",
+        "headcount agent --insecure --cluster mine",
+        "headcount keys generate --if-missing cluster.key",
         "headcount dev",
         "headcount broadcast cache.changed key-17 --format json",
         "headcount send b jobs -",

@@ -179,6 +179,9 @@ fn advice_on(reason: &str) -> &'static str {
         }
         "sealed_forged" => "somebody has the key and another cluster name, or forges: the log names the address",
         "unsealed" => "somebody has no key: the log names the address; give it the key, or close this port to it",
+        "not_loopback" => {
+            "without keys this node hears its own machine alone: give it the cluster's key file, and restart it"
+        }
         "rate_limited" => "somebody asks very often: the log names strangers",
         _ => "the operations guide says what each reason of headcount_dropped means",
     }

@@ -44,12 +44,12 @@ pub(super) fn told_address(config: &Config) -> Finding {
         .seeds
         .iter()
         .any(|seed| !seed.starts_with("127.") && !seed.starts_with("localhost") && !seed.starts_with("[::1]"));
-    let own = config.advertise.or(config.bind).filter(|address| !address.ip().is_unspecified());
+    let own = config.advertise.or(config.bind()).filter(|address| !address.ip().is_unspecified());
     match own {
         Some(address) if address.ip().is_loopback() && are_remote => Finding::fail(
             "advertised",
             format!("others are told {address}, which is each machine's own, while seeds are elsewhere"),
-            "set bind to 0.0.0.0:7117 or to this machine's address, or advertise to the one that others reach",
+            "give it the cluster's key file (--key-file) and no bind, or set advertise to the address that others reach",
         ),
         Some(address) => Finding::ok("advertised", format!("others are told {address}")),
         None => chosen(config),
@@ -58,7 +58,7 @@ pub(super) fn told_address(config: &Config) -> Finding {
 
 /// Judges the address that an agent would choose here, since none is given. Nothing is sent but questions to name servers.
 fn chosen(config: &Config) -> Finding {
-    let bound = config.bind.unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT)));
+    let bound = config.bind().unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT)));
     let addresses =
         |seed: &String| seed.to_socket_addrs().map(|found| found.map(canonical).collect()).unwrap_or_default();
     let seeds: Vec<_> = config.seeds.iter().map(|seed| (seed.clone(), addresses(seed))).collect();

@@ -31,7 +31,7 @@ pub(super) enum Holder {
 /// Returns the holder of the gossip port of this configuration: whoever has it is asked who it is.
 pub(super) fn holder(config: &Config, cluster: &str, key: Option<&Key>) -> Holder {
     let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
-    let bind = config.bind.unwrap_or(everywhere);
+    let bind = config.bind().unwrap_or(everywhere);
     // The system chooses a free one.
     if bind.port() == 0 || !(is_taken(bind, Type::DGRAM) || is_taken(bind, Type::STREAM)) {
         return Holder::Nobody;

@@ -74,10 +74,10 @@ impl Voice {
 
     /// Asks as a node asks that holds this key.
     pub(super) fn sealed(cluster: &str, key: &Key) -> Self {
-        let cluster = Header::cluster_hash(cluster);
         // One key is a ring.
         let ring = KeyRing::new([key.clone()]).ok();
-        Self { cluster, seal: ring.map(|ring| (ring, DatagramSealer::new(Run(random().max(1)), cluster))) }
+        let seal = ring.map(|ring| (ring, DatagramSealer::new(Run(random().max(1)), cluster)));
+        Self { seal, ..Self::clear(cluster) }
     }
 
     fn question(&mut self, nonce: Nonce, echo: Option<Nonce>) -> Vec<u8> {
@@ -95,7 +95,7 @@ impl Voice {
     fn opened(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
         let Some((ring, sealer)) = &mut self.seal else { return Some(datagram.to_vec()) };
         let mut packet = Vec::new();
-        match sealer.open(ring, datagram, &mut packet) {
+        match sealer.open(ring, datagram, &mut packet, |_| false) {
             Ok(Opened::Sealed { .. }) => Some(packet),
             Ok(Opened::Clear) | Err(_) => None,
         }

@@ -555,7 +555,7 @@ fn a_running_node_that_tells_others_a_loopback_address_is_warned_of_where_others
 #[test]
 fn the_address_that_an_agent_would_choose_is_told_and_a_loopback_one_warned_of() {
     let told = |seeds: &[&str]| {
-        let mut config = crate::Config::new("a").expect("a name");
+        let mut config = crate::Config::new("a").expect("a name").with_key_file("keys");
         config.seeds = seeds.iter().map(|seed| (*seed).to_owned()).collect();
         local::told_address(&config)
     };

@@ -40,12 +40,12 @@ pub(super) static KEYS: [Key; 22] = [
     },
     Key {
         name: "bind",
-        default: "[::]:7117, IPv6 and IPv4",
+        default: "127.0.0.1:7117",
         range: "IP:PORT of this machine; port 0 takes a free one",
-        doc: "Where gossip is received, UDP and TCP.",
+        doc: "Where gossip is received, UDP and TCP; with keys, [::]:7117 by itself: IPv6 and IPv4.",
         special: Special::NONE,
         slot: Slot::Address(check_bind, |agent| &mut agent.config.bind),
-        get: |agent| optional(agent.config.bind),
+        get: |agent| json!(agent.config.bind().map_or("[::]:7117".to_owned(), |bind| bind.to_string())),
     },
     Key {
         name: "advertise",

@@ -20,6 +20,8 @@ pub(super) struct Merge {
     /// The effective values as they were written: a person looks for `"31d"`, not for its parsed value.
     written: BTreeMap<&'static str, String>,
     pub(super) problems: Vec<Problem>,
+    /// Those of whoever would be reached by other machines without a key.
+    pub(super) gate: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
     /// The tokens in `http.token_file` and `http.read_token_file`.
     pub(super) tokens: [Option<Token>; 2],
@@ -36,6 +38,7 @@ impl Merge {
             sources: keys().map(|key| (key.name(), Source::Default)).collect(),
             written: BTreeMap::new(),
             problems: Vec::new(),
+            gate: Vec::new(),
             warnings: Vec::new(),
             tokens: [None, None],
             failed: BTreeSet::new(),
@@ -107,6 +110,10 @@ impl Merge {
             for error in self.agent.config.problems() {
                 // Refused or not checked: either way, nothing that depends on this key is checked.
                 let problem = self.of_combination(&error);
+                if is_of_gate(&error) {
+                    self.gate.extend(problem);
+                    continue;
+                }
                 self.failed.insert(error.key());
                 self.problems.extend(problem);
             }
@@ -135,11 +142,14 @@ impl Merge {
     fn of_combination(&self, error: &ConfigError) -> Option<Problem> {
         let key = find(error.key())?;
         let source = self.source_of(key.name());
-        if self.failed.contains(key.name()) {
+        if self.failed.contains(key.name()) || is_of_gate(error) && self.any_failed(&GATE) {
             return None;
         }
-        let problem = Problem::new(source, error.reason()).key(key.name());
-        let problem = problem.found(self.value_of(key.name())).allowed(with_flags(error));
+        let problem = Problem::new(source, error.reason()).key(key.name()).found(self.value_of(key.name()));
+        if matches!(error, ConfigError::NotSealed { .. }) {
+            return Some(problem.hint(ways_out(error.key())));
+        }
+        let problem = problem.allowed(with_flags(error));
         let of_bounds = || key.follows().filter(|other| error.allowed().contains(other.short()));
         let Some(other) = error.other_key().and_then(find).or_else(of_bounds) else {
             return Some(problem);
@@ -166,6 +176,7 @@ impl Merge {
     }
 
     pub(super) fn finish(mut self) -> Result<Loaded, LoadError> {
+        self.problems.append(&mut self.gate);
         // Problems of the file first, in the order of their lines; the others stay in the order they came.
         let rank = |problem: &Problem| if problem.line() == 0 { usize::MAX } else { problem.line() };
         self.problems.sort_by_key(rank);
@@ -179,14 +190,41 @@ impl Merge {
     }
 }
 
+/// The keys that decide whether packets of other machines are taken, and which.
+const GATE: [&str; 6] = ["cluster", "bind", "advertise", "seal.mode", "seal.key_file", "seal.keys"];
+
+fn is_of_gate(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::NotSealed { .. } | ConfigError::ClearWithoutName { .. })
+}
+
+/// Says what to do where other machines would reach a node without a key, because of this key of the configuration.
+fn ways_out(key: &str) -> String {
+    let stay = match key {
+        "bind" => "--bind 127.0.0.1:7117",
+        "advertise" => "without it",
+        _ => "--bind 127.0.0.1:7117, and seeds of this machine",
+    };
+    format!(
+        "
+  seal it:      headcount keys generate cluster.key   once, the same file on every node; then --key-file cluster.key \
+         (HEADCOUNT_SEAL__KEY_FILE, [seal] key_file)
+  or consent:   --insecure (HEADCOUNT_SEAL__MODE=off, or in the file:  [seal]  mode = \"off\") and a --cluster of its own: \
+         nothing is encrypted, whoever reaches the port is a member
+  or stay here: {stay}"
+    )
+}
+
 /// Returns the values allowed, in words, with the flags of the settings that they name.
 fn with_flags(error: &ConfigError) -> &str {
     match error {
         ConfigError::BindUnreachable { .. } => {
-            "an address that the seeds can send to, as in --bind \"0.0.0.0:7117\", or none: take the line out"
+            "an address that the seeds can send to, or none: take the line out, and name a key (--key-file)"
         }
         ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
         ConfigError::SealWithoutKeys { .. } => "any with seal.key_file set (--key-file), or off",
+        ConfigError::ClearWithoutName { .. } => {
+            "a name of this cluster's own (--cluster), or the default one with a key and seal.mode = \"require\""
+        }
         ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
         error => error.allowed(),
     }

@@ -137,6 +137,11 @@ impl Loader {
 
     /// Merges the layers and checks the result.
     pub fn load(&self) -> Result<Loaded, LoadError> {
+        self.merged()?.finish()
+    }
+
+    /// Merges the layers, and notes what is wrong.
+    fn merged(&self) -> Result<Merge, LoadError> {
         let mut given = Vec::new();
         let mut merge = Merge::new();
         if let Some(path) = &self.file {
@@ -157,13 +162,13 @@ impl Loader {
         merge.judge_token_files();
         merge.judge_key_file();
         merge.warn();
-        merge.finish()
+        Ok(merge)
     }
 
     /// Checks the file as it stands alone, and each variable by itself, for `headcount config check FILE`: an agent refuses
     /// a misspelt variable, and a value that its key may not have, whatever the file says; and an empty list of keys, unless
-    /// the file or a variable says what is to happen then. Otherwise the variables play no part, since the file may be for
-    /// another machine.
+    /// the file or a variable says what is to happen then; and to be reached by other machines without a key, which may be in
+    /// a variable. Otherwise the variables play no part, since the file may be for another machine.
     pub(crate) fn check(&self) -> Result<Loaded, LoadError> {
         let (mut merge, mut given) = (Merge::new(), Vec::new());
         merge.apply(&self.seals_of_file());
@@ -173,7 +178,11 @@ impl Loader {
         merge.apply(&given);
         merge.judge_keys();
         let alone = Self { file: self.file.clone(), host_name: Some("any".to_owned()), ..Self::default() };
-        let mut problems = match alone.load() {
+        let mut alone = alone.merged()?;
+        let environment = self.environment.clone();
+        let whole = Self { file: self.file.clone(), environment, host_name: Some("any".to_owned()), ..Self::default() };
+        alone.gate = whole.merged()?.gate;
+        let mut problems = match alone.finish() {
             Ok(mut loaded) if merge.problems.is_empty() => {
                 loaded.warnings.append(&mut merge.warnings);
                 return Ok(loaded);
@@ -305,10 +314,19 @@ mod tests {
         assert_eq!(loaded.expect("good").agent.config.settings.mtu, 1200);
         let empty = ("HEADCOUNT_SEAL__KEYS", "");
         assert!(told(&good, &[empty]).contains("HEADCOUNT_SEAL__KEYS: seal.keys = … names no key"), "as an agent says");
-        assert!(checked(&good, &[empty, ("HEADCOUNT_SEAL__MODE", "off")]).is_ok(), "it is meant");
+        assert!(
+            checked(&good, &[empty, ("HEADCOUNT_SEAL__MODE", "off"), ("HEADCOUNT_CLUSTER", "mine")]).is_ok(),
+            "it is meant"
+        );
         let clear = directory.path().join("clear.toml");
-        std::fs::write(&clear, "[seal]\nmode = \"off\"\n").expect("written");
+        std::fs::write(&clear, "cluster = \"mine\"\n[seal]\nmode = \"off\"\n").expect("written");
         assert!(checked(&clear, &[empty]).is_ok(), "it is meant");
+        let open = directory.path().join("open.toml");
+        std::fs::write(&open, "bind = \"0.0.0.0:7117\"\n").expect("written");
+        assert!(told(&open, &[]).contains("lets other machines in"));
+        assert!(told(&good, &[("HEADCOUNT_BIND", "0.0.0.0:7117")]).contains("environment HEADCOUNT_BIND: bind = "));
+        let key = ("HEADCOUNT_SEAL__KEYS", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        assert!(checked(&open, &[key]).is_ok(), "the key is a secret of the environment");
         let link = checked(&good, &[("HEADCOUNT_SERVICE_HOST", "10.0.0.1")]).expect("it is ignored");
         assert_eq!(link.warnings.len(), 1);
         assert!(matches!(checked(&directory.path().join("none"), &[]), Err(LoadError::Unreadable { .. })));

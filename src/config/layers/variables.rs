@@ -28,7 +28,9 @@ pub(super) fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>,
             let reason = format!("section [{section}] is not available in this version");
             return Err(vec![Problem::new(source, reason).hint("unset it")]);
         }
-        let hint = if let Some(key) = nearest(&meant) {
+        let hint = if matches!(meant.as_str(), "insecure" | "seal.insecure") {
+            "did you mean HEADCOUNT_SEAL__MODE=off?".to_owned()
+        } else if let Some(key) = nearest(&meant) {
             format!("did you mean {}?", key.variable())
         } else {
             format!("unset it; variables are {PREFIX}<KEY> and {PREFIX}<SECTION>__<KEY>")

@@ -19,7 +19,7 @@ impl Merge {
             && let Some(seed) = config.seeds.iter().find(|seed| !stays_on_this_machine(seed))
         {
             let reason = format!("is reached from this machine only, and the seed {} is on another", printable(seed));
-            let hint = "without the line, or with --bind 0.0.0.0:7117, other machines reach this node";
+            let hint = "without the line, and with a key (--key-file), other machines reach this node";
             warnings.push(about("bind", reason).hint(hint));
         }
         let voters = config.leadership.voters.len();

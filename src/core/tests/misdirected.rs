@@ -9,7 +9,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Input, Output, Receiver};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Body, Term};
-use crate::core::wire::{Header, Message, Packet};
+use crate::core::wire::{Message, Packet};
 use crate::seal::tests::key;
 use crate::seal::{DatagramSealer, KeyRing, Opened, SealError};
 
@@ -100,19 +100,19 @@ enum Played {
 
 /// Plays an answer of the voter to the other candidate; returns what that one sends.
 fn play(net: &mut Net, how: Played, answer: &Sent) -> Vec<Sent> {
-    let (cluster, from) = (Header::cluster_hash("test"), net.nodes[VOTER].address);
+    let (cluster, from) = ("test", net.nodes[VOTER].address);
     let ring = KeyRing::new([key(1)]).expect("a key");
     let mut voter = DatagramSealer::new(net.nodes[VOTER].core.me().run, cluster);
     let run = answer.receiver.seals().next().expect("at least one").filter(|_| how == Played::Sealed);
     let sealed = voter.seal(ring.sealing(), run, &answer.bytes).expect("a packet of its own");
     let mut packet = Vec::new();
     let mut receiver = DatagramSealer::new(net.nodes[OTHER].core.me().run, cluster);
-    let opened = receiver.open(&ring, &sealed, &mut packet);
+    let opened = receiver.open(&ring, &sealed, &mut packet, |_| true);
     if how == Played::Sealed {
         assert_eq!(opened, Err(SealError::Misdirected), "nobody opens it but the one that it is for");
         return Vec::new();
     }
-    assert_eq!(opened, Ok(Opened::Sealed { is_bound: false, is_first: true }));
+    assert_eq!(opened, Ok(Opened::Sealed { is_bound: false }));
     let input = match how {
         Played::Believed => Input::Packet { from, bytes: &packet },
         _ => Input::UnboundPacket { from, bytes: &packet },

@@ -140,8 +140,8 @@ fn no_answer_to_an_unproven_address_is_longer_under_its_seal_than_the_question()
         assert!(question.push(&questions(&net)[place]), "{place}");
         question.pad_to(size);
         let question = question.finish();
-        let sealed = DatagramSealer::new(asks, cluster).seal(&key(1), Some(me), &question).expect("a packet");
-        let mut ours = DatagramSealer::new(me, cluster);
+        let sealed = DatagramSealer::new(asks, "test").seal(&key(1), Some(me), &question).expect("a packet");
+        let mut ours = DatagramSealer::new(me, "test");
         let far = Header { cluster, run: me, sequence: u64::MAX - 1_000, fingerprint: 7 };
         ours.seal(ring.sealing(), None, &PacketBuilder::new(&far, 1_400).finish()).expect("ours");
         let (now, core, from) = (net.now + ms(1), &mut net.nodes[0].core, address(77));

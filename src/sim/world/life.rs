@@ -16,7 +16,7 @@ use crate::sim::random::nanos;
 /// The wall-clock time at which every simulation begins, in Unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;
 /// Name of every simulated cluster.
-const CLUSTER: &str = "simulated";
+pub(super) const CLUSTER: &str = "simulated";
 
 /// Returns the cluster of every world, as packets name it.
 pub(super) fn cluster() -> u32 {

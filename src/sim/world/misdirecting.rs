@@ -3,17 +3,12 @@
 //! Unlike the recorder of `seals`, which plays anything at any time, it keeps the order of what it plays, so that each number is
 //! one that its receiver has not seen.
 //!
-//! Beside it, an insider: it has the key, and numbers packets as another member.
-//!
 //! Must not know: the meaning of packets.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::life::cluster;
 use super::{Event, World};
-use crate::core::wire::{Header, Heartbeat, Message, PacketBuilder};
-use crate::seal::DatagramSealer;
 
 /// Time between two datagrams of the dead.
 const PACE: Duration = Duration::from_millis(20);
@@ -47,21 +42,6 @@ impl World {
         if let Some(seals) = &mut self.seals {
             seals.misdirecting = Some(Misdirecting { plan, kept: VecDeque::new() });
             self.push_after(PACE, Event::Misdirected);
-        }
-    }
-
-    /// Has an insider say a heartbeat under another member's run, from its address, with this number.
-    pub fn say_as(&mut self, member: usize, to: usize, number: u64) {
-        let run = |node| self.core(node).map(|core| core.me().run);
-        let (Some(run), Some(receiver)) = (run(member), run(to)) else { return };
-        let header = Header { cluster: cluster(), run, sequence: number, fingerprint: 0 };
-        let mut packet = PacketBuilder::new(&header, 1_000);
-        packet.push(&Message::Heartbeat(Heartbeat { stamp: 1, echo: None }));
-        let Some(ring) = self.seals.as_ref().and_then(|seals| seals.ring(member)) else { return };
-        let sealed = DatagramSealer::new(run, cluster()).seal(ring.sealing(), Some(receiver), &packet.finish());
-        if let Some(bytes) = sealed {
-            let from = self.nodes[member].address;
-            self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
         }
     }
 

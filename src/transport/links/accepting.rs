@@ -24,6 +24,7 @@ use super::silent::{Entered, Silent};
 use super::{Event, LinkCounters, queues};
 use crate::core::{LinkId, canonical};
 use crate::journal::Journal;
+use crate::seal::SealError;
 use crate::transport::sealing::Sealing;
 use crate::trouble::Trouble;
 
@@ -107,6 +108,9 @@ impl Acceptor {
     }
 
     fn take(&self, link: LinkId, stream: TcpStream, from: SocketAddr) {
+        if self.sealing.policy().keeps_out(from) {
+            return self.sealing.refuse(from, SealError::NotLoopback);
+        }
         let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
         let entered = permit.and_then(|permit| self.silent.enter(from).map(|entered| (entered, permit)));
         if entered.as_ref().is_none_or(|(entered, _)| entered.has_displaced) {

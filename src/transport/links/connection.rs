@@ -50,7 +50,7 @@ pub(super) async fn connect(
     announce: Announcer,
     (sealing, keepalive): (Sealing, Duration),
 ) {
-    if permit.is_none() {
+    if permit.is_none() || sealing.policy().keeps_out(to) {
         announce.send(link, Event::Unreachable, None).await;
         return;
     }
@@ -393,7 +393,7 @@ mod tests {
         let room = || std::sync::Arc::new(tokio::sync::Semaphore::new(queues::MAX_SENT_BYTES));
         let sealed = |run| {
             let ring = KeyRing::new([key(1)]).expect("a key");
-            Sealing::new(Run(run), 7, SealPolicy::new(SealMode::Require, ring), journal())
+            Sealing::new(Run(run), "test", SealPolicy::new(SealMode::Require, ring), journal())
         };
         for sealing in [[Sealing::off(journal()), Sealing::off(journal())], [sealed(1), sealed(2)]] {
             let [(to_b, at_a), (to_a, at_b)] = ends_of_a_narrow_link(sealing).await;

@@ -19,7 +19,7 @@ use crate::transport::sealing::SealPolicy;
 /// Starts the links of an agent that seals with these keys.
 fn sealed(run: u64, mode: SealMode, keys: &[u8]) -> (Links, SocketAddr, Sealing) {
     let ring = KeyRing::new(keys.iter().map(|number| key(*number))).expect("keys");
-    let sealing = Sealing::new(Run(run), 7, SealPolicy::new(mode, ring), journal());
+    let sealing = Sealing::new(Run(run), "test", SealPolicy::new(mode, ring), journal());
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
     let address = listener.local_address();
     let (links, address, _) = links_sealed(listener, 1_000, sealing.clone(), address);
@@ -134,7 +134,11 @@ async fn ends_without_a_key_in_common_close_their_connection_and_its_opener_lear
         a.send(OPENED, [&b"HC\x01\0"[..], &[0; 252]].concat());
         assert_eq!(next(&mut a).await, (OPENED, Event::Unopened(why)), "{mode} to {other_mode}");
         let lacked = usize::from(why != Unopened::KeyNeeded);
-        assert_eq!((at_a.refused(), at_b.refused()[3]), ([0; 7], lacked as u64), "who lacks the key knows");
+        assert_eq!(
+            (at_a.refused(), at_b.refused()[3]),
+            ([0; crate::seal::SealError::COUNT], lacked as u64),
+            "who lacks the key knows"
+        );
     }
 }
 
@@ -142,7 +146,7 @@ async fn ends_without_a_key_in_common_close_their_connection_and_its_opener_lear
 async fn the_opener_in_a_cluster_of_another_name_learns_that() {
     let (mut a, _, _) = sealed(1, SealMode::Require, &[1]);
     let ring = KeyRing::new([key(1)]).expect("a key");
-    let sealing = Sealing::new(Run(2), 8, SealPolicy::new(SealMode::Require, ring), journal());
+    let sealing = Sealing::new(Run(2), "other", SealPolicy::new(SealMode::Require, ring), journal());
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
     let address = listener.local_address();
     let (_b, address, _) = links_sealed(listener, 1_000, sealing, address);

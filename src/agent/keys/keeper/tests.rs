@@ -1,14 +1,18 @@
 //! One keeper: steps on the disk, files that others write, turns, and requests that come late.
 
 use super::*;
-use crate::journal::Journal;
 use crate::seal::tests::key;
+
+fn reach(bound: &str) -> Reach {
+    let cluster = NodeId::new(crate::config::DEFAULT_CLUSTER).expect("a name");
+    Reach { bound: bound.parse().ok(), advertised: None, cluster }
+}
 
 fn keeper(config: SealConfig) -> Result<Keeper, KeysError> {
     let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
     let sealing = Sealing::off(journal);
     sealing.set_policy(Keeper::load(&config)?);
-    Ok(Keeper::new(sealing, config))
+    Ok(Keeper::new(sealing, config, reach("127.0.0.1:7117")))
 }
 
 impl Keeper {
@@ -159,7 +163,56 @@ fn seals_end_by_the_last_step_and_not_by_what_is_left_out() {
     assert!(keeper.reload(SealConfig::default()).is_err(), "it must be said");
     keeper.reload(mode(SealMode::Off)).expect("the last step");
     assert_eq!(keeper.held(), HeldKeys { mode: SealMode::Off, keys: Vec::new() });
-    keeper.reload(SealConfig::default()).expect("nothing was sealed");
+    keeper.reload(SealConfig::default()).expect("nothing was sealed, and no other machine reaches it");
+}
+
+#[test]
+fn a_node_that_other_machines_reach_takes_no_configuration_without_keys_and_consent() {
+    let consent = SealConfig { mode: Some(SealMode::Off), ..SealConfig::default() };
+    let cluster = NodeId::new("mine").expect("a name");
+    let reached = Reach { cluster, ..reach("10.0.0.1:7117") };
+    let named = Keeper { reach: reached, ..keeper(consent.clone()).expect("it was said") };
+    let exposed = ConfigError::NotSealed { key: "bind", found: "10.0.0.1:7117".to_owned() };
+    assert_eq!(named.reload(SealConfig::default()), Err(KeysError::Config(exposed)));
+    assert!(named.sealing.policy().is_consented(), "all is as it was");
+    named.reload(consent.clone()).expect("it is said again");
+    let unnamed = Keeper { reach: reach("10.0.0.1:7117"), ..keeper(consent.clone()).expect("it was said") };
+    assert!(matches!(unnamed.reload(consent), Err(KeysError::Config(ConfigError::ClearWithoutName { .. }))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_file_that_was_changed_is_read_again_when_a_key_is_missing_and_at_most_once_in_a_while() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let line = |number| format!("{}\n", key(number).to_base64().as_str());
+    let config = in_file(directory.path(), &line(1));
+    let path = config.key_file.clone().expect("a file");
+    let keeper = Arc::new(keeper(config).expect("a key"));
+    let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+    let following = tokio::spawn(Arc::clone(&keeper).follow(journal));
+    let from = std::net::SocketAddr::from(([10, 0, 0, 9], 7117));
+    let held = || keeper.held().keys;
+    let pass = async |seconds| sleep(Duration::from_secs(seconds)).await;
+    fs::write(&path, line(1) + &line(2)).expect("written");
+    pass(60).await;
+    assert_eq!(held(), [key(1).id()], "nobody missed it");
+    keeper.sealing.refuse(from, SealError::UnknownKey(key(2).id()));
+    pass(1).await;
+    assert_eq!(held(), [key(1).id(), key(2).id()]);
+    fs::write(&path, line(1) + &line(3)).expect("written");
+    pass(10).await;
+    keeper.sealing.refuse(from, SealError::UnknownKey(key(4).id()));
+    pass(1).await;
+    assert_eq!(held(), [key(1).id(), key(2).id()], "a stranger's key is in no file");
+    keeper.sealing.refuse(from, SealError::UnknownKey(key(3).id()));
+    pass(8).await;
+    assert_eq!(held(), [key(1).id(), key(2).id()], "it was looked at a moment ago");
+    pass(2).await;
+    assert_eq!(held(), [key(1).id(), key(3).id()]);
+    fs::write(&path, "").expect("written");
+    keeper.sealing.refuse(from, SealError::UnknownKey(key(4).id()));
+    pass(20).await;
+    assert_eq!(held(), [key(1).id(), key(3).id()], "no key file");
+    following.abort();
 }
 
 #[test]

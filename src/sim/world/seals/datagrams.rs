@@ -8,7 +8,7 @@ use crate::core::{Receiver, Run};
 use crate::seal::{DatagramSealer, Opened, SealError};
 use crate::sim::invariants::Invariant;
 use crate::sim::world::World;
-use crate::sim::world::life::cluster;
+use crate::sim::world::life::CLUSTER;
 
 impl World {
     /// Returns the sealed datagrams of a packet; the packet itself in a clear world, and none for what has no place in a
@@ -45,7 +45,7 @@ impl World {
         let place = seals.nodes.get_mut(node)?;
         let (edge, key) = (place.edge.as_mut()?, place.ring.sealing());
         if flaw == Some(SealFlaw::ReusedNonce) {
-            edge.sealer = DatagramSealer::new(edge.run, cluster());
+            edge.sealer = DatagramSealer::new(edge.run, CLUSTER);
         }
         let sealed = edge.sealer.seal(key, receiver, packet)?;
         let nonce = (key.id(), edge.run, number_in(&sealed));
@@ -78,17 +78,19 @@ impl World {
         let run = edge.run;
         let sealer = match flaw {
             Some(SealFlaw::WindowPerAddress) => {
-                edge.by_address.entry(from).or_insert_with(|| DatagramSealer::new(run, cluster()))
+                edge.by_address.entry(from).or_insert_with(|| DatagramSealer::new(run, CLUSTER))
             }
             _ => &mut edge.sealer,
         };
         let mut packet = Vec::new();
-        let refused = match sealer.open(&place.ring, &datagram, &mut packet) {
-            Ok(Opened::Sealed { is_bound, is_first: is_certain }) => {
+        let core = self.nodes[node].process.as_ref().map(|process| &process.core);
+        let is_known = |run| core.is_some_and(|core| core.knows(run));
+        let refused = match sealer.open(&place.ring, &datagram, &mut packet, is_known) {
+            Ok(Opened::Sealed { is_bound }) => {
                 if from == elsewhere() {
                     seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
                 }
-                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram)) || !is_certain;
+                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram));
                 let by_removed = crate::seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
                 if !is_first {
                     let detail = format!("a datagram from {from} was opened before");

@@ -6,7 +6,7 @@ use super::{Edge, SealFlaw};
 use crate::core::{Input, LinkEvent, LinkId};
 use crate::seal::{LinkSealer, LinkStep, SealMode};
 use crate::sim::world::World;
-use crate::sim::world::life::cluster;
+use crate::sim::world::life::CLUSTER;
 
 /// The seal of one end of a connection.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl World {
         random[..8].copy_from_slice(&drawn(0).to_le_bytes());
         random[8..].copy_from_slice(&drawn(1 << 63).to_le_bytes());
         let end = if is_opener { LinkSealer::opener } else { LinkSealer::acceptor };
-        let sealer = end(edge.run, cluster(), edge.connections, random);
+        let sealer = end(edge.run, CLUSTER, edge.connections, random);
         edge.links.insert(link, Link { sealer, waiting: Vec::new(), is_known: is_opener });
         Some(())
     }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::World;
-use super::life::cluster;
+use super::life::CLUSTER;
 use super::misdirecting::Misdirecting;
 use crate::core::{LinkId, Run};
 use crate::seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
@@ -127,11 +127,6 @@ pub fn key_of(number: u8) -> Key {
 }
 
 impl Seals {
-    /// Returns the keys of a node.
-    pub(super) fn ring(&self, node: usize) -> Option<&KeyRing> {
-        self.nodes.get(node).map(|place| &place.ring)
-    }
-
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -251,7 +246,7 @@ impl World {
         place.edge = Some(Edge {
             process,
             run,
-            sealer: DatagramSealer::new(run, cluster()),
+            sealer: DatagramSealer::new(run, CLUSTER),
             by_address: BTreeMap::new(),
             opened: BTreeSet::new(),
             links: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! The recorder: it hears everything, and plays it again, to anybody, from anywhere.
+//! The recorder: it hears everything, keeps it, and plays it again at any time, to anybody, from anywhere.
 //!
 //! Invariant: it is sent no more bytes than were opened of what it played from its own address.
 
@@ -10,15 +10,13 @@ use crate::core::Run;
 use crate::seal::{DatagramSealer, Key};
 use crate::sim::invariants::Invariant;
 use crate::sim::random::{Purpose, Random};
-use crate::sim::world::life::cluster;
+use crate::sim::world::life::CLUSTER;
 use crate::sim::world::{Event, Waiting, World};
 
 /// Time between two turns of the recorder.
 const PACE: Duration = Duration::from_millis(20);
 /// Datagrams that it plays in one turn.
 const PLAYED: usize = 4;
-/// Datagrams, and frames, that it keeps.
-const KEPT: usize = 2_000;
 /// Latency of what it plays.
 const UNDER_WAY: Duration = Duration::from_micros(300);
 
@@ -36,17 +34,10 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Keeps a datagram, and the packet in it.
     pub(super) fn overhear(&mut self, node: usize, to: usize, sealed: &[u8], packet: &[u8]) {
-        keep(&mut self.datagrams, &mut self.random, (node, to, sealed.to_vec()));
-        keep(&mut self.contents, &mut self.random, (node, packet.to_vec()));
-    }
-}
-
-fn keep<T>(kept: &mut Vec<T>, random: &mut Random, one: T) {
-    if kept.len() < KEPT {
-        kept.push(one);
-    } else {
-        let place = random.index(KEPT);
-        kept[place] = one;
+        self.datagrams.push((node, to, sealed.to_vec()));
+        if self.key.is_some() {
+            self.contents.push((node, packet.to_vec()));
+        }
     }
 }
 
@@ -93,7 +84,7 @@ impl World {
     /// Shows the recorder a frame.
     pub(in crate::sim::world) fn let_it_record(&mut self, node: usize, to: usize, frame: &[u8]) {
         if let Some(recorder) = self.seals.as_mut().and_then(|seals| seals.recorder.as_mut()) {
-            keep(&mut recorder.frames, &mut recorder.random, (node, to, frame.to_vec()));
+            recorder.frames.push((node, to, frame.to_vec()));
         }
     }
 
@@ -116,7 +107,7 @@ impl World {
                 .get(8..16)
                 .and_then(|run| run.try_into().ok())
                 .map_or(Run(0), |run| Run(u64::from_le_bytes(run)));
-            if let Some(forged) = DatagramSealer::new(run, cluster()).seal(key, None, packet) {
+            if let Some(forged) = DatagramSealer::new(run, CLUSTER).seal(key, None, packet) {
                 played.push((random.chance(0.5).then_some(*sender), random.index(nodes), forged));
             }
         }
