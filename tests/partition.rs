@@ -437,3 +437,20 @@ fn what_others_send_to_loopback_is_counted_and_not_taken_by_a_node_without_keys(
     here.wait_for_up(&["n0", "n1"]);
     drop(other);
 }
+
+#[test]
+fn who_gives_a_running_node_its_first_key_is_told_that_its_address_changes_at_a_restart() {
+    let network = match Network::new(1) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    let words = ["--name", "n0", "--profile", "local", "--http", "127.0.0.1:7118", "--config"];
+    let agent = Agent::start_with(&network.on(0), &[&words[..], &[config.path().to_str().expect("text")]].concat());
+    agent.wait_for_up(&["n0"]);
+    std::fs::write(config.path(), format!("[seal]\nkey_file = \"{}\"\n", network.key())).expect("written");
+    agent.signal(Signal::SIGHUP);
+    agent.wait_for_log("changed, and counts only after a restart: bind: 127.0.0.1:7117 -> [::]:7117");
+    let (_, info) = agent.client(&["info"]);
+    assert!(info.contains("require, key 6251e6ca"), "{info}");
+}
