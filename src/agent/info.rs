@@ -62,7 +62,7 @@ pub struct Info {
     pub oversized_datagrams: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
-    /// Which packets are taken and sent.
+    /// The sealing of this node's packets.
     pub sealing: SealingInfo,
     /// Datagrams and frames refused because of their seals, in the order of
     /// [`SealError::NAMES`](crate::seal::SealError::NAMES).

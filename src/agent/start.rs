@@ -89,7 +89,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     if let Some((level, text)) = advertised.remark() {
         journal.say(level, text);
     }
-    let reach = Reach { bound: Some(bound), advertised: Some(advertised.address), cluster: config.cluster.clone() };
+    let reach = Reach { bound, advertised: Some(advertised.address), cluster: config.cluster.clone() };
     reach.allows(&config.seal)?;
     let keeper = Arc::new(Keeper::new(sealing.clone(), config.seal.clone(), reach));
     let is_followed = config.advertise.is_none() && bound.ip().is_unspecified();

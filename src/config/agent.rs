@@ -5,11 +5,12 @@
 //! how they are used.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT, HandlerConfig};
+use super::addresses::is_loopback;
+use super::{Config, DEFAULT_HTTP_PORT, HandlerConfig};
 
 /// The configuration of `headcount agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +93,13 @@ impl AgentConfig {
     /// meant.
     pub(super) fn http_is_open_by_accident(&self) -> bool {
         let HttpConfig { bind, token_file, insecure, .. } = &self.http;
-        let is_remote = bind.is_some_and(|address| !address.ip().to_canonical().is_loopback());
+        let is_remote = bind.is_some_and(|address| !is_loopback(&address));
         is_remote && token_file.is_none() && !insecure
     }
 
     /// Returns true if gossip, which takes UDP and TCP on one port number, would leave no TCP port for HTTP.
     pub(super) fn http_and_gossip_collide(&self) -> bool {
-        let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
-        let gossip = self.config.bind().unwrap_or(everywhere);
+        let gossip = self.config.listens_at();
         // `[::]` takes both address families.
         let covers =
             |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());

@@ -62,7 +62,7 @@ mod token;
 mod words;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Settings, Tags};
@@ -95,6 +95,8 @@ pub use token::{BadToken, Token, TokenFileError};
 
 /// The gossip port used if none is configured.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
+/// All addresses, IPv6 and IPv4 where both exist, at the default port.
+pub(crate) const EVERYWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_GOSSIP_PORT);
 /// The HTTP port used if none is configured.
 pub const DEFAULT_HTTP_PORT: u16 = 7118;
 /// The cluster name used if none is configured.
@@ -252,14 +254,19 @@ impl Config {
         self.bind.or_else(|| self.seal.is_local().then(|| (Ipv4Addr::LOCALHOST, DEFAULT_GOSSIP_PORT).into()))
     }
 
+    /// Returns the address that is bound, or [`EVERYWHERE`].
+    pub(crate) fn listens_at(&self) -> SocketAddr {
+        self.bind().unwrap_or(EVERYWHERE)
+    }
+
     /// Refuses clear packets from other machines, unless somebody said that they are meant.
     fn check_gate(&self) -> Result<(), ConfigError> {
-        let reach = Reach { bound: self.bind(), advertised: self.advertise, cluster: self.cluster.clone() };
+        let reach = Reach { bound: self.listens_at(), advertised: self.advertise, cluster: self.cluster.clone() };
         reach.allows(&self.seal)?;
         if !self.seal.is_local() || self.bind.is_some() {
             return Ok(());
         }
-        // Who names other nodes and no address of its own means to be reached by them.
+        // A node that names others, and no address of its own, means to be reached by them.
         let refused = |key, found: &str| Err(ConfigError::NotSealed { key, found: quoted(found) });
         let elsewhere = self.seeds.iter().find(|seed| !stays_on_this_machine(seed));
         match (elsewhere, &self.seeds_file, self.seeds_command.first()) {

@@ -3,14 +3,14 @@
 //! Reads the key file. Must not know how keys are used.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
 use super::addresses::is_loopback;
 use super::read::{open_to_others, regular_file};
-use super::{ConfigError, DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT};
+use super::{ConfigError, DEFAULT_CLUSTER};
 use crate::core::{NodeId, OutOfRange};
 use crate::seal::{Key, KeyFile, KeyFileProblem, KeyRing, MAX_OVERHEAD, RingError, SealMode};
 
@@ -63,12 +63,12 @@ pub(crate) fn read_key_file(path: &Path) -> Result<ReadKeys, KeyFileError> {
     Ok(ReadKeys { file, ring, open_to_others: open_to_others(&metadata) })
 }
 
-/// Where a node is reached, and as a member of which cluster.
+/// The addresses at which a node is reached, and its cluster: what decides whether it may take clear packets.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
-    /// The address that it binds; `None`: all.
-    pub(crate) bound: Option<SocketAddr>,
-    /// The address that others are told, if that is another one.
+    /// The address that is bound.
+    pub(crate) bound: SocketAddr,
+    /// The address that others are told, if that may be another one.
     pub(crate) advertised: Option<SocketAddr>,
     pub(crate) cluster: NodeId,
 }
@@ -80,8 +80,7 @@ impl Reach {
         if !seal.mode().accepts_clear() {
             return Ok(());
         }
-        let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
-        let reached = [("bind", Some(self.bound.unwrap_or(everywhere))), ("advertise", self.advertised)];
+        let reached = [("bind", Some(self.bound)), ("advertise", self.advertised)];
         let elsewhere = |(key, address): (_, Option<SocketAddr>)| Some((key, address.filter(|at| !is_loopback(at))?));
         let Some((key, at)) = reached.into_iter().find_map(elsewhere) else { return Ok(()) };
         if seal.is_local() {

@@ -125,7 +125,7 @@ impl DatagramSealer {
         let key = ring.find(id).ok_or(SealError::UnknownKey(id))?;
         let run = run_in(&datagram[4..]).ok_or(SealError::Malformed)?;
         let (number, sealed) = split_varint(&datagram[FIXED_BYTES + KeyId::BYTES..]).ok_or(SealError::Malformed)?;
-        // What was recorded costs no decryption.
+        // Before the decryption: a recorded datagram costs none.
         if self.replays.has_seen(run, number) {
             return Err(SealError::Replayed);
         }

@@ -56,7 +56,7 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let bus = Bus::new(Directory::new(name("me"), clock));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let cluster = crate::core::NodeId::new("test").expect("a name");
-    let reach = crate::config::Reach { bound: Some(([127, 0, 0, 1], 1).into()), advertised: None, cluster };
+    let reach = crate::config::Reach { bound: ([127, 0, 0, 1], 1).into(), advertised: None, cluster };
     let keeper =
         Arc::new(crate::agent::keys::Keeper::new(sealing.clone(), crate::config::SealConfig::default(), reach));
     let desk = Desk::open(keeper, requests.downgrade(), journal.clone());

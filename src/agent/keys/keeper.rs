@@ -38,7 +38,7 @@ const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(in crate::agent) struct Keeper {
     sealing: Sealing,
-    /// What decides whether clear packets may be taken.
+    /// The addresses of this node, and its cluster.
     reach: Reach,
     /// The configuration in force. Its lock is held while the turn is taken or looked at and through a change, so that changes
     /// and turns come one after the other.
@@ -156,7 +156,7 @@ impl Keeper {
     /// file moves nothing.
     fn read_again(&self, lacked: KeyId) -> Option<(Level, String)> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = config.key_file.as_deref()?;
+        let path = config.key_file.as_deref().filter(|_| self.key(lacked).is_none())?;
         let policy = match Self::load(&config) {
             Ok(policy) => policy,
             Err(error) => {

@@ -102,7 +102,7 @@ impl Running<'_> {
         match agent.reload_keys(seal.clone()).await {
             Ok((before, after)) => {
                 let running = &mut self.loaded.agent.config;
-                // What is bound stays, whatever it would be by itself with these keys.
+                // The address stays bound, whatever the default is with these keys.
                 running.bind = running.bind();
                 running.seal = seal.clone();
                 let told = before != after;

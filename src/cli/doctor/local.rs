@@ -4,14 +4,14 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::report::{Finding, Report};
 use crate::Config;
 use crate::cli::human;
-use crate::config::{DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::config::LeadershipMode;
 use crate::core::canonical;
 use crate::transport::advertised;
 
@@ -58,7 +58,7 @@ pub(super) fn told_address(config: &Config) -> Finding {
 
 /// Judges the address that an agent would choose here, since none is given. Nothing is sent but questions to name servers.
 fn chosen(config: &Config) -> Finding {
-    let bound = config.bind().unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT)));
+    let bound = config.listens_at();
     let addresses =
         |seed: &String| seed.to_socket_addrs().map(|found| found.map(canonical).collect()).unwrap_or_default();
     let seeds: Vec<_> = config.seeds.iter().map(|seed| (seed.clone(), addresses(seed))).collect();

@@ -12,7 +12,7 @@ use super::probe::Udp;
 use super::report::Finding;
 use super::{Manner, Probed, Target, probe_all};
 use crate::cli::human::plain;
-use crate::config::{Config, DEFAULT_GOSSIP_PORT};
+use crate::config::Config;
 use crate::core::NodeId;
 use crate::seal::Key;
 use crate::transport::advertised::first_of_interfaces;
@@ -30,8 +30,7 @@ pub(super) enum Holder {
 
 /// Returns the holder of the gossip port of this configuration: whoever has it is asked who it is.
 pub(super) fn holder(config: &Config, cluster: &str, key: Option<&Key>) -> Holder {
-    let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
-    let bind = config.bind().unwrap_or(everywhere);
+    let bind = config.listens_at();
     // The system chooses a free one.
     if bind.port() == 0 || !(is_taken(bind, Type::DGRAM) || is_taken(bind, Type::STREAM)) {
         return Holder::Nobody;

@@ -45,7 +45,7 @@ pub(super) static KEYS: [Key; 22] = [
         doc: "Where gossip is received, UDP and TCP; with keys, [::]:7117 by itself: IPv6 and IPv4.",
         special: Special::NONE,
         slot: Slot::Address(check_bind, |agent| &mut agent.config.bind),
-        get: |agent| json!(agent.config.bind().map_or("[::]:7117".to_owned(), |bind| bind.to_string())),
+        get: |agent| json!(agent.config.listens_at().to_string()),
     },
     Key {
         name: "advertise",

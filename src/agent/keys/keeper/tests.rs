@@ -5,7 +5,7 @@ use crate::seal::tests::key;
 
 fn reach(bound: &str) -> Reach {
     let cluster = NodeId::new(crate::config::DEFAULT_CLUSTER).expect("a name");
-    Reach { bound: bound.parse().ok(), advertised: None, cluster }
+    Reach { bound: bound.parse().expect("an address"), advertised: None, cluster }
 }
 
 fn keeper(config: SealConfig) -> Result<Keeper, KeysError> {
