@@ -22,8 +22,8 @@ pub enum DropReason {
     UnknownKey,
     /// From another cluster.
     OtherCluster,
-    /// Seen before, or older than the replay window.
-    Replayed,
+    /// Seen before, or so late that nobody knows: a second copy by the network or by another way.
+    Duplicate,
     /// From this very run: a packet of our own.
     Own,
     /// From a run that is not in the view.
@@ -62,7 +62,7 @@ impl DropReason {
         DropReason::UnknownVersion,
         DropReason::UnknownKey,
         DropReason::OtherCluster,
-        DropReason::Replayed,
+        DropReason::Duplicate,
         DropReason::Own,
         DropReason::UnknownRun,
         DropReason::UnknownMessage,
@@ -86,7 +86,7 @@ impl DropReason {
             DropReason::UnknownVersion => "unknown_version",
             DropReason::UnknownKey => "unknown_key",
             DropReason::OtherCluster => "other_cluster",
-            DropReason::Replayed => "replayed",
+            DropReason::Duplicate => "duplicate",
             DropReason::Own => "own",
             DropReason::UnknownRun => "unknown_run",
             DropReason::UnknownMessage => "unknown_message",

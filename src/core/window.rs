@@ -40,11 +40,6 @@ impl<const WORDS: usize> Window<WORDS> {
         Self { highest: number, seen: [0; WORDS] }
     }
 
-    /// Returns a window that ends with this number, in which everything was seen.
-    pub(crate) fn seen_up_to(number: u64) -> Self {
-        Self { highest: number, seen: [u64::MAX; WORDS] }
-    }
-
     /// Returns the highest number that was accepted, or that the window began with.
     pub(crate) fn highest(&self) -> u64 {
         self.highest
@@ -126,16 +121,6 @@ mod tests {
         assert!(window.accept(10 * LENGTH), "far ahead: all else is behind now");
         assert_eq!(window.judge(12), Sight::Behind);
         assert_eq!(window.highest(), 10 * LENGTH);
-    }
-
-    #[test]
-    fn a_window_in_which_all_was_seen_takes_what_follows_alone() {
-        let mut window = Narrow::seen_up_to(5_000);
-        for number in [5_000, 4_999, 5_001 - LENGTH] {
-            assert_eq!(window.judge(number), Sight::Seen, "{number}");
-        }
-        assert_eq!(window.judge(5_000 - LENGTH), Sight::Behind);
-        assert!(window.accept(5_001) && !window.accept(5_001));
     }
 
     proptest! {

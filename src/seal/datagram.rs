@@ -1,7 +1,7 @@
 //! One datagram: sealed by its sender, bound to its receiver wherever the sender knows its run, and opened at most once.
 //!
 //! Bound datagrams are opened by their receiver alone. Unbound ones are for questions to whoever is at an address, and for
-//! answers to the nameless; they can be played to any node, which is told that they are unbound.
+//! answers to the nameless; they can be played to any node, and are another outcome of opening than bound ones.
 
 use super::SealError;
 use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
@@ -34,11 +34,10 @@ pub const MIN_OVERHEAD: usize = FIXED_BYTES + KeyId::BYTES - CLEAR_BYTES + 1 + T
 /// The outcome of opening a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// The datagram was sealed, and its packet was written to the buffer.
-    Sealed {
-        /// True if the datagram was sealed for this run.
-        is_bound: bool,
-    },
+    /// The datagram was sealed for this run, and its packet was written to the buffer.
+    Bound,
+    /// The datagram was sealed for whoever is here, and its packet was written to the buffer.
+    Unbound,
     /// The datagram does not claim to be sealed.
     Clear,
 }
@@ -159,7 +158,7 @@ impl DatagramSealer {
         push_varint(&mut clear, sequence);
         let replaced = packet.len() - rest.len();
         packet.splice(..replaced, clear);
-        Ok(Opened::Sealed { is_bound })
+        Ok(if is_bound { Opened::Bound } else { Opened::Unbound })
     }
 }
 

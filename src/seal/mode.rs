@@ -45,6 +45,12 @@ impl SealMode {
         matches!(self, SealMode::Prefer | SealMode::Require)
     }
 
+    /// Returns true if a node of this mode and one of the other hear each other.
+    pub(crate) fn understands(self, other: SealMode) -> bool {
+        let hears = |to: SealMode, from: SealMode| if from.seals() { to.accepts_sealed() } else { to.accepts_clear() };
+        hears(self, other) && hears(other, self)
+    }
+
     /// Returns the mode's name in configuration files and listings.
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,12 +82,12 @@ mod tests {
 
     #[test]
     fn modes_one_step_apart_understand_each_other_and_no_others_need_to() {
-        let hears = |from: SealMode, to: SealMode| if from.seals() { to.accepts_sealed() } else { to.accepts_clear() };
         for pair in SealMode::ALL.windows(2) {
-            assert!(hears(pair[0], pair[1]) && hears(pair[1], pair[0]), "{pair:?}");
+            assert!(pair[0].understands(pair[1]) && pair[1].understands(pair[0]), "{pair:?}");
         }
-        assert!(!hears(SealMode::Off, SealMode::Require) && !hears(SealMode::Prefer, SealMode::Off));
-        assert!(!hears(SealMode::Permit, SealMode::Require), "two steps apart");
+        for (one, other) in [(0, 2), (0, 3), (1, 3)].map(|(one, other)| (SealMode::ALL[one], SealMode::ALL[other])) {
+            assert!(!one.understands(other) && !other.understands(one), "{one} {other}");
+        }
     }
 
     #[test]

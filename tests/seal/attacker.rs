@@ -147,7 +147,8 @@ impl Inner {
             {
                 let mut state = self.state.lock().expect("not poisoned");
                 let State { sealer, ring, .. } = &mut *state;
-                let Ok(Opened::Sealed { .. }) = sealer.open(ring, &buffer[..length], &mut packet, |_| false) else {
+                let Ok(Opened::Bound | Opened::Unbound) = sealer.open(ring, &buffer[..length], &mut packet, |_| false)
+                else {
                     continue;
                 };
                 let Ok(packet) = Packet::decode(&packet) else { continue };

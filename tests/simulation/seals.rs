@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use headcount::core::Command;
 use headcount::seal::SealError;
 use headcount::sim::adversary::{Attack, MOST_INVENTED};
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_seed_of};
@@ -121,6 +122,45 @@ fn every_rule_that_is_left_out_is_noticed() {
         let noticed = (1..=4).find_map(|seed| rotated(seed, Some(flaw)).err());
         println!("{flaw:?}: {}", noticed.as_deref().unwrap_or("not noticed"));
         assert!(noticed.is_some(), "{flaw:?}");
+    }
+}
+
+/// Whatever may make a node forget what it has opened, while everything recorded is played again: ten thousand runs of long
+/// ago, a sender whose numbers are far ahead by now, and members that crash, leave and lose their power, are forgotten, and
+/// come back.
+fn forgotten(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
+    let [crashed, left, dark] = [4, 5, 6];
+    let mut world = sealed(seed);
+    if let Some(flaw) = flaw {
+        world.plant_in_seals(flaw);
+    }
+    world.start_recorder(None);
+    world.run_for(SECOND * 8);
+    for node in 0..3 {
+        world.play_of_old_runs(node, 10_000);
+    }
+    world.skip_numbers(1, 1 << 17);
+    world.run_for(SECOND * 4);
+    world.crash(crashed);
+    world.command(left, Command::Leave);
+    world.power_off(dark);
+    world.run_for(campaign_settings().reap_after + SECOND * 20);
+    for node in [crashed, left, dark] {
+        world.start(node);
+    }
+    world.run_for(SECOND * 10);
+    trouble(&world).map_or(Ok(world), Err)
+}
+
+#[test]
+fn nothing_is_opened_twice_whatever_came_between() {
+    for seed in 1..=2 {
+        let world = forgotten(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        assert!(refused(&world, SealError::Replayed) > 1_000, "{:?}", world.seal_counts());
+    }
+    for flaw in [SealFlaw::WindowPerRecord, SealFlaw::FirstNotSeen, SealFlaw::WindowPerAddress] {
+        let noticed = forgotten(1, Some(flaw)).err().unwrap_or_default();
+        assert!(noticed.contains("was opened before"), "{flaw:?}: {noticed}");
     }
 }
 

@@ -26,8 +26,8 @@ impl Driver {
             None => key_id_of(datagram).map_or(Ok(Opened::Clear), |id| Err(SealError::UnknownKey(id))),
         };
         let input = match opened {
-            Ok(Opened::Sealed { is_bound: true }) => Input::Packet { from, bytes: &self.opened },
-            Ok(Opened::Sealed { is_bound: false }) => Input::UnboundPacket { from, bytes: &self.opened },
+            Ok(Opened::Bound) => Input::Packet { from, bytes: &self.opened },
+            Ok(Opened::Unbound) => Input::UnboundPacket { from, bytes: &self.opened },
             Ok(Opened::Clear) if policy.mode().accepts_clear() => Input::Packet { from, bytes: datagram },
             Ok(Opened::Clear) => return self.parts.sealing.refuse(from, SealError::Unsealed),
             Err(error) => return self.parts.sealing.refuse(from, error),
@@ -36,8 +36,7 @@ impl Driver {
         self.drain(now);
     }
 
-    /// Sends a packet of the core, sealed where packets are sealed: bound to its receiver if that is known, and once more
-    /// unbound if another run may be there by now.
+    /// Sends a packet of the core, sealed where packets are sealed, and bound to its receiver if that is known.
     pub(super) fn send_datagram(&mut self, to: SocketAddr, receiver: Receiver, packet: &[u8]) {
         let policy = self.parts.sealing.policy();
         let Some(ring) = policy.ring().filter(|_| policy.mode().seals()) else {
@@ -45,13 +44,11 @@ impl Driver {
             let _ = self.parts.socket.send(to, packet);
             return;
         };
-        for run in receiver.seals() {
-            match self.parts.sealer.seal(ring.sealing(), run, packet) {
-                Some(sealed) => _ = self.parts.socket.send(to, &sealed),
-                // Without a place in a seal: the refusal of a format version.
-                None if policy.mode().accepts_clear() => _ = self.parts.socket.send(to, packet),
-                None => {}
-            }
+        match self.parts.sealer.seal(ring.sealing(), receiver.run(), packet) {
+            Some(sealed) => _ = self.parts.socket.send(to, &sealed),
+            // Without a place in a seal: the refusal of a format version.
+            None if policy.mode().accepts_clear() => _ = self.parts.socket.send(to, packet),
+            None => {}
         }
     }
 

@@ -96,7 +96,7 @@ impl Voice {
         let Some((ring, sealer)) = &mut self.seal else { return Some(datagram.to_vec()) };
         let mut packet = Vec::new();
         match sealer.open(ring, datagram, &mut packet, |_| false) {
-            Ok(Opened::Sealed { .. }) => Some(packet),
+            Ok(Opened::Bound | Opened::Unbound) => Some(packet),
             Ok(Opened::Clear) | Err(_) => None,
         }
     }

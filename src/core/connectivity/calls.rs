@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
+use crate::core::doors::{LinkEvent, LinkId, Output};
 use crate::core::limits::{
     CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION,
     TOLD_INTERVAL,
@@ -200,7 +200,7 @@ impl Core {
         for address in self.calls.begin_to_tell(news, self.now) {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
-            self.transmit(address, Receiver::Anybody, packet);
+            self.send_by_call(address, &packet.finish());
         }
     }
 

@@ -227,12 +227,9 @@ impl fmt::Display for Notice {
                 }
                 if !silent.is_empty() {
                     let some = some_of(silent);
-                    write!(
-                        f,
-                        "nothing came back from {some}: is that an agent of this cluster, with this key? (One without keys hears its own machine alone.) "
-                    )?;
+                    write!(f, "nothing came back from {some}: is that an agent of this cluster, with this key? ")?;
                 }
-                f.write_str("still trying")
+                f.write_str("(An agent without a key hears its own machine alone.) Still trying")
             }
             Notice::WaitingForSeeds { answered } => {
                 write!(f, "no seed that answered is up yet ({answered} answered); still trying")

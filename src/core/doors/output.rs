@@ -133,24 +133,20 @@ pub enum Output {
 /// The receiver that a datagram is meant for. Drivers that do not seal ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receiver {
-    /// The node at the address, whichever it is: its run is not known.
+    /// The node at the address, whichever it is: its run is not known. Only questions, and answers to the nameless, go out
+    /// like this.
     Anybody,
     /// This run alone.
     Run(Run),
-    /// This run, or the one that has taken its place: it has fallen silent. One datagram is sealed for each.
-    RunOrSuccessor(Run),
 }
 
 impl Receiver {
-    /// Returns the runs to which a driver that seals binds the datagrams that it sends, one for each; `None` is an unbound
-    /// one.
-    pub fn seals(self) -> impl Iterator<Item = Option<Run>> {
-        let (first, second) = match self {
-            Receiver::Anybody => (None, None),
-            Receiver::Run(run) => (Some(run), None),
-            Receiver::RunOrSuccessor(run) => (Some(run), Some(None)),
-        };
-        std::iter::once(first).chain(second)
+    /// Returns the run to which a driver that seals binds the datagram; `None` if it is bound to nobody.
+    pub fn run(self) -> Option<Run> {
+        match self {
+            Receiver::Anybody => None,
+            Receiver::Run(run) => Some(run),
+        }
     }
 
     /// Returns the receiver of this run; anybody, if it is nobody's.

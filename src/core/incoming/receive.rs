@@ -1,10 +1,11 @@
 //! One packet, received: whose it is, whether its number is new, how much of it is believed; then it is acted on and answered.
 //!
 //! Invariants:
-//! - A packet of a member (see `packet::senders`) with a fresh sequence number is a sign of life, whatever it says, unless the
+//! - A packet of a member (see `packet::senders`) with a new sequence number is a sign of life, whatever it says, unless the
 //!   member has not heard this node for long (see `detection::echo`); it makes nobody Up.
 //! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
-//!   address: it is no sign of life, moves no window, and brings neither news nor votes.
+//!   address, and of its messages only those are read that need no receiver (`Message::may_be_unbound`): it is no sign of
+//!   life, and brings neither news nor votes.
 //! - From everybody else only this goes further (`dispatch` has the list): questions; answers to our own, which prove by a
 //!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
 //!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at. Of those who ask to
@@ -23,10 +24,9 @@ use std::net::SocketAddr;
 use super::answer::Answer;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output, Receiver};
-use crate::core::limits::MAX_SEQUENCE;
 use crate::core::member::ProtocolRange;
 use crate::core::packet::{Inbox, Received, Sender, SenderKind, Way};
-use crate::core::view::{Freshness, Slot};
+use crate::core::view::Slot;
 use crate::core::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
 use crate::core::{Core, Phase};
 
@@ -110,17 +110,12 @@ impl Core {
                         self.end_detour(slot);
                     }
                 }
-                let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
-                if freshness != Freshness::Fresh
-                    && !self.is_restarted(slot, sender, (header.sequence, freshness), &messages, inbox)
-                {
+                if !self.view.entry(slot).peer.is_new(header.sequence) {
+                    self.counters.drop(DropReason::Duplicate);
                     return Ok(false);
                 }
                 self.read_whole(messages, inbox)?;
                 let peer = self.view.peer_mut(slot);
-                if freshness != Freshness::Fresh {
-                    peer.restart_window(header.sequence);
-                }
                 peer.receive(arrived, header.sequence, header.fingerprint);
                 if sender.way == Way::Datagrams {
                     // The first packet of all began the session just now.
@@ -128,6 +123,7 @@ impl Core {
                 }
                 self.sign_of_life(slot, arrived);
             }
+            _ if sender.way == Way::Unbound => self.read_unbound(messages, inbox)?,
             _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,
             _ => self.read_few(messages, inbox)?,
         }
@@ -138,34 +134,6 @@ impl Core {
     /// this node, or lets it join: what it says is wanted whole.
     fn is_awaited(&self, sender: &Sender) -> bool {
         self.is_pulling_from(*sender) || self.joiners.is_here(sender.run, sender.from)
-    }
-
-    /// Returns true if a member's packet with a number that is not believed proves that its number is right after all.
-    fn is_restarted(
-        &mut self,
-        slot: Slot,
-        sender: &Sender,
-        (sequence, freshness): (u64, Freshness),
-        messages: &Messages<'_>,
-        inbox: &mut Inbox,
-    ) -> bool {
-        let is_possible = (1..=MAX_SEQUENCE).contains(&sequence);
-        if is_possible && freshness != Freshness::Seen && self.awaits_restart(sender.run) {
-            // An answer comes first in its packet.
-            let is_read = self.read_few(messages.clone(), inbox).is_ok();
-            if is_read && self.restarts(slot, inbox) {
-                return true;
-            }
-        }
-        match freshness {
-            Freshness::Fresh => return true,
-            Freshness::Jumped => self.counters.drop(DropReason::Jumped),
-            Freshness::Seen | Freshness::Old => self.counters.drop(DropReason::Replayed),
-        }
-        if freshness != Freshness::Seen {
-            self.ask_for_restart(slot, sender.bytes);
-        }
-        false
     }
 
     /// Does what a packet says, as far as its sender may say it, and answers.

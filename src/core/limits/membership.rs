@@ -133,10 +133,6 @@ pub const MAX_ALIASES: usize = 1_024;
 pub const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
 /// The greatest number of members that are asked in [`CLAIM_INTERVAL`] whether packets from elsewhere are their own.
 pub const MAX_CLAIMS_PER_INTERVAL: usize = 256;
-/// The greatest number of members that are asked at one time for a nonce that restarts their replay window.
-pub const MAX_RESTARTS: usize = 256;
-/// The time for which a nonce that restarts a replay window is valid.
-pub const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time for which the report of a newcomer that another member leaves is kept, within which a crash would be
 /// detected.
 pub const DEPARTURE_PATIENCE: Duration = Duration::from_secs(2);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::MAX_UNSETTLED_NAMES;
 
-/// The number of sequence numbers remembered per run to recognise replays.
-pub const REPLAY_WINDOW: u64 = 1_024;
+/// The number of sequence numbers remembered per run to recognise second copies of a packet.
+pub const DUPLICATE_WINDOW: u64 = 1_024;
 /// The greatest number of messages in one packet; a datagram with more is malformed.
 pub const MAX_MESSAGES_PER_PACKET: usize = 256;
 /// The smallest payload of a `Join` or of a first `WhoAreYou`, in bytes: an answer to an unproven address is never
@@ -75,10 +75,3 @@ pub const MAX_CONTACTED: usize = 1_024;
 pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
 /// The greatest number of messages that are read in a stranger's packet.
 pub const MAX_STRANGER_MESSAGES: usize = 5;
-/// The greatest amount by which a sequence number may exceed the highest one received at once.
-pub const SEQUENCE_BURST: u64 = 1 << 16;
-/// The further amount by which it may exceed that one for each millisecond since then: no process sends so many
-/// packets.
-pub const SEQUENCES_PER_MS: u64 = 1_000;
-/// The largest sequence number that the first packet of a run may have.
-pub const MAX_SEQUENCE: u64 = 1 << 48;

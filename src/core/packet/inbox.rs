@@ -132,6 +132,21 @@ impl Core {
         Ok(())
     }
 
+    /// Reads those of the first messages of an unbound packet that need no receiver.
+    pub(in crate::core) fn read_unbound(
+        &mut self,
+        messages: Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<(), PacketError> {
+        self.read_few(messages, inbox)?;
+        let read = inbox.received.len();
+        inbox.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
+        if inbox.received.len() < read {
+            self.counters.drop(DropReason::Unread);
+        }
+        Ok(())
+    }
+
     fn read_at_most(&mut self, most: usize, messages: &mut Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         inbox.clear();
         for message in messages.take(most) {

@@ -19,7 +19,7 @@ use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::core::member::{LeaveReason, Status};
 use crate::core::view::{Entry, Slot, View, is_due};
-use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder};
+use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
 
 impl Core {
     /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
@@ -177,8 +177,8 @@ impl Core {
         left.clamp(MIN_PROBE_BYTES, MAX_UNPROVEN_BYTES)
     }
 
-    /// Sends a packet to the address in a member's record, bound to its run. A member that has fallen silent may have
-    /// been restarted: the new run there hears of this node by the same packets, and makes itself known.
+    /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run
+    /// may be by now: whoever is there is asked, and makes itself known.
     pub(in crate::core) fn transmit_at_home(&mut self, slot: Slot, packet: PacketBuilder) {
         self.transmit_bytes_at_home(slot, packet.finish());
     }
@@ -191,11 +191,11 @@ impl Core {
             self.counters.drop(DropReason::RateLimited);
             return false;
         }
-        let receiver = match record.status {
-            Status::Suspect | Status::Down => Receiver::RunOrSuccessor(run),
-            Status::Joining | Status::Up | Status::Leaving | Status::Left(_) => Receiver::Run(run),
-        };
-        self.transmit_bytes(to, receiver, bytes);
+        let is_silent = matches!(record.status, Status::Suspect | Status::Down);
+        self.transmit_bytes(to, Receiver::Run(run), bytes);
+        if is_silent && self.questions.allow(self.now, to, false) {
+            self.ask_who(to);
+        }
         true
     }
 
@@ -213,6 +213,11 @@ impl Core {
 
     /// Sends a packet to an address, and no copy by a call.
     pub(in crate::core) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
+        debug_assert!(
+            receiver != Receiver::Anybody || needs_no_receiver(&bytes),
+            "nothing but questions and answers to the nameless is bound to nobody: {:?}",
+            crate::core::wire::Packet::decode(&bytes)
+        );
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::Transmit { to, receiver, bytes });
@@ -246,4 +251,10 @@ impl Core {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }
+}
+
+/// Returns true if a packet consists of messages that need no receiver.
+fn needs_no_receiver(bytes: &[u8]) -> bool {
+    let Ok((_, mut messages)) = read(bytes) else { return false };
+    messages.all(|message| matches!(message, Ok(Read::Message(message)) if message.may_be_unbound()))
 }

@@ -13,28 +13,22 @@
 //! member that is really there answers, and has proven its alias.
 //!
 //! Invariants:
-//! - Only a member's packet is a sign of life, moves its replay window, or carries updates.
+//! - Only a member's packet is a sign of life, or carries updates.
 //! - A nonce for a record's address never goes anywhere else.
 //! - There are at most [`MAX_ALIASES_PER_RUN`] aliases of a run and [`MAX_ALIASES`] in all, of which the oldest are
 //!   dropped, and each ends with its run, with the address that it stands for, and when its member is held as Down.
-//! - A replay window that an attacker pushed with forged sequence numbers is not pushed for good: its member is asked
-//!   for a nonce of its own, and the answer restarts it.
 //!
 //! Must not know: anything in a packet but the nonces that it brings back.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use rand::Rng;
-
 use super::inbox::Inbox;
 use super::rates::PerKeyRate;
 use super::sender::{Sender, SenderKind};
 use super::way::Way;
 use crate::core::counters::DropReason;
-use crate::core::limits::{
-    CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL, MAX_RESTARTS, RESTART_TIMEOUT,
-};
+use crate::core::limits::{CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL};
 use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::{Slot, View};
@@ -61,8 +55,6 @@ pub(in crate::core) struct Senders {
     claims: PerKeyRate<Run>,
     /// Limits how often observers that say that they have moved are asked.
     moves: PerKeyRate<(Run, MoveStep)>,
-    /// Members whose sequence numbers left their replay windows, and the nonce that restarts each of them.
-    restarts: BTreeMap<Run, Restart>,
 }
 
 #[derive(Debug)]
@@ -72,25 +64,18 @@ struct Alias {
     proven_at: Time,
 }
 
-#[derive(Debug)]
-struct Restart {
-    nonce: Nonce,
-    since: Time,
-    asked_at: Time,
-}
-
 impl Default for Senders {
     fn default() -> Self {
         let claims = PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
         let moves = PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
-        Self { aliases: BTreeMap::new(), claims, moves, restarts: BTreeMap::new() }
+        Self { aliases: BTreeMap::new(), claims, moves }
     }
 }
 
 impl Senders {
-    /// Returns the number of aliases, and of members whose windows are being restarted.
+    /// Returns the number of aliases.
     pub(in crate::core) fn size(&self) -> usize {
-        self.aliases.len() + self.restarts.len()
+        self.aliases.len()
     }
 
     /// Returns true if packets of this run from `address` are those of the member whose record has the address `home`.
@@ -218,59 +203,6 @@ impl Core {
     pub(in crate::core) fn may_ask_mover(&mut self, slot: Slot, step: MoveStep) -> bool {
         let run = self.view.record(slot).run;
         self.observes(slot) && self.senders.moves.take(self.now, (run, step))
-    }
-
-    /// Asks a member whose sequence numbers left its replay window, which an attacker may have pushed, for a nonce that
-    /// only it was sent.
-    pub(in crate::core) fn ask_for_restart(&mut self, slot: Slot, asked: usize) {
-        let run = self.view.record(slot).run;
-        let (now, rng) = (self.now, &mut self.rng);
-        let restarts = &mut self.senders.restarts;
-        restarts.retain(|_, restart| now.since(restart.since) < RESTART_TIMEOUT);
-        if restarts.len() >= MAX_RESTARTS && !restarts.contains_key(&run) {
-            return self.counters.drop(DropReason::TableFull);
-        }
-        let mut is_due = false;
-        let restart = restarts.entry(run).or_insert_with(|| {
-            is_due = true;
-            Restart { nonce: Nonce(rng.next_u64()), since: now, asked_at: now }
-        });
-        // Not more often, and with one nonce for a while: answers may be slow.
-        if !is_due && now.since(restart.asked_at) < CLAIM_INTERVAL {
-            return;
-        }
-        restart.asked_at = now;
-        let nonce = restart.nonce;
-        let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::Probe { nonce, doubted: false });
-        if packet.len() <= asked || self.view.entry(slot).peer.is_proven() {
-            self.transmit_at_home(slot, packet);
-        }
-    }
-
-    /// Returns true if a packet whose sequence number is not accepted answers the question that restarts its replay
-    /// window.
-    pub(in crate::core) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
-        let run = self.view.record(slot).run;
-        let Some(restart) = self.senders.restarts.get(&run) else { return false };
-        let is_fresh = self.now.since(restart.since) < RESTART_TIMEOUT;
-        let is_answer = |message: &Message| *message == Message::Ack { nonce: restart.nonce };
-        let restarts = is_fresh && inbox.messages().any(is_answer);
-        if restarts {
-            self.senders.restarts.remove(&run);
-        }
-        restarts
-    }
-
-    /// Returns the nonce whose echo restarts this member's replay window.
-    #[cfg(test)]
-    pub(in crate::core) fn restart_nonce(&self, run: Run) -> Option<Nonce> {
-        self.senders.restarts.get(&run).map(|restart| restart.nonce)
-    }
-
-    /// Returns true if a question that restarts this member's replay window is open.
-    pub(in crate::core) fn awaits_restart(&self, run: Run) -> bool {
-        self.senders.restarts.contains_key(&run)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
     GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
     MAX_CLAIMS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
-    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
-    OBJECTION_INTERVAL, REMOVAL_OBJECTION, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
+    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, OBJECTION_INTERVAL,
+    REMOVAL_OBJECTION, REMOVALS_INTERVAL, SETTLE, SETTLE_TOGETHER,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::settings::Profile;
@@ -125,27 +125,6 @@ fn so_many_members_are_asked_who_has_a_name() {
         });
         assert_eq!(questions.count(), asked, "of {others}");
     }
-}
-
-#[test]
-fn so_many_windows_are_restarted_at_one_time() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..MAX_RESTARTS + 1, Status::Up);
-    let ask = |alone: &mut Alone, host: usize| {
-        let run = member(host, Status::Up).run;
-        let slot = alone.core.view.slot_of_run(run).expect("a member");
-        alone.core.ask_for_restart(slot, 1_400);
-        let is_asked = alone.outputs().iter().any(|output| matches!(output, Output::Transmit { .. }));
-        (is_asked, alone.core.awaits_restart(run))
-    };
-    for host in 0..MAX_RESTARTS {
-        assert_eq!(ask(&mut alone, host), (true, true), "{host}");
-    }
-    let before = alone.drops();
-    assert_eq!((ask(&mut alone, MAX_RESTARTS), alone.drops()), ((false, false), before + 1), "one more is dropped");
-    alone.now = alone.now + RESTART_TIMEOUT;
-    alone.core.now = alone.now;
-    assert_eq!(ask(&mut alone, MAX_RESTARTS), (true, true), "until the others took too long");
 }
 
 #[test]

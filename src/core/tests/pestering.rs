@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
-use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, Output};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN,
@@ -54,42 +53,6 @@ fn a_member_is_asked_once_in_an_interval_whether_it_is_elsewhere_however_much_co
     }
     let most = (SECOND.as_millis() / CLAIM_INTERVAL.as_millis()) as usize;
     assert!((most - 1..=most + 1).contains(&asked), "{asked}");
-}
-
-#[test]
-fn a_member_is_asked_once_in_an_interval_to_restart_its_window_and_answers_in_time_or_not_at_all() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let peer = member(0, Status::Up);
-    prove(&mut alone, peer.run);
-    alone.sequence = 50_000;
-    alone.hand_in(peer.address, peer.run, |_| ());
-    let (mut asked, mut nonce) = (0, None);
-    for nth in 0..500 {
-        alone.sequence = nth;
-        let sent = alone.hand_in(peer.address, peer.run, |_| ());
-        asked += count(&sent, peer.address, is_probe);
-        nonce = sent
-            .iter()
-            .find_map(|(_, message)| match message {
-                Message::Probe { nonce, .. } => Some(*nonce),
-                _ => None,
-            })
-            .or(nonce);
-        alone.now = alone.now + ms(2);
-    }
-    let most = (SECOND.as_millis() / CLAIM_INTERVAL.as_millis()) as usize;
-    assert!((most - 1..=most + 1).contains(&asked), "{asked}");
-    let answers = |alone: &mut Alone| {
-        let before = alone.core.counters().dropped(DropReason::Replayed);
-        alone.sequence = 10;
-        alone.hand_in(peer.address, peer.run, |packet| {
-            packet.push(&Message::Ack { nonce: nonce.expect("asked") });
-        });
-        alone.core.counters().dropped(DropReason::Replayed) == before
-    };
-    alone.now = alone.now + crate::core::limits::RESTART_TIMEOUT;
-    assert!(!answers(&mut alone), "too late");
 }
 
 #[test]

@@ -14,11 +14,11 @@ use super::refutations::Refutations;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::limits::{MAX_ECHO_HOLD, MAX_SEQUENCE, REPLAY_WINDOW, SEQUENCE_BURST, SEQUENCES_PER_MS};
+use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
 use crate::core::member::DetectionMethod;
 use crate::core::settings::Timing;
 use crate::core::time::Time;
-use crate::core::window::{Sight, Window};
+use crate::core::window::Window;
 use crate::core::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
@@ -75,7 +75,8 @@ pub(in crate::core) struct Session {
     /// The stamp on its last heartbeat.
     stamp: u16,
     rtt: Rtt,
-    replay: ReplayWindow,
+    /// The sequence numbers of its packets: a packet comes twice by the network, or by a datagram and a link, and late.
+    numbers: Window<{ (DUPLICATE_WINDOW / 64) as usize }>,
 }
 
 /// Rarely needed state; mostly the last time of rate-limited actions.
@@ -202,7 +203,7 @@ impl Peer {
         let session = self
             .session
             .as_ref()
-            .map_or(0, |session| session.fingerprint ^ session.heard.as_nanos() ^ session.replay.touch());
+            .map_or(0, |session| session.fingerprint ^ session.heard.as_nanos() ^ session.numbers.touch());
         session ^ self.rare.as_ref().and_then(|rare| rare.last_sent).map_or(0, Time::as_nanos)
     }
 
@@ -249,36 +250,15 @@ impl Peer {
 
     /// Returns the highest sequence number received; 0 before the first packet.
     pub(in crate::core) fn highest_sequence(&self) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.replay.highest())
+        self.session.as_ref().map_or(0, |session| session.numbers.highest())
     }
 
-    /// Judges a packet by its sequence number, before anything else in it is read.
-    ///
-    /// All packets of a process share one sequence, so this node sees gaps: as large as the number of packets sent to
-    /// others since the last packet that came here. That is [`SEQUENCES_PER_MS`] at the very most; and packets that
-    /// waited together (in a kernel, while this process stood still) are read at one moment, which the burst allows
-    /// for.
-    pub(in crate::core) fn freshness(&self, now: Time, sequence: u64) -> Freshness {
-        let Some(session) = &self.session else {
-            return if sequence <= MAX_SEQUENCE { Freshness::Fresh } else { Freshness::Jumped };
-        };
-        let highest = session.replay.highest();
-        let farthest = || {
-            let elapsed = now.since(session.heard).as_millis() as u64;
-            highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS)
-        };
-        let is_near = sequence <= highest + SEQUENCE_BURST || sequence <= farthest();
-        if !is_near || sequence > MAX_SEQUENCE {
-            return Freshness::Jumped;
-        }
-        match session.replay.judge(sequence) {
-            Sight::New | Sight::Far => Freshness::Fresh,
-            Sight::Seen => Freshness::Seen,
-            Sight::Behind => Freshness::Old,
-        }
+    /// Returns true if no packet with this sequence number came before, and it is not so late that nobody knows.
+    pub(in crate::core) fn is_new(&self, sequence: u64) -> bool {
+        self.session.as_ref().is_none_or(|session| session.numbers.judge(sequence).is_new())
     }
 
-    /// Notes a packet that is fresh.
+    /// Notes a packet that is new.
     pub(in crate::core) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
             Box::new(Session {
@@ -290,19 +270,12 @@ impl Peer {
                 stamped_at: None,
                 stamp: 0,
                 rtt: Rtt::UNMEASURED,
-                replay: ReplayWindow::around(0),
+                numbers: Window::around(0),
             })
         });
-        session.replay.accept(sequence);
+        session.numbers.accept(sequence);
         session.heard = now;
         session.fingerprint = fingerprint;
-    }
-
-    /// Restarts the replay window at a sequence number that the member has proven: all numbers before it count as seen.
-    pub(in crate::core) fn restart_window(&mut self, sequence: u64) {
-        if let Some(session) = &mut self.session {
-            session.replay = ReplayWindow::seen_up_to(sequence - 1);
-        }
     }
 
     /// Notes a datagram, even if it is a later copy of a packet that came by a link.
@@ -354,19 +327,6 @@ pub(in crate::core) struct Echoed {
     pub(in crate::core) round_trip: Option<Duration>,
 }
 
-/// The judgement of a packet by its sequence number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Freshness {
-    /// Not seen before.
-    Fresh,
-    /// Seen before.
-    Seen,
-    /// Behind the window, and so perhaps seen before.
-    Old,
-    /// Further ahead than the member can be.
-    Jumped,
-}
-
 const NANOS_PER_TICK: u64 = 100_000;
 /// The largest positive difference of two stamps: a larger one is negative.
 const MAX_TICKS: u16 = u16::MAX / 2;
@@ -400,6 +360,3 @@ impl Rtt {
 pub(in crate::core) fn is_due(now: Time, last: Option<Time>, pause: Duration) -> bool {
     last.is_none_or(|last| now.since(last) >= pause)
 }
-
-/// The sequence numbers of a run, by which replays are recognised.
-type ReplayWindow = Window<{ (REPLAY_WINDOW / 64) as usize }>;

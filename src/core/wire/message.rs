@@ -292,6 +292,64 @@ impl Message {
     pub(super) const JOIN_KIND: u32 = 8;
     /// The kind of [`Message::Page`].
     pub(crate) const PAGE_KIND: u32 = 16;
+    /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions who is there, and
+    /// answers to the nameless, which repeat a nonce. Whoever recorded it may have it opened elsewhere.
+    pub(in crate::core) fn may_be_unbound(&self) -> bool {
+        match self {
+            Message::WhoAreYou { .. }
+            | Message::IAm { .. }
+            | Message::Join { .. }
+            | Message::Seeking(_)
+            | Message::ReachMe { .. }
+            | Message::Reminder { .. }
+            | Message::ElectorateReport(_)
+            | Message::Refused { .. }
+            | Message::Reply
+            | Message::Padding(_) => true,
+            Message::Heartbeat(_)
+            | Message::Update(_)
+            | Message::Probe { .. }
+            | Message::Ack { .. }
+            | Message::HeldStatus { .. }
+            | Message::Challenge { .. }
+            | Message::Welcome { .. }
+            | Message::NotUp { .. }
+            | Message::Behind { .. }
+            | Message::Wait { .. }
+            | Message::Pull { .. }
+            | Message::Page { .. }
+            | Message::Confirm(_)
+            | Message::Confirmed(_)
+            | Message::LastHeard { .. }
+            | Message::HeardAt { .. }
+            | Message::Digest { .. }
+            | Message::Want { .. }
+            | Message::Unlink
+            | Message::Severed { .. }
+            | Message::Elsewhere { .. }
+            | Message::Alive { .. }
+            | Message::Election(_)
+            | Message::LeaderClaim(_)
+            | Message::LeaderRenewal(_)
+            | Message::WhoLeads
+            | Message::WantView(_)
+            | Message::ViewPart(_)
+            | Message::ChangeVoters(_)
+            | Message::VotersChanged(_)
+            | Message::Reached { .. }
+            | Message::Unheard
+            | Message::WhoHolds { .. }
+            | Message::Holds { .. }
+            | Message::Keepsake { .. }
+            | Message::LeaseUpdate(_)
+            | Message::Broadcast(_)
+            | Message::HaveBroadcasts(_)
+            | Message::WantBroadcasts(_)
+            | Message::Letter(_)
+            | Message::Receipt { .. } => false,
+        }
+    }
+
     /// The kind of [`Message::Election`].
     pub(crate) const ELECTION_KIND: u32 = 28;
     /// The kind of [`Message::Unlink`].

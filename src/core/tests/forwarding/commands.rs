@@ -1,7 +1,6 @@
 //! Commands that reach the leader from any node, and what becomes of them when something is lost or dies.
 
 use super::*;
-use crate::core::limits::SEQUENCE_BURST;
 
 #[test]
 fn voters_are_added_and_removed_at_any_node() {
@@ -213,7 +212,7 @@ fn who_does_not_lead_says_so_and_looks_no_further() {
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
     // A leader would say that it votes already.
-    let bytes = forged(run, SEQUENCE_BURST / 2, &[question(1, VoterRequest::Add(id(&format!("n{first}"))))]);
+    let bytes = forged(run, 1 << 15, &[question(1, VoterRequest::Add(id(&format!("n{first}"))))]);
     net.input((first + 1) % 3, Input::Packet { from: address(LEARNER), bytes: &bytes });
     net.run(ms(10));
     let told = VotersChanged { nonce: Nonce(1), result: Err(ChangeError::NotLeader) };

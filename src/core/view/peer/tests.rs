@@ -5,33 +5,16 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn numbers_go_no_further_than_time_allows() {
+fn a_packet_counts_once_and_not_when_it_is_so_late_that_nobody_knows() {
     let mut peer = Peer::new(Time::ORIGIN);
-    assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE + 1), Freshness::Jumped, "the first one, too");
-    assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE), Freshness::Fresh);
-    peer.receive(Time::ORIGIN, 10, 0);
-    assert_eq!(peer.freshness(Time::ORIGIN, 10 + SEQUENCE_BURST), Freshness::Fresh, "at the same moment");
-    assert_eq!(peer.freshness(Time::ORIGIN, 11 + SEQUENCE_BURST), Freshness::Jumped);
-    let later = Time::ORIGIN + Duration::from_secs(1);
-    let farthest = 10 + SEQUENCE_BURST + 1_000 * SEQUENCES_PER_MS;
-    assert_eq!(peer.freshness(later, farthest), Freshness::Fresh);
-    assert_eq!(peer.freshness(later, farthest + 1), Freshness::Jumped);
-    let much_later = Time::ORIGIN + Duration::from_secs(u64::from(u32::MAX));
-    assert_eq!(peer.freshness(much_later, MAX_SEQUENCE + 1), Freshness::Jumped);
-}
-
-#[test]
-fn a_restarted_window_takes_what_follows_and_nothing_before() {
-    let mut peer = Peer::new(Time::ORIGIN);
-    peer.receive(Time::ORIGIN, 50_000, 0);
-    peer.restart_window(2_000);
-    for (sequence, expected) in [
-        (2_000, Freshness::Fresh),
-        (1_999, Freshness::Seen),
-        (1_999 - REPLAY_WINDOW, Freshness::Old),
-        (2_001, Freshness::Fresh),
-    ] {
-        assert_eq!(peer.freshness(Time::ORIGIN, sequence), expected, "{sequence}");
+    assert!(peer.is_new(50_000));
+    for sequence in [50_000, 50_002] {
+        peer.receive(Time::ORIGIN, sequence, 0);
+    }
+    for (sequence, expected) in
+        [(50_000, false), (50_001, true), (50_003, true), (50_002 - DUPLICATE_WINDOW, false), (u64::MAX, true)]
+    {
+        assert_eq!(peer.is_new(sequence), expected, "{sequence}");
     }
 }
 

@@ -81,7 +81,7 @@ impl World {
 
     fn transmit(&mut self, node: usize, to: SocketAddr, addressee: Receiver, bytes: Vec<u8>) {
         let Some(receiver) = self.place_at(to) else {
-            for bytes in self.seal_datagrams(node, None, addressee, bytes) {
+            if let Some(bytes) = self.seal_datagram(node, None, addressee, bytes) {
                 self.look_at_answer(node, to);
                 self.transmit_elsewhere(node, to, bytes);
             }
@@ -97,7 +97,7 @@ impl World {
         if self.checker.is_some() {
             self.check_storm(node);
         }
-        for bytes in self.seal_datagrams(node, Some(receiver), addressee, bytes) {
+        if let Some(bytes) = self.seal_datagram(node, Some(receiver), addressee, bytes) {
             let from = self.nodes[node].address;
             let queue = &mut self.queue;
             let forging = self.options.forging;

@@ -11,48 +11,29 @@ use crate::sim::world::World;
 use crate::sim::world::life::CLUSTER;
 
 impl World {
-    /// Returns the sealed datagrams of a packet; the packet itself in a clear world, and none for what has no place in a
+    /// Returns the sealed datagram of a packet; the packet itself in a clear world, and nothing for what has no place in a
     /// seal.
-    pub(in crate::sim::world) fn seal_datagrams(
+    pub(in crate::sim::world) fn seal_datagram(
         &mut self,
         node: usize,
         to: Option<usize>,
         receiver: Receiver,
         packet: Vec<u8>,
-    ) -> Vec<Vec<u8>> {
-        if self.seals.is_none() {
-            return vec![packet];
-        }
-        let sealed: Vec<_> = receiver.seals().filter_map(|run| self.seal_datagram(node, to, run, &packet)).collect();
-        if let Some(to) = to {
-            for datagram in &sealed {
-                self.let_it_misdirect(node, to, datagram);
-            }
-        }
-        sealed
-    }
-
-    fn seal_datagram(
-        &mut self,
-        node: usize,
-        to: Option<usize>,
-        receiver: Option<Run>,
-        packet: &[u8],
     ) -> Option<Vec<u8>> {
-        let seals = self.seals.as_mut()?;
+        let Some(seals) = &mut self.seals else { return Some(packet) };
         let flaw = seals.flaw;
-        let receiver = receiver.filter(|_| flaw != Some(SealFlaw::Unbound));
+        let receiver = receiver.run().filter(|_| flaw != Some(SealFlaw::Unbound));
         let place = seals.nodes.get_mut(node)?;
         let (edge, key) = (place.edge.as_mut()?, place.ring.sealing());
         if flaw == Some(SealFlaw::ReusedNonce) {
             edge.sealer = DatagramSealer::new(edge.run, CLUSTER);
         }
-        let sealed = edge.sealer.seal(key, receiver, packet)?;
+        let sealed = edge.sealer.seal(key, receiver, &packet)?;
         let nonce = (key.id(), edge.run, number_in(&sealed));
         let is_fresh = seals.nonces.insert(nonce);
         seals.counts.sealed += 1;
         if let (Some(recorder), Some(to)) = (&mut seals.recorder, to) {
-            recorder.overhear(node, to, &sealed, packet);
+            recorder.overhear(node, to, &sealed, &packet);
         }
         let mtu = self.nodes[node].settings.mtu;
         if !is_fresh {
@@ -60,6 +41,9 @@ impl World {
         } else if sealed.len() > mtu {
             let detail = format!("{} bytes sealed, mtu is {mtu}", sealed.len());
             self.report(Some(node), Invariant::DatagramsWithinBounds, detail);
+        }
+        if let Some(to) = to {
+            self.let_it_misdirect(node, to, &sealed);
         }
         Some(sealed)
     }
@@ -76,17 +60,21 @@ impl World {
         let place = seals.nodes.get_mut(node)?;
         let edge = place.edge.as_mut()?;
         let run = edge.run;
+        let core = self.nodes[node].process.as_ref().map(|process| &process.core);
+        let is_known = |run| core.is_some_and(|core| core.knows(run));
+        let sender = run_in(&datagram);
+        let mut forgetful = DatagramSealer::new(run, CLUSTER);
         let sealer = match flaw {
+            Some(SealFlaw::WindowPerRecord) if !sender.is_some_and(is_known) => &mut forgetful,
+            Some(SealFlaw::FirstNotSeen) if sender.is_some_and(|sender| edge.begun.insert(sender)) => &mut forgetful,
             Some(SealFlaw::WindowPerAddress) => {
                 edge.by_address.entry(from).or_insert_with(|| DatagramSealer::new(run, CLUSTER))
             }
             _ => &mut edge.sealer,
         };
         let mut packet = Vec::new();
-        let core = self.nodes[node].process.as_ref().map(|process| &process.core);
-        let is_known = |run| core.is_some_and(|core| core.knows(run));
         let refused = match sealer.open(&place.ring, &datagram, &mut packet, is_known) {
-            Ok(Opened::Sealed { is_bound }) => {
+            Ok(opened @ (Opened::Bound | Opened::Unbound)) => {
                 if from == elsewhere() {
                     seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
                 }
@@ -99,7 +87,7 @@ impl World {
                     let detail = format!("a datagram from {from} is sealed with a key that was removed");
                     self.report(Some(node), Invariant::SealsHold, detail);
                 }
-                return Some((packet, is_bound || flaw == Some(SealFlaw::Unbound)));
+                return Some((packet, opened == Opened::Bound || flaw == Some(SealFlaw::Unbound)));
             }
             Ok(Opened::Clear) if flaw == Some(SealFlaw::AnswersUnsealed) => return Some((datagram, true)),
             Ok(Opened::Clear) => SealError::Unsealed,
@@ -116,6 +104,11 @@ impl World {
             self.report(Some(node), Invariant::SealsHold, detail);
         }
     }
+}
+
+/// Returns the run that sealed a datagram.
+fn run_in(datagram: &[u8]) -> Option<Run> {
+    datagram.get(4..)?.first_chunk().map(|run| Run(u64::from_le_bytes(*run)))
 }
 
 /// Returns the number in a sealed datagram.

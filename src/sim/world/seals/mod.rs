@@ -46,17 +46,23 @@ pub enum SealFlaw {
     KeepsRemovedKeys,
     /// Nothing is bound to its receiver, and what is not bound is believed all the same.
     Unbound,
+    /// Numbers are remembered of runs that are known, and of no others.
+    WindowPerRecord,
+    /// The first datagram of a run is not remembered.
+    FirstNotSeen,
 }
 
 impl SealFlaw {
     /// All flaws.
-    pub const ALL: [SealFlaw; 6] = [
+    pub const ALL: [SealFlaw; 8] = [
         SealFlaw::ReusedNonce,
         SealFlaw::WindowPerAddress,
         SealFlaw::AnswersUnsealed,
         SealFlaw::ForgetsKeys,
         SealFlaw::KeepsRemovedKeys,
         SealFlaw::Unbound,
+        SealFlaw::WindowPerRecord,
+        SealFlaw::FirstNotSeen,
     ];
 }
 
@@ -111,6 +117,8 @@ struct Edge {
     sealer: DatagramSealer,
     /// One for each address, as a planted bug has it.
     by_address: BTreeMap<SocketAddr, DatagramSealer>,
+    /// Runs of which a datagram was opened, as a planted bug has it.
+    begun: BTreeSet<Run>,
     /// Hashes of datagrams that were opened.
     opened: BTreeSet<u64>,
     links: BTreeMap<LinkId, Link>,
@@ -248,6 +256,7 @@ impl World {
             run,
             sealer: DatagramSealer::new(run, CLUSTER),
             by_address: BTreeMap::new(),
+            begun: BTreeSet::new(),
             opened: BTreeSet::new(),
             links: BTreeMap::new(),
             connections: 0,

@@ -5,8 +5,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::key_of;
+use super::{Edge, key_of};
 use crate::core::Run;
+use crate::core::wire::{Header, PacketBuilder};
 use crate::seal::{DatagramSealer, Key};
 use crate::sim::invariants::Invariant;
 use crate::sim::random::{Purpose, Random};
@@ -17,6 +18,8 @@ use crate::sim::world::{Event, Waiting, World};
 const PACE: Duration = Duration::from_millis(20);
 /// Datagrams that it plays in one turn.
 const PLAYED: usize = 4;
+/// The most bytes of a packet.
+const MAX_BYTES: usize = 1_000;
 /// Latency of what it plays.
 const UNDER_WAY: Duration = Duration::from_micros(300);
 
@@ -59,6 +62,31 @@ impl World {
         seals.visit += 1;
         let visit = seals.visit;
         self.push_after(PACE, Event::Recorder { visit });
+    }
+
+    /// Plays a node datagrams of as many runs of long ago, sealed with the first key: the recorder kept those, too.
+    ///
+    /// # Panics
+    /// Never: what is sealed is a packet.
+    pub fn play_of_old_runs(&mut self, node: usize, runs: u64) {
+        for run in (1..=runs).map(Run) {
+            let header = Header { cluster: Header::cluster_hash(CLUSTER), run, sequence: 1, fingerprint: 0 };
+            let packet = PacketBuilder::new(&header, MAX_BYTES).finish();
+            let sealed = DatagramSealer::new(run, CLUSTER).seal(&key_of(1), None, &packet).expect("a packet");
+            self.push_after(UNDER_WAY, Event::Packet { from: elsewhere(), to: node, bytes: sealed, delayed: false });
+        }
+    }
+
+    /// Has a node leave out so many numbers, as if it had sealed as many datagrams for others.
+    ///
+    /// # Panics
+    /// Never: what is sealed is a packet.
+    pub fn skip_numbers(&mut self, node: usize, numbers: u64) {
+        let edge = self.seals.as_mut().and_then(|seals| seals.nodes.get_mut(node)?.edge.as_mut());
+        let Some(Edge { run, sealer, .. }) = edge else { return };
+        let header = Header { cluster: Header::cluster_hash(CLUSTER), run: *run, sequence: numbers, fingerprint: 0 };
+        let packet = PacketBuilder::new(&header, MAX_BYTES).finish();
+        sealer.seal(&key_of(1), None, &packet).expect("a packet");
     }
 
     /// Sends the recorder away.
