@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::error::AgentError;
+use super::keys::Keeper;
 use super::request::Request;
 use super::{Agent, ask};
 use crate::config::check_host_port;
@@ -130,9 +132,10 @@ impl Agent {
         let mut contacts = JoinSet::new();
         for (place, address) in addresses.iter().enumerate() {
             let (resolver, requests) = (self.inner.resolver.clone(), self.inner.requests.clone());
+            let keeper = Arc::clone(&self.inner.keeper);
             let address = address.clone();
             let contact = async move {
-                let contact = timeout(patience, contact(&resolver, &requests, &address)).await;
+                let contact = timeout(patience, contact(&resolver, &requests, &keeper, &address)).await;
                 (place, contact.unwrap_or(Ok(Err(JoinFailure::Silent))))
             };
             // A name server that hangs must not keep the caller's runtime from its end.
@@ -159,6 +162,7 @@ impl Agent {
 async fn contact(
     resolver: &Resolver,
     requests: &mpsc::Sender<Request>,
+    keeper: &Keeper,
     address: &str,
 ) -> Result<Result<NodeId, JoinFailure>, AgentError> {
     if let Err(fault) = check_host_port(address) {
@@ -168,6 +172,11 @@ async fn contact(
         Ok(addresses) => addresses,
         Err(error) => return Ok(Err(not_asked(error))),
     };
+    if addresses.iter().all(|address| keeper.keeps_out(*address)) {
+        return Ok(Err(not_asked(
+            "this node has no key, and hears its own machine alone: give it the cluster's key file (--key-file), and restart it",
+        )));
+    }
     match ask(requests, |answer| Request::Join { addresses, answer }).await? {
         Reply::Joined(answers) => Ok(best(answers.into_iter().map(|(_, contacted)| contacted))),
         Reply::Refused(error) => Ok(Err(not_asked(error))),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tracing::Level;
 
 use super::word::{self, KeyAnswer, KeyRequest};
 use super::{ANSWER_TIMEOUT, HeldKeys, KeyHolder, KeysError};
@@ -32,9 +33,14 @@ impl Agent {
 
     /// Makes a change here.
     pub(super) async fn change(&self, request: &KeyRequest) -> Result<HeldKeys, KeysError> {
-        let (keeper, request, me) = (Arc::clone(&self.inner.keeper), request.clone(), self.me().id);
-        let change = self.inner.runtime.spawn_blocking(move || keeper.answer(&request, &me, None));
-        change.await.map_err(|_| KeysError::Stopped)?
+        let (keeper, me) = (Arc::clone(&self.inner.keeper), self.me().id);
+        let (asked, before) = (request.clone(), self.keys());
+        let change = self.inner.runtime.spawn_blocking(move || keeper.answer(&asked, &me, None));
+        let held = change.await.map_err(|_| KeysError::Stopped)??;
+        if request.is_change() && held != before {
+            self.inner.shared.journal.say(Level::INFO, request.told(&self.me().id, &held));
+        }
+        Ok(held)
     }
 
     /// Makes a request to every other member, and adds this node.

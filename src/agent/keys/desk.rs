@@ -74,23 +74,20 @@ async fn answer(keeper: &Arc<Keeper>, delivery: &Delivery, until: Instant) -> (K
     let Some(request) = KeyRequest::decode(&delivery.payload) else {
         return refused("this version does not understand the request");
     };
-    let (is_change, said) = (request.is_change(), request.words());
-    let (keeper, by) = (Arc::clone(keeper), delivery.from.clone());
+    let (keeper, by, asked) = (Arc::clone(keeper), delivery.from.clone(), request.clone());
     let changed = tokio::task::spawn_blocking(move || {
         let before = keeper.held();
-        keeper.answer(&request, &by, Some(until)).map(|held| (before, held))
+        keeper.answer(&asked, &by, Some(until)).map(|held| (before, held))
     });
     match changed.await {
         Ok(Ok((before, held))) => {
-            let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
-            let text = format!("keys were changed by {} ({said}): now {}", delivery.from, keys.join(", "));
             // A command that is given twice changes nothing the second time, and is not told again.
-            let is_told = is_change && before != held;
-            (KeyAnswer::held(&held), is_told.then_some((Level::INFO, text)))
+            let is_told = request.is_change() && before != held;
+            (KeyAnswer::held(&held), is_told.then(|| (Level::INFO, request.told(&delivery.from, &held))))
         }
         Ok(Err(KeysError::Busy { by })) => (KeyAnswer::Busy(by.to_string()), None),
         Ok(Err(error)) => {
-            let text = format!("keys were not changed as {} asked ({said}): {error}", delivery.from);
+            let text = format!("keys were not changed as {} asked ({}): {error}", delivery.from, request.words());
             (KeyAnswer::Refused(error.to_string()), Some((Level::WARN, text)))
         }
         Err(_) => refused("the agent is stopping"),

@@ -12,6 +12,7 @@
 mod tests;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -111,6 +112,11 @@ impl Keeper {
         let policy = self.sealing.policy();
         let key = policy.ring().filter(|_| policy.mode().seals()).map(|ring| ring.sealing().id());
         SealingInfo { mode: policy.mode(), key, consented: policy.is_consented() }
+    }
+
+    /// Returns true if nothing is taken from there, and nothing said to: this node hears its own machine alone.
+    pub(in crate::agent) fn keeps_out(&self, other: SocketAddr) -> bool {
+        self.sealing.policy().keeps_out(other)
     }
 
     /// Returns the key of this id that is in force here.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::HeldKeys;
+use crate::core::NodeId;
 use crate::seal::{Key, KeyId, SealMode};
 
 /// A request to a member's agent.
@@ -48,6 +49,12 @@ impl KeyRequest {
             KeyRequest::Turn(true) => "take no other changes".to_owned(),
             KeyRequest::Turn(false) => "take other changes again".to_owned(),
         }
+    }
+
+    /// Returns the line of the log about a change that a node asked for, by which these keys are held now.
+    pub(super) fn told(&self, by: &NodeId, held: &HeldKeys) -> String {
+        let keys: Vec<_> = held.keys.iter().map(ToString::to_string).collect();
+        format!("keys were changed by {by} ({}): now {}", self.words(), keys.join(", "))
     }
 
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {

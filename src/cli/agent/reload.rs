@@ -99,12 +99,20 @@ impl Running<'_> {
     /// Reads the keys again, whose file may have changed although its name has not; returns true if something is told.
     async fn reload_keys(&mut self, agent: &Agent, newer: &Loaded) -> bool {
         let seal = &newer.agent.config.seal;
+        warn_of_a_step_too_far(agent, seal.mode()).await;
         match agent.reload_keys(seal.clone()).await {
             Ok((before, after)) => {
                 let running = &mut self.loaded.agent.config;
                 // The address stays bound, whatever the default is with these keys.
                 running.bind = running.bind();
+                let is_opened = running.seal.is_local() && !seal.is_local() && after.mode.accepts_clear();
                 running.seal = seal.clone();
+                if is_opened {
+                    tracing::warn!(
+                        "packets of other machines are taken without seals from now on (seal.mode = {})",
+                        after.mode
+                    );
+                }
                 let told = before != after;
                 if told {
                     let shown = |held: &agent::HeldKeys| {
@@ -162,5 +170,25 @@ impl Running<'_> {
             LivePart::Seal => {}
         }
         Ok(())
+    }
+}
+
+/// Warns of members that do not hear a node of this mode, or that it does not hear, before it is one.
+async fn warn_of_a_step_too_far(agent: &Agent, mode: SealMode) {
+    if agent.keys().mode == mode {
+        return;
+    }
+    let me = agent.me().id;
+    let lags = |holder: agent::KeyHolder| {
+        let theirs = holder.held.ok()?.mode;
+        (holder.node != me && !mode.understands(theirs)).then(|| format!("{} ({theirs})", holder.node))
+    };
+    let apart: Vec<String> = agent.cluster_keys().await.into_iter().filter_map(lags).collect();
+    if !apart.is_empty() {
+        tracing::warn!(
+            "seal.mode = {mode} is a step too far for {}: until they follow, they and this node do not hear each other; \
+             `headcount keys list` shows who is left",
+            apart.join(", ")
+        );
     }
 }

@@ -55,6 +55,9 @@ pub(in crate::cli) struct DoctorArgs {
     /// A node to be asked; may be repeated
     #[arg(long = "seed", value_name = "HOST:PORT")]
     pub(in crate::cli) seeds: Vec<String>,
+    /// The cluster's key file: sealed questions are answered
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) key_file: Option<String>,
     /// The cluster's name, if no agent and no file says it [default: headcount]
     #[arg(long)]
     pub(in crate::cli) cluster: Option<String>,

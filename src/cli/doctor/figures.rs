@@ -15,7 +15,7 @@ const DROPPED_COUNT: f64 = 100.0;
 const OF_NORMAL_LIFE: [&str; 9] = [
     "own",
     "outdated",
-    "replayed",
+    "duplicate",
     "wrong_state",
     "unasked",
     "unknown_run",
@@ -29,6 +29,10 @@ const DROPPED: &str = "headcount_dropped";
 const UNKNOWN_KEY: &str = "sealed_unknown_key";
 /// The reason of sealed packets at a node that takes clear ones alone.
 const NO_KEYS: &str = "unknown_key";
+/// Reasons for which packets are refused because of their seals: one node that is shut out is worth a word, however many
+/// packets the others have.
+const SHUT_OUT: [&str; 6] =
+    [UNKNOWN_KEY, NO_KEYS, "unsealed", "not_loopback", "sealed_forged", "sealed_unknown_version"];
 /// The health score from which a node doubts itself.
 const DOUBTFUL_SCORE: f64 = 3.0;
 
@@ -134,6 +138,13 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
         );
         return Finding::warn("packets", found, Some(advice_on(&reason)));
     }
+    let shut_out = telling(figures).filter(|(reason, _)| SHUT_OUT.contains(&reason.as_str()));
+    if let Some((reason, count)) = shut_out.max_by(|one, other| one.1.total_cmp(&other.1)) {
+        let found = format!(
+            "{count} packets were refused since the agent's start for the reason {reason}: somebody is shut out"
+        );
+        return Finding::warn("packets", found, Some(advice_on(&reason)));
+    }
     Finding::ok("packets", format!("{received} received; {all} packets, or messages in them, not used"))
 }
 
@@ -178,7 +189,10 @@ fn advice_on(reason: &str) -> &'static str {
              that member's key file to the node that has another one, and send SIGHUP there"
         }
         "sealed_forged" => "somebody has the key and another cluster name, or forges: the log names the address",
-        "unsealed" => "somebody has no key: the log names the address; give it the key, or close this port to it",
+        "unsealed" => {
+            "somebody sends clear packets: the log names the address; give it the key, or take it to the mode before this \
+             one's (`headcount keys list`), or close this port to it"
+        }
         "not_loopback" => {
             "without keys this node hears its own machine alone: give it the cluster's key file, and restart it"
         }

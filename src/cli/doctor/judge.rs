@@ -79,11 +79,16 @@ pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding
         (false, "joining") => {
             let key = keys.iter().find_map(|holder| holder.keys.as_ref()?.first());
             let key = key.map_or_else(|| "no key".to_owned(), |key| format!("key {}", plain(key)));
-            let advice = format!(
-                "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}; \
-                 its log says what seeds answered",
-                plain(&info.cluster)
-            );
+            let is_of_keys = info.joining.as_deref().is_some_and(|missing| missing.contains("does not open"));
+            let advice = if is_of_keys {
+                format!("give both the same key file, and send SIGHUP or restart: this is {key}")
+            } else {
+                format!(
+                    "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}; \
+                     its log says what seeds answered",
+                    plain(&info.cluster)
+                )
+            };
             let missing = info.joining.as_deref().map(|missing| format!(": {}", plain(missing))).unwrap_or_default();
             Finding::fail("ready", format!("the node joins, and is not a member yet{missing}"), &advice)
         }

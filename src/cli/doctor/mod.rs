@@ -58,9 +58,7 @@ use super::failure::{Exit, Failure};
 use super::human::plain;
 use super::paint::Paint;
 use crate::client::{Client, ClientError};
-use crate::config::{
-    DEFAULT_CLUSTER, DEFAULT_GOSSIP_PORT, LoadError, Loaded, Loader, SealConfig, Source, check_file, read_key_file,
-};
+use crate::config::{DEFAULT_CLUSTER, LoadError, Loaded, Loader, SealConfig, Source, read_key_file};
 use crate::json::{Info, KeyHolder, Member};
 use crate::seal::{Key, KeyId, SealMode};
 use crate::transport::sources::{SeedSources, Seeds};
@@ -110,9 +108,10 @@ struct Probed {
 pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let mut report = Report::default();
     let mut cluster = args.cluster.clone();
-    let mut key = None;
+    // In a container there is no file, and variables name the key.
+    let mut key = loader(args).load().ok().and_then(|loaded| sealing_key(&loaded.agent.config.seal));
     if let Some(path) = &args.config {
-        match load(path) {
+        match load(path, args) {
             Ok(loaded) => {
                 report.add(Finding::ok("config", format!("{} is a good configuration", path.display())));
                 report.extend(loaded.warnings.iter().map(|warning| Finding::warn("config", warning.to_string(), None)));
@@ -131,7 +130,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
         }
     } else if !args.seeds.is_empty() {
         let sources = SeedSources::new(&args.seeds, None, &[]);
-        seeds_answer(&sources, cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), None, &mut report);
+        seeds_answer(&sources, cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), key.as_ref(), &mut report);
     }
     if let Some(address) = args.agent() {
         let client = connect(&address)?.with_timeout(CALL_TIMEOUT);
@@ -150,21 +149,32 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
     Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
 }
 
-/// Loads the configuration as an agent does that is given this file alone; without a name for this machine, too.
-fn load(path: &Path) -> Result<Loaded, LoadError> {
-    Loader::new().file(path).load().or_else(|_| check_file(path))
+/// Returns the layers beside a file: the variables that an agent would have here, and the key file of the command line.
+fn loader(args: &DoctorArgs) -> Loader {
+    let loader = Loader::new().process_environment();
+    match &args.key_file {
+        Some(path) => loader.flag("seal.key_file", "--key-file", path),
+        None => loader,
+    }
+}
+
+/// Loads the configuration as an agent does that is given this file; without a name for this machine, too.
+fn load(path: &Path, args: &DoctorArgs) -> Result<Loaded, LoadError> {
+    let loader = || loader(args).file(path);
+    loader().load().or_else(|_| loader().host_name("any").load())
 }
 
 /// Looks at all that a node of this configuration needs: this machine, its ports, its seeds.
 fn node_may_start(loaded: &Loaded, args: &DoctorArgs, key: Option<&Key>, cluster: Option<&str>, report: &mut Report) {
     let config = &loaded.agent.config;
     let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
-    let is_named = matches!(loaded.source("name"), Some(Source::File { .. }));
+    let is_named = matches!(loaded.source("name"), Some(Source::File { .. } | Source::Environment(_)));
     local::look_at(config, is_named, report);
     let holder = ports::holder(config, cluster, key);
-    let http = loaded.agent.http.bind.filter(|http| http.port() != 0 && ports::is_taken(*http, Type::STREAM));
-    let port = config.bind.map_or(DEFAULT_GOSSIP_PORT, |bind| bind.port());
-    report.extend(ports::judge(&config.name, &holder, port, http));
+    // An agent that is asked by HTTP as well has that port.
+    let http = loaded.agent.http.bind.filter(|http| http.port() != 0 && args.agent().is_none());
+    let http = http.filter(|http| ports::is_taken(*http, Type::STREAM));
+    report.extend(ports::judge(config, &holder, http));
     let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
     let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
     let probed = seeds_answer(&sources, cluster, key, report);

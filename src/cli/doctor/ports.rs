@@ -22,8 +22,8 @@ use crate::transport::advertised::first_of_interfaces;
 pub(super) enum Holder {
     /// The port is free.
     Nobody,
-    /// An agent of the cluster, by its node's name.
-    Member(String),
+    /// An agent of the cluster, by its node's name, and the address that it tells others.
+    Member(String, SocketAddr),
     /// A process that does not say who it is.
     Somebody,
 }
@@ -45,7 +45,7 @@ pub(super) fn holder(config: &Config, cluster: &str, key: Option<&Key>) -> Holde
     let address = SocketAddr::new(ip, bind.port());
     let target = Target { name: "this machine".to_owned(), address, manner, is_down: false };
     match probe_all(vec![target], cluster, key).into_iter().next().map(|probed| probed.probe.udp) {
-        Some(Udp::Member(record)) => Holder::Member(record.id.to_string()),
+        Some(Udp::Member(record)) => Holder::Member(record.id.to_string(), record.address),
         _ => Holder::Somebody,
     }
 }
@@ -76,14 +76,22 @@ pub(super) fn also_listens_at(port: u16) -> Option<SocketAddr> {
 }
 
 /// Judges the holder of the gossip port, and the HTTP port if it is taken.
-pub(super) fn judge(name: &NodeId, holder: &Holder, port: u16, taken_http: Option<SocketAddr>) -> Vec<Finding> {
+pub(super) fn judge(config: &Config, holder: &Holder, taken_http: Option<SocketAddr>) -> Vec<Finding> {
+    let (name, bind) = (&config.name, config.listens_at());
+    let port = bind.port();
     let which = format!("`ss -lntup 'sport = :{port}'` names the process");
     let mut findings = vec![match holder {
         Holder::Nobody => Finding::ok("ports", "the gossip port is free"),
-        Holder::Member(id) if *id == name.as_str() => {
+        Holder::Member(id, told) if *id == name.as_str() && told.ip().is_loopback() && !bind.ip().is_loopback() => {
+            let found = format!(
+                "this node's agent runs here and tells others {told}, where this machine alone reaches it; it is to listen at {bind}"
+            );
+            Finding::warn("ports", found, Some("restart it: the address counts from the next start on"))
+        }
+        Holder::Member(id, _) if *id == name.as_str() => {
             Finding::ok("ports", format!("this node's agent runs here, on port {port}"))
         }
-        Holder::Member(id) => Finding::fail(
+        Holder::Member(id, _) => Finding::fail(
             "ports",
             format!("the gossip port {port} is taken by the agent of {}", plain(id)),
             "give each agent of a machine ports of its own (bind, http.bind)",
@@ -94,7 +102,7 @@ pub(super) fn judge(name: &NodeId, holder: &Holder, port: u16, taken_http: Optio
             Some(&format!("right if this node's agent runs there, and joins; else choose another bind: {which}")),
         ),
     }];
-    let runs_here = matches!(holder, Holder::Member(id) if *id == name.as_str());
+    let runs_here = matches!(holder, Holder::Member(id, _) if *id == name.as_str());
     if let Some(http) = taken_http.filter(|_| !runs_here && *holder != Holder::Somebody) {
         findings.push(Finding::fail(
             "ports",

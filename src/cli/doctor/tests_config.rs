@@ -165,10 +165,17 @@ fn a_port_that_something_else_has_is_told_of() {
 
 #[test]
 fn findings_on_ports_have_a_level_each() {
-    let name = "a".parse().expect("a name");
-    let level = |holder: Holder| level_of(&ports::judge(&name, &holder, 7117, None), "ports");
+    let config = |bind: &str| {
+        let mut config = Config::new("a").expect("a name");
+        config.bind = Some(bind.parse().expect("an address"));
+        config
+    };
+    let level = |holder: Holder| level_of(&ports::judge(&config("127.0.0.1:7117"), &holder, None), "ports");
+    let member = |name: &str| Holder::Member(name.to_owned(), "127.0.0.1:7117".parse().expect("an address"));
     assert_eq!(level(Holder::Nobody), Some(Level::Ok));
-    assert_eq!(level(Holder::Member("a".to_owned())), Some(Level::Ok));
-    assert_eq!(level(Holder::Member("b".to_owned())), Some(Level::Fail));
+    assert_eq!(level(member("a")), Some(Level::Ok));
+    assert_eq!(level(member("b")), Some(Level::Fail));
+    let waits_for_a_restart = ports::judge(&config("[::]:7117"), &member("a"), None);
+    assert_eq!(level_of(&waits_for_a_restart, "ports"), Some(Level::Warn));
     assert_eq!(level(Holder::Somebody), Some(Level::Warn));
 }

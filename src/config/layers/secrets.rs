@@ -99,7 +99,7 @@ impl Merge {
             Err(error) => {
                 let hint = match &error {
                     KeyFileError::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => {
-                        "make one with `headcount keys generate`, or copy it from a member"
+                        "copy it from a member; for the first node of all, make one with `headcount keys generate`"
                     }
                     KeyFileError::Unreadable(_) => "name a file that the agent's user may read",
                     KeyFileError::Invalid(_) => {

@@ -4,9 +4,10 @@
 
 use super::merge::Merge;
 use crate::config::addresses::{is_loopback, stays_on_this_machine};
-use crate::config::problem::{Problem, printable};
+use crate::config::problem::{Problem, Source, printable};
 use crate::config::{HandlerAction, LeadershipMode};
 use crate::lease::LeaseName;
+use crate::seal::SealMode;
 
 impl Merge {
     /// Warns of settings that work but are probably mistakes.
@@ -21,6 +22,13 @@ impl Merge {
             let reason = format!("is reached from this machine only, and the seed {} is on another", printable(seed));
             let hint = "without the line, and with a key (--key-file), other machines reach this node";
             warnings.push(about("bind", reason).hint(hint));
+        }
+        let has_keys = config.seal.key_file.is_some() || !config.seal.keys.is_empty();
+        if has_keys && config.seal.mode() == SealMode::Off && matches!(self.source_of("seal.mode"), Source::Flag(_)) {
+            let reason = "beats the file and the environment, which name a key: nothing is sealed".to_owned();
+            warnings.push(
+                about("seal.mode", reason).hint("start it without --insecure, and seal.mode counts that they say"),
+            );
         }
         let voters = config.leadership.voters.len();
         if voters != 0 && voters.is_multiple_of(2) {
