@@ -44,7 +44,7 @@ pub enum DropReason {
     Unproven,
     /// A member's run, from an address that is not known to be the member's.
     Claimed,
-    /// A sequence number further ahead than its sender can be.
+    /// A broadcast's number further ahead than its origin can be.
     Jumped,
     /// The rest of a stranger's packet, behind the few messages that are read.
     Unread,

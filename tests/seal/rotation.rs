@@ -118,6 +118,7 @@ fn two_operators_at_once_lock_nobody_out() {
     let old = only_key(&a, &["a", "b", "c"]);
     let (status, text) = a.client(&["keys", "add"]);
     assert!(status.success(), "{text}\n{}", a.log());
+    logged(&a, "keys were changed by a (");
     let new = other_key(&a, &old);
     for _ in 0..3 {
         // One goes on, the other one goes back.

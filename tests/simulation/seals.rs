@@ -125,9 +125,9 @@ fn every_rule_that_is_left_out_is_noticed() {
     }
 }
 
-/// Whatever may make a node forget what it has opened, while everything recorded is played again: ten thousand runs of long
-/// ago, a sender whose numbers are far ahead by now, and members that crash, leave and lose their power, are forgotten, and
-/// come back.
+/// Whatever may make a node forget what it has opened, while everything recorded is played again: thousands of runs of long ago,
+/// before and after members crash, leave and lose their power, are forgotten, and come back; and a sender whose numbers are
+/// far ahead by now.
 fn forgotten(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
     let [crashed, left, dark] = [4, 5, 6];
     let mut world = sealed(seed);
@@ -137,7 +137,7 @@ fn forgotten(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
     world.start_recorder(None);
     world.run_for(SECOND * 8);
     for node in 0..3 {
-        world.play_of_old_runs(node, 10_000);
+        world.play_of_old_runs(node, 1..10_000);
     }
     world.skip_numbers(1, 1 << 17);
     world.run_for(SECOND * 4);
@@ -145,6 +145,10 @@ fn forgotten(seed: u64, flaw: Option<SealFlaw>) -> Result<World, String> {
     world.command(left, Command::Leave);
     world.power_off(dark);
     world.run_for(campaign_settings().reap_after + SECOND * 20);
+    for node in 0..3 {
+        world.play_of_old_runs(node, 10_000..15_000);
+    }
+    world.run_for(SECOND * 4);
     for node in [crashed, left, dark] {
         world.start(node);
     }

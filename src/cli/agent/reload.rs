@@ -17,6 +17,8 @@ use crate::seal::SealMode;
 
 /// Time limit for reading the configuration again.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for asking members which modes they have.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The configuration, flags and logs of a running node.
 pub(super) struct Running<'a> {
@@ -99,12 +101,20 @@ impl Running<'_> {
     /// Reads the keys again, whose file may have changed although its name has not; returns true if something is told.
     async fn reload_keys(&mut self, agent: &Agent, newer: &Loaded) -> bool {
         let seal = &newer.agent.config.seal;
-        warn_of_a_step_too_far(agent, seal.mode()).await;
+        let apart = lagging(agent, seal.mode()).await;
         match agent.reload_keys(seal.clone()).await {
             Ok((before, after)) => {
                 let running = &mut self.loaded.agent.config;
                 // The address stays bound, whatever the default is with these keys.
                 running.bind = running.bind();
+                if !apart.is_empty() {
+                    tracing::warn!(
+                        "seal.mode = {} is a step too far for {}: until they follow, they and this node do not hear each other; \
+                         `headcount keys list` shows who is left",
+                        after.mode,
+                        apart.join(", ")
+                    );
+                }
                 let is_opened = running.seal.is_local() && !seal.is_local() && after.mode.accepts_clear();
                 running.seal = seal.clone();
                 if is_opened {
@@ -173,22 +183,16 @@ impl Running<'_> {
     }
 }
 
-/// Warns of members that do not hear a node of this mode, or that it does not hear, before it is one.
-async fn warn_of_a_step_too_far(agent: &Agent, mode: SealMode) {
+/// Returns the members that do not hear a node of this mode, or that it does not hear, as far as they say so at once.
+async fn lagging(agent: &Agent, mode: SealMode) -> Vec<String> {
     if agent.keys().mode == mode {
-        return;
+        return Vec::new();
     }
     let me = agent.me().id;
     let lags = |holder: agent::KeyHolder| {
         let theirs = holder.held.ok()?.mode;
         (holder.node != me && !mode.understands(theirs)).then(|| format!("{} ({theirs})", holder.node))
     };
-    let apart: Vec<String> = agent.cluster_keys().await.into_iter().filter_map(lags).collect();
-    if !apart.is_empty() {
-        tracing::warn!(
-            "seal.mode = {mode} is a step too far for {}: until they follow, they and this node do not hear each other; \
-             `headcount keys list` shows who is left",
-            apart.join(", ")
-        );
-    }
+    let holders = tokio::time::timeout(LOOK_TIMEOUT, agent.cluster_keys()).await.unwrap_or_default();
+    holders.into_iter().filter_map(lags).collect()
 }

@@ -33,6 +33,8 @@ const NO_KEYS: &str = "unknown_key";
 /// packets the others have.
 const SHUT_OUT: [&str; 6] =
     [UNKNOWN_KEY, NO_KEYS, "unsealed", "not_loopback", "sealed_forged", "sealed_unknown_version"];
+/// The number of such packets that is worth a word: a node that joins sends as many in seconds, a change of modes leaves fewer.
+const SHUT_OUT_COUNT: f64 = 10.0;
 /// The health score from which a node doubts itself.
 const DOUBTFUL_SCORE: f64 = 3.0;
 
@@ -139,9 +141,10 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
         return Finding::warn("packets", found, Some(advice_on(&reason)));
     }
     let shut_out = telling(figures).filter(|(reason, _)| SHUT_OUT.contains(&reason.as_str()));
-    if let Some((reason, count)) = shut_out.max_by(|one, other| one.1.total_cmp(&other.1)) {
+    let most = shut_out.max_by(|one, other| one.1.total_cmp(&other.1));
+    if let Some((reason, count)) = most.filter(|(_, count)| *count >= SHUT_OUT_COUNT) {
         let found = format!(
-            "{count} packets were refused since the agent's start for the reason {reason}: somebody is shut out"
+            "{count} packets were refused since the agent's start for the reason {reason}: somebody is, or was, shut out"
         );
         return Finding::warn("packets", found, Some(advice_on(&reason)));
     }

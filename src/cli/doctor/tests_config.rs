@@ -6,14 +6,23 @@ use std::net::{Ipv4Addr, UdpSocket};
 use super::ports::{self, Holder};
 use super::probe::{Udp, Voice, probe};
 use super::report::Level;
-use super::tests::{level_of, one};
-use super::tests_probe::agent_of;
+use super::tests::{key, level_of, one};
+use super::tests_probe::{agent_of, start};
 use super::*;
 use crate::Config;
 use crate::cli::args::DoctorArgs;
 
 /// Runs `doctor --config` with a file of this text; returns the report, as programs read it.
 fn reported(text: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.toml");
+    fs::write(&file, text).expect("written");
+    let file = file.to_str().expect("text");
+    reported_of(&["--config", file])
+}
+
+/// Runs `doctor` with these arguments; returns the report.
+fn reported_of(arguments: &[&str]) -> serde_json::Value {
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
@@ -21,11 +30,7 @@ fn reported(text: &str) -> serde_json::Value {
         #[command(flatten)]
         args: DoctorArgs,
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("config.toml");
-    fs::write(&file, text).expect("written");
-    let file = file.to_str().expect("text");
-    let line = Line::try_parse_from(["doctor", "--config", file, "--format", "json"]).expect("arguments");
+    let line = Line::try_parse_from([&["doctor", "--format", "json"], arguments].concat()).expect("arguments");
     let mut out = Vec::new();
     run(&line.args, &mut out).expect("a report");
     serde_json::from_slice(&out).expect("JSON")
@@ -178,4 +183,22 @@ fn findings_on_ports_have_a_level_each() {
     let waits_for_a_restart = ports::judge(&config("[::]:7117"), &member("a"), None);
     assert_eq!(level_of(&waits_for_a_restart, "ports"), Some(Level::Warn));
     assert_eq!(level(Holder::Somebody), Some(Level::Warn));
+}
+
+#[test]
+fn a_key_file_on_the_command_line_seals_what_seeds_are_asked() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("cluster.key");
+    let ring = crate::seal::KeyRing::new([key()]).expect("a key");
+    fs::write(&file, crate::seal::KeyFile::default().with(&ring).text().as_bytes()).expect("written");
+    let mut config = Config::new("a").expect("a name").with_profile(crate::core::Profile::Local);
+    config.seal.keys.push(key());
+    let (agent, address) = start(&runtime, config, "shop");
+    let seed = address.to_string();
+    let asked = |more: &[&str]| reported_of(&[&["--seed", &seed, "--cluster", "shop"], more].concat());
+    let level = |report: &serde_json::Value| of(report, "seeds").first().map(|(level, _)| (*level).to_owned());
+    assert_eq!(level(&asked(&["--key-file", file.to_str().expect("text")])).as_deref(), Some("ok"));
+    assert_eq!(level(&asked(&[])).as_deref(), Some("fail"));
+    runtime.block_on(agent.leave());
 }

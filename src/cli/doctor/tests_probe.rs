@@ -13,7 +13,7 @@ pub(super) fn agent_of(runtime: &tokio::runtime::Runtime, name: &str, cluster: &
     start(runtime, config, cluster)
 }
 
-fn start(runtime: &tokio::runtime::Runtime, mut config: Config, cluster: &str) -> (Agent, SocketAddr) {
+pub(super) fn start(runtime: &tokio::runtime::Runtime, mut config: Config, cluster: &str) -> (Agent, SocketAddr) {
     config.cluster = cluster.parse().expect("a cluster");
     let start = async {
         let agent = Agent::start(config.with_bind("127.0.0.1:0".parse().expect("an address"))).await.expect("started");

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId, Output};
+use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
 use crate::core::limits::{
     CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION,
     TOLD_INTERVAL,
@@ -200,7 +200,13 @@ impl Core {
         for address in self.calls.begin_to_tell(news, self.now) {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
-            self.send_by_call(address, &packet.finish());
+            // A datagram goes where the other end is known: at a call that this node opened, it is believed sooner.
+            let there = self.view.iter().find(|(_, entry)| entry.record.address == address);
+            let run = there.map(|(_, entry)| entry.record.run);
+            match run {
+                Some(run) => self.transmit(address, Receiver::Run(run), packet),
+                None => self.send_by_call(address, &packet.finish()),
+            }
         }
     }
 
@@ -247,8 +253,8 @@ impl Core {
         }
     }
 
-    /// Sends the copy of a packet that goes by the call to its address, if there is one. It is never the only copy: the
-    /// node at the other end may use this very address for datagrams, too.
+    /// Sends the copy of a packet that goes by the call to its address, if there is one. Where the run at the other end is
+    /// known it is not the only copy: that node may use this very address for datagrams, too.
     pub(in crate::core) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
         let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
         let link = call.link;

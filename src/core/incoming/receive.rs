@@ -27,6 +27,7 @@ use crate::core::doors::{Notice, Output, Receiver};
 use crate::core::member::ProtocolRange;
 use crate::core::packet::{Inbox, Received, Sender, SenderKind, Way};
 use crate::core::view::Slot;
+use crate::core::window::Sight;
 use crate::core::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
 use crate::core::{Core, Phase};
 
@@ -110,9 +111,15 @@ impl Core {
                         self.end_detour(slot);
                     }
                 }
-                if !self.view.entry(slot).peer.is_new(header.sequence) {
-                    self.counters.drop(DropReason::Duplicate);
-                    return Ok(false);
+                let sight = self.view.entry(slot).peer.judge(header.sequence);
+                if !sight.is_new() {
+                    // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
+                    let is_late = sight == Sight::Behind;
+                    if !is_late || self.read_few(messages.clone(), inbox).is_err() || !self.brings_proof(slot, inbox) {
+                        self.counters.drop(DropReason::Duplicate);
+                        return Ok(false);
+                    }
+                    self.view.peer_mut(slot).count_from(header.sequence);
                 }
                 self.read_whole(messages, inbox)?;
                 let peer = self.view.peer_mut(slot);

@@ -87,7 +87,7 @@ impl Core {
         let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
-        } else if !is_handed_the_view && sponsor.run == sender.run {
+        } else if !is_handed_the_view && sponsor.run == sender.run && !sender.run.is_nobody() {
             joining.begin_to_be_handed_the_view(is_told, now);
             // That of another sponsor, which this one replaces, is not to be taken for this one's.
             self.stop_pulling();

@@ -286,7 +286,7 @@ impl Core {
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        if !matches!(self.phase, Phase::Up) {
+        if !matches!(self.phase, Phase::Up) || sender.run.is_nobody() {
             return;
         }
         let mut packet = self.packet(usize::MAX);

@@ -33,10 +33,8 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::{Core, Electorate, LeaderTracker, NodeId, Phase, Run, Status};
-use crate::core::doors::Receiver;
 use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MIN_PROBE_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::core::view::{Slot, View};
-use crate::core::wire::Message;
 
 /// The time for which packets of a process that is gone may still be under way.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
@@ -127,7 +125,7 @@ impl Core {
         let is_known = cut_off.is_some_and(|at| self.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
             self.voter_may_be_gone(run);
-            self.look_at(address);
+            self.ask_who_briefly(address);
         }
     }
 
@@ -160,22 +158,13 @@ impl Core {
             return;
         }
         for address in self.addresses_of_missing_voters() {
-            self.look_at(address);
+            self.ask_who_briefly(address);
         }
         let lot = 0.75 + 0.5 * self.rng.random::<f64>();
         let pause = self.pause_of_lookers().mul_f64(lot);
         if let Some(tracker) = &mut self.tracker {
             tracker.look_for_voters_at = Some(self.now + pause);
         }
-    }
-
-    fn look_at(&mut self, address: SocketAddr) {
-        let nonce = self.prover.nonce(address, self.now);
-        let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
-        self.expected.note(self.now, address);
-        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
 
     fn addresses_of_missing_voters(&mut self) -> Vec<SocketAddr> {

@@ -177,24 +177,25 @@ impl Core {
         left.clamp(MIN_PROBE_BYTES, MAX_UNPROVEN_BYTES)
     }
 
-    /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run
-    /// may be by now: whoever is there is asked, and makes itself known.
-    pub(in crate::core) fn transmit_at_home(&mut self, slot: Slot, packet: PacketBuilder) {
-        self.transmit_bytes_at_home(slot, packet.finish());
-    }
-
-    /// Returns false if nothing is sent, since the address is unproven and its host has no credit.
+    /// Sends a packet to the address in a member's record, bound to its run. Returns false if nothing is sent, since the
+    /// address is unproven and its host has no credit. Where a member has fallen silent another run may be by now: whoever
+    /// is there is asked, and makes itself known.
     pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
-        if !self.view.entry(slot).peer.is_proven() && !self.credit.take(self.now, to, bytes.len()) {
+        let is_proven = self.view.entry(slot).peer.is_proven();
+        if !is_proven && !self.credit.take(self.now, to, bytes.len()) {
             self.counters.drop(DropReason::RateLimited);
             return false;
         }
         let is_silent = matches!(record.status, Status::Suspect | Status::Down);
         self.transmit_bytes(to, Receiver::Run(run), bytes);
         if is_silent && self.questions.allow(self.now, to, false) {
-            self.ask_who(to);
+            if is_proven {
+                self.ask_who(to);
+            } else if self.credit.take(self.now, to, self.question_bytes(MIN_PROBE_BYTES)) {
+                self.ask_who_briefly(to);
+            }
         }
         true
     }
@@ -233,6 +234,16 @@ impl Core {
         self.transmit(address, Receiver::Anybody, packet);
     }
 
+    /// Sends a short `WhoAreYou` to an address, and no copy by a call.
+    pub(in crate::core) fn ask_who_briefly(&mut self, address: SocketAddr) {
+        let nonce = self.prover.nonce(address, self.now);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::WhoAreYou { nonce, echo: None });
+        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
+        self.expected.note(self.now, address);
+        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
+    }
+
     /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
     /// an unproven address are together no larger than the packet, whatever it asks.
     pub(in crate::core) fn may_answer(&mut self, sender: &Sender, bytes: usize) -> bool {
@@ -245,6 +256,10 @@ impl Core {
 
     /// Answers a stranger with one message, never larger than its question, and does not say who answers.
     pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
+        if sender.run.is_nobody() && !message.may_be_unbound() {
+            // No node asks for that without its name.
+            return self.counters.drop(DropReason::UnknownRun);
+        }
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
         if packet.push(message) && self.may_answer(&sender, packet.len()) {

@@ -189,7 +189,7 @@ impl Core {
         self.push_probe(&mut packet, slot);
         if packet.len() <= asked || self.view.entry(slot).peer.is_proven() {
             // This packet has no heartbeat, and replaces none: it was not this node's turn to send one.
-            self.transmit_at_home(slot, packet);
+            self.transmit_bytes_at_home(slot, packet.finish());
         }
     }
 

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::doors::{Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Reply, StopReason};
+use crate::core::doors::{
+    Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Receiver, Reply, StopReason,
+};
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
@@ -88,6 +90,9 @@ pub(super) struct Net {
     pub(super) further: Vec<(usize, SocketAddr)>,
     /// The addresses to which nodes wanted to open connections.
     pub(super) opened: Vec<SocketAddr>,
+    /// Packets are sealed: those bound to a run reach it alone, and those that are bound to nobody are told apart.
+    pub(super) is_sealed: bool,
+    unbound: BTreeSet<u64>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
@@ -159,6 +164,8 @@ impl Net {
             lookups: 0,
             further: Vec::new(),
             opened: Vec::new(),
+            is_sealed: false,
+            unbound: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
@@ -335,7 +342,7 @@ impl Net {
         }
         self.held_up.remove(&node);
         for (from, to, bytes) in std::mem::take(&mut self.waiting) {
-            self.deliver(from, to, &bytes);
+            self.deliver(from, to, &bytes, false);
         }
     }
 
@@ -363,7 +370,7 @@ impl Net {
         while let Some(output) = self.nodes[at].core.poll() {
             let node = &mut self.nodes[at];
             match output {
-                Output::Transmit { to, bytes, .. } => {
+                Output::Transmit { to, receiver, bytes } => {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
                     let is_of_family = |address: &SocketAddr| address.is_ipv6() == to.is_ipv6();
@@ -373,6 +380,17 @@ impl Net {
                         sent.push((from, to, bytes.clone()));
                     }
                     self.counter += 1;
+                    if self.is_sealed && receiver == Receiver::Anybody {
+                        self.unbound.insert(self.counter);
+                    } else if let Receiver::Run(run) = receiver
+                        && self.is_sealed
+                        && !self
+                            .nodes
+                            .iter()
+                            .any(|node| node.address == to && node.stopped.is_none() && node.core.me().run == run)
+                    {
+                        continue;
+                    }
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     let is_lost = self.is_lost.is_some_and(|is_lost| is_lost(&bytes));
@@ -476,7 +494,8 @@ impl Net {
                 self.land();
             } else {
                 let (from, to, bytes) = self.in_flight.remove(&key).expect("just seen");
-                self.deliver(from, to, &bytes);
+                let is_unbound = self.unbound.remove(&key.1);
+                self.deliver(from, to, &bytes, is_unbound);
             }
         } else {
             for at in 0..self.nodes.len() {
@@ -489,7 +508,7 @@ impl Net {
         true
     }
 
-    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8], is_unbound: bool) {
         let further = |address| self.further.iter().find(|(_, further)| *further == address).map(|(of, _)| *of);
         let to = further(to).map_or(to, |of| self.nodes[of].address);
         // A translator of addresses passes on both ways.
@@ -514,7 +533,8 @@ impl Net {
             return;
         }
         let from = self.seen_at.get(&from).copied().unwrap_or(from);
-        self.input(to, Input::Packet { from, bytes });
+        let packet = if is_unbound { Input::UnboundPacket { from, bytes } } else { Input::Packet { from, bytes } };
+        self.input(to, packet);
     }
 
     pub(super) fn run(&mut self, duration: Duration) {

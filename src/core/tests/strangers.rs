@@ -95,6 +95,38 @@ fn a_window_is_not_pushed_from_elsewhere() {
 }
 
 #[test]
+fn a_member_one_of_whose_numbers_was_garbled_is_heard_again_once_it_answers() {
+    for ahead in [900, 1 << 17, 1 << 47, u64::MAX / 2] {
+        let mut net = Net::cluster(Profile::Local, 3);
+        net.run(Duration::from_secs(5));
+        net.forget_reports();
+        let run = run_of(&net, 1);
+        for push in 1..=2 {
+            for node in [0, 2] {
+                send(&mut net, node, 1, &bare(run, push * ahead, &[]));
+            }
+        }
+        net.run(Duration::from_secs(60));
+        assert!(!is_ever_down(&net, "n1"), "by {ahead}: {}", net.describe());
+        let refused = dropped(&net, 0, DropReason::Duplicate);
+        assert!(refused < 40, "by {ahead}, {refused} of its packets were refused");
+    }
+}
+
+#[test]
+fn a_packet_that_comes_twice_or_late_is_one_sign_of_life() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let run = run_of(&net, 1);
+    let signs = |net: &Net| net.nodes[0].core.counters().signs_of_life;
+    let before = signs(&net);
+    let late = bare(run, 50_000, &[Message::Ack { nonce: Nonce(1) }]);
+    for bytes in [&bare(run, 60_000, &[]), &bare(run, 60_000, &[]), &late, &late] {
+        send(&mut net, 0, 1, bytes);
+    }
+    assert_eq!((signs(&net) - before, dropped(&net, 0, DropReason::Duplicate)), (1, 3));
+}
+
+#[test]
 fn members_that_seem_to_be_elsewhere_prove_it_and_stay() {
     for elsewhere in [vec![1], vec![1, 2], vec![0, 1, 2, 3, 4]] {
         let mut net = Net::new(Profile::Local);

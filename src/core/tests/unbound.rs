@@ -1,6 +1,7 @@
 //! Sealed packets that are bound to no receiver: whoever recorded one may have played it here, so that its sender is a
 //! stranger, or claims to be a member, whatever its address.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hostile::{evil, packet};
@@ -68,7 +69,7 @@ fn a_member_that_asks_who_is_here_is_told_so_at_its_home_and_no_larger_than_it_a
 fn whoever_may_have_taken_a_silent_members_place_is_asked_now_and_then_and_told_nothing() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[2].core.me().run;
-    let mut asked = Vec::new();
+    let (mut asked, mut statuses) = (Vec::new(), BTreeSet::new());
     net.kill(2);
     let began = net.now;
     while net.now.since(began) < Duration::from_secs(6) {
@@ -80,6 +81,7 @@ fn whoever_may_have_taken_a_silent_members_place_is_asked_now_and_then_and_told_
                 let Output::Transmit { to, receiver, bytes } = output else { continue };
                 if to == address(2) && receiver == Receiver::Anybody {
                     assert_ne!(status, Status::Up);
+                    statuses.insert(format!("{status}"));
                     let messages = Packet::decode(&bytes).expect("decodes").messages;
                     assert!(matches!(messages[..], [Message::WhoAreYou { .. }, Message::Padding(_)]), "{messages:?}");
                     asked.push(now);
@@ -90,8 +92,66 @@ fn whoever_may_have_taken_a_silent_members_place_is_asked_now_and_then_and_told_
         }
         net.now = now;
     }
-    assert!(asked.len() >= 2, "{asked:?}");
+    assert_eq!((asked.len() >= 2, statuses.len()), (true, 2), "suspect and down: {asked:?} {statuses:?}");
     assert!(asked.windows(2).all(|pair| pair[1].since(pair[0]) >= QUESTION_INTERVAL), "{asked:?}");
+}
+
+#[test]
+fn whoever_takes_a_silent_members_place_and_knows_nobody_is_found_where_everything_is_sealed() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.is_sealed = true;
+    net.kill(2);
+    net.run_until(Duration::from_secs(10), "it is missed", |net| net.status(0, "n2") != Some(Status::Up));
+    net.add("heir", 2, &[]);
+    net.run_until(Duration::from_secs(20), "its heir is in", |net| {
+        [0, 1].iter().all(|node| net.status(*node, "heir") == Some(Status::Up))
+    });
+}
+
+#[test]
+fn of_an_unbound_packet_only_what_needs_no_receiver_is_read() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let unread = |net: &Net| net.nodes[0].core.counters().dropped(DropReason::Unread);
+    for message in questions(&net) {
+        let needs_none = matches!(
+            message,
+            Message::WhoAreYou { .. } | Message::Join { .. } | Message::ReachMe { .. } | Message::IAm { .. }
+        );
+        let before = unread(&net);
+        let bytes = packet(Run(0xe), 100, std::slice::from_ref(&message));
+        net.input(0, Input::UnboundPacket { from: address(77), bytes: &bytes });
+        assert_eq!(unread(&net) == before, needs_none, "{message:?}");
+        net.run(ms(1_100));
+    }
+}
+
+#[test]
+fn the_nameless_are_answered_nothing_that_needs_a_receiver() {
+    for message in [
+        Message::WhoHolds { nonce: Nonce(1), id: super::net::id("n1") },
+        Message::Join { nonce: Nonce(1), record: evil("joiner", 5, Status::Joining), cookie: None },
+        Message::ReachMe { nonce: Nonce(1), address: address(77) },
+    ] {
+        let mut net = Net::cluster(Profile::Local, 3);
+        net.sent = Some(Vec::new());
+        let mut question = PacketBuilder::new(&Header::anonymous(Header::cluster_hash("test")), 1_400);
+        assert!(question.push(&message));
+        question.pad_to(MIN_QUESTION_BYTES);
+        let bytes = question.finish();
+        net.input(0, Input::Packet { from: address(77), bytes: &bytes });
+        let sent = net.sent.take().expect("kept");
+        let is_question = |bytes: &[u8]| {
+            Packet::decode(bytes)
+                .expect("decodes")
+                .messages
+                .iter()
+                .all(|message| matches!(message, Message::WhoAreYou { .. } | Message::Reply | Message::Padding(_)))
+        };
+        assert!(
+            sent.iter().filter(|(_, to, _)| *to == address(77)).all(|(_, _, bytes)| is_question(bytes)),
+            "{message:?}"
+        );
+    }
 }
 
 /// Returns all kinds of questions that somebody asks whose address is not proven.

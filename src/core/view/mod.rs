@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the table of members | `members` |
 //! | the fingerprint, the digest for comparing views, members by status | `tally` |
-//! | one observer's state of one member beside its record: last sign, round trip, replay window | `peer` |
+//! | one observer's state of one member beside its record: last sign, round trip, numbers of its packets | `peer` |
 //! | … whether that member hears this node; how often it refuted lately | `echo_state`, `refutations` |
 //! | look-ups by run and by name; the order of names | `runs`, `table`, `order` |
 //! | reaped names, so that a late update does not raise the dead | `tombstones` |

@@ -18,7 +18,7 @@ use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
 use crate::core::member::DetectionMethod;
 use crate::core::settings::Timing;
 use crate::core::time::Time;
-use crate::core::window::Window;
+use crate::core::window::{Sight, Window};
 use crate::core::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
@@ -253,9 +253,16 @@ impl Peer {
         self.session.as_ref().map_or(0, |session| session.numbers.highest())
     }
 
-    /// Returns true if no packet with this sequence number came before, and it is not so late that nobody knows.
-    pub(in crate::core) fn is_new(&self, sequence: u64) -> bool {
-        self.session.as_ref().is_none_or(|session| session.numbers.judge(sequence).is_new())
+    /// Judges a packet by its sequence number.
+    pub(in crate::core) fn judge(&self, sequence: u64) -> Sight {
+        self.session.as_ref().map_or(Sight::New, |session| session.numbers.judge(sequence))
+    }
+
+    /// Counts sequence numbers anew, from this one on.
+    pub(in crate::core) fn count_from(&mut self, sequence: u64) {
+        if let Some(session) = &mut self.session {
+            session.numbers = Window::around(sequence);
+        }
     }
 
     /// Notes a packet that is new.

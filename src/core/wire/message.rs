@@ -292,8 +292,8 @@ impl Message {
     pub(super) const JOIN_KIND: u32 = 8;
     /// The kind of [`Message::Page`].
     pub(crate) const PAGE_KIND: u32 = 16;
-    /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions who is there, and
-    /// answers to the nameless, which repeat a nonce. Whoever recorded it may have it opened elsewhere.
+    /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions, answers to the
+    /// nameless by a nonce of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
     pub(in crate::core) fn may_be_unbound(&self) -> bool {
         match self {
             Message::WhoAreYou { .. }

@@ -7,15 +7,17 @@ use super::*;
 #[test]
 fn a_packet_counts_once_and_not_when_it_is_so_late_that_nobody_knows() {
     let mut peer = Peer::new(Time::ORIGIN);
-    assert!(peer.is_new(50_000));
+    assert!(peer.judge(50_000).is_new());
     for sequence in [50_000, 50_002] {
         peer.receive(Time::ORIGIN, sequence, 0);
     }
     for (sequence, expected) in
         [(50_000, false), (50_001, true), (50_003, true), (50_002 - DUPLICATE_WINDOW, false), (u64::MAX, true)]
     {
-        assert_eq!(peer.is_new(sequence), expected, "{sequence}");
+        assert_eq!(peer.judge(sequence).is_new(), expected, "{sequence}");
     }
+    peer.count_from(7);
+    assert!(peer.judge(7).is_new() && peer.judge(8).is_new());
 }
 
 #[test]

@@ -64,12 +64,12 @@ impl World {
         self.push_after(PACE, Event::Recorder { visit });
     }
 
-    /// Plays a node datagrams of as many runs of long ago, sealed with the first key: the recorder kept those, too.
+    /// Plays a node a datagram of each of these runs of long ago, sealed with the first key: the recorder kept those, too.
     ///
     /// # Panics
     /// Never: what is sealed is a packet.
-    pub fn play_of_old_runs(&mut self, node: usize, runs: u64) {
-        for run in (1..=runs).map(Run) {
+    pub fn play_of_old_runs(&mut self, node: usize, runs: std::ops::Range<u64>) {
+        for run in runs.map(Run) {
             let header = Header { cluster: Header::cluster_hash(CLUSTER), run, sequence: 1, fingerprint: 0 };
             let packet = PacketBuilder::new(&header, MAX_BYTES).finish();
             let sealed = DatagramSealer::new(run, CLUSTER).seal(&key_of(1), None, &packet).expect("a packet");
