@@ -179,7 +179,7 @@ impl Core {
 
     /// Sends a packet to the address in a member's record, bound to its run. Returns false if nothing is sent, since the
     /// address is unproven and its host has no credit. Where a member has fallen silent another run may be by now: whoever
-    /// is there is asked, and makes itself known.
+    /// is there is asked by those who had an echo from there, and makes itself known.
     pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
@@ -190,12 +190,8 @@ impl Core {
         }
         let is_silent = matches!(record.status, Status::Suspect | Status::Down);
         self.transmit_bytes(to, Receiver::Run(run), bytes);
-        if is_silent && self.questions.allow(self.now, to, false) {
-            if is_proven {
-                self.ask_who(to);
-            } else if self.credit.take(self.now, to, self.question_bytes(MIN_PROBE_BYTES)) {
-                self.ask_who_briefly(to);
-            }
+        if is_silent && is_proven {
+            self.ask_whoever_is_there(to);
         }
         true
     }
@@ -227,21 +223,33 @@ impl Core {
     /// Sends `WhoAreYou` to an address.
     pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
         self.expected.note(self.now, address);
-        let nonce = self.prover.nonce(address, self.now);
-        let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+        let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
         self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Sends a short `WhoAreYou` to an address, and no copy by a call.
     pub(in crate::core) fn ask_who_briefly(&mut self, address: SocketAddr) {
+        self.expected.note(self.now, address);
+        let packet = self.who_are_you(address, MIN_PROBE_BYTES);
+        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
+    }
+
+    /// Asks whoever is at the address of a member that has fallen silent, at most once a second. Of many silent ones few
+    /// will answer: they take no places among the addresses from which answers are expected.
+    fn ask_whoever_is_there(&mut self, address: SocketAddr) {
+        // This node asks by itself: that is no turn of those who ask it.
+        if self.questions.allow(self.now, address, true) {
+            let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
+            self.transmit_datagram(address, Receiver::Anybody, packet.finish());
+        }
+    }
+
+    fn who_are_you(&mut self, address: SocketAddr, least: usize) -> PacketBuilder {
         let nonce = self.prover.nonce(address, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
-        self.expected.note(self.now, address);
-        self.transmit_datagram(address, Receiver::Anybody, packet.finish());
+        packet.pad_to(self.question_bytes(least));
+        packet
     }
 
     /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
