@@ -12,7 +12,7 @@ pub(super) struct Upward {
     pub(super) why: &'static str,
 }
 
-pub(super) const UPWARD: [Upward; 28] = [
+pub(super) const UPWARD: [Upward; 29] = [
     Upward { room: "outputs", above: "packet", calls: &[".notices"], why: "notices have a limit like answers" },
     Upward {
         room: "observers",
@@ -126,6 +126,12 @@ pub(super) const UPWARD: [Upward; 28] = [
         above: "messaging",
         calls: &["push_held_broadcasts"],
         why: "gossip carries which broadcasts are held",
+    },
+    Upward {
+        room: "detection",
+        above: "joining",
+        calls: &[".rivals"],
+        why: "of two processes of one name members hear one, and the other one accuses nobody for that",
     },
     Upward {
         room: "membership",

@@ -140,6 +140,11 @@ impl Core {
         }
         let probed = self.inquiries.probed(run);
         if probed >= PROBES && self.now >= suspect_at {
+            if self.rivals.are_met(self.now, demanded) {
+                // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
+                self.timers.set(Timer::Judge(run), self.now + self.settings.probe_timeout);
+                return;
+            }
             return self.accuse(slot, demanded);
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another

@@ -29,6 +29,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -72,6 +73,14 @@ enum Answer {
     Awaited,
     /// The member holds this run, or no live one.
     Holds(Option<Run>),
+}
+
+impl Rivals {
+    /// Returns true if a rival answered, or one was disputed with within this time.
+    pub(in crate::core) fn are_met(&self, now: Time, within: Duration) -> bool {
+        let is_open = self.open.as_ref().is_some_and(|open| open.is_there);
+        is_open || self.last.is_some_and(|last| now.since(last) < within)
+    }
 }
 
 impl Core {
