@@ -46,7 +46,8 @@ impl SealMode {
     }
 
     /// Returns true if a node of this mode and one of the other hear each other.
-    pub(crate) fn understands(self, other: SealMode) -> bool {
+    #[must_use]
+    pub fn understands(self, other: SealMode) -> bool {
         let hears = |to: SealMode, from: SealMode| if from.seals() { to.accepts_sealed() } else { to.accepts_clear() };
         hears(self, other) && hears(other, self)
     }
