@@ -81,6 +81,11 @@ impl Election {
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
             return;
         }
+        if self.acked.is_some_and(|(acked, newest)| acked == term && renewal.sequence < newest) {
+            // A later one overtook it: it may have been on its way until long after its leader gave up.
+            self.ignored += 1;
+            return;
+        }
         // It had its time to lead, and leads: whoever it names as its successor is not to wait for the rest of that.
         self.elected = None;
         self.obey(context, leader, term, lease);

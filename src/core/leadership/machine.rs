@@ -45,6 +45,7 @@ impl Core {
             election: Some(election),
             renewal_interval,
             known: None,
+            ran_out: None,
             term,
             given_up: None,
             claim_until: None,

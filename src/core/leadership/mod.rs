@@ -72,6 +72,8 @@ pub(super) struct LeaderTracker {
     renewal_interval: Duration,
     /// The claim heard of last, this node's own included.
     known: Option<Known>,
+    /// The newest claim that ran out, as this node heard of it.
+    ran_out: Option<Known>,
     /// The newest term heard of.
     term: Term,
     /// The term that was given up last, as far as was heard, and the time at which that was heard.

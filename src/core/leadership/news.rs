@@ -39,8 +39,10 @@ impl Core {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
     pub(super) fn learn_claim(&mut self, claim: Known, own_until: Option<Time>) {
         let Some(tracker) = &mut self.tracker else { return };
-        let is_newer =
-            tracker.known.as_ref().is_none_or(|known| (known.term, known.sequence) < (claim.term, claim.sequence));
+        // What was on its way until after the claim ran out looks younger than it is.
+        let ran_out = tracker.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
+        let newest = tracker.known.as_ref().or(ran_out);
+        let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
         if claim.term < tracker.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
             return;
         }
@@ -80,9 +82,10 @@ impl Core {
     /// Forgets the leader, if its last known renewal is a lease old.
     pub(super) fn expire_news(&mut self) {
         let Some(tracker) = &mut self.tracker else { return };
-        let is_over = tracker.known.as_ref().is_some_and(|known| self.now >= known.until());
-        if is_over && tracker.claim_until.is_none() {
-            tracker.known = None;
+        if tracker.claim_until.is_none()
+            && let Some(over) = tracker.known.take_if(|known| self.now >= known.until())
+        {
+            tracker.ran_out = Some(over);
             self.publish_leadership(LossReason::Expired);
         }
     }

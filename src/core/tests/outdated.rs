@@ -123,6 +123,27 @@ fn who_votes_nowhere_makes_no_earlier_renewal_count_that_seems_to_be_fresh() {
 }
 
 #[test]
+fn news_of_a_claim_that_ran_out_brings_it_back_only_if_it_was_renewed_since() {
+    for (sequence, leads) in [(1, false), (1_000_000, true)] {
+        let mut net = cluster(6, 3);
+        net.run(SECOND * 5);
+        let (first, _) = leader(&net);
+        let claim = truth(&net, first);
+        for gone in [first, (first + 1) % 3] {
+            net.kill(gone);
+        }
+        let shown = |net: &Net| net.nodes[HEARER].core.leadership();
+        net.run_until(net.lease.lease_duration * 2, "it runs out", |net| shown(net).leader.is_none());
+        // On its way since before that, and so seemingly fresh.
+        let words = Message::LeaderClaim(Box::new(LeaderClaim { sequence, age_ms: 0, ..claim }));
+        for teller in [(first + 2) % 3, 3, TELLER] {
+            Liar::new(teller).says(&mut net, HEARER, std::slice::from_ref(&words));
+        }
+        assert_eq!(shown(&net).leader.is_some(), leads);
+    }
+}
+
+#[test]
 fn a_node_without_elections_hears_of_no_leader_by_voters_whose_lease_is_over() {
     let elsewhere = cluster(4, 3);
     let claim = truth(&elsewhere, leader(&elsewhere).0);

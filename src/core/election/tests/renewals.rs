@@ -1,7 +1,8 @@
-//! What a leader remembers of its renewals.
+//! What a leader remembers of its renewals, and what its voters make of those that come late.
 
-use super::scenarios::led;
-use crate::core::election::{Election, Role};
+use super::cluster::id;
+use super::scenarios::{SECOND, led};
+use crate::core::election::{Body, Election, ElectionMessage, Renewal, Role};
 use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
 
 #[test]
@@ -20,4 +21,26 @@ fn a_leader_remembers_so_many_renewals_that_nobody_has_acknowledged() {
         election.renew(context);
         assert_eq!(in_flight(election), MAX_RENEWALS_IN_FLIGHT);
     });
+}
+
+#[test]
+fn a_renewal_that_a_later_one_overtook_promises_nothing() {
+    let (mut cluster, leader) = led(1, 3);
+    cluster.run_for(SECOND);
+    cluster.crash(leader);
+    cluster.run_for(SECOND / 4);
+    let voter = (leader + 1) % 3;
+    let acknowledged = cluster.election(voter).acked.expect("it acknowledged some").1;
+    let mut promised_after = |sequence| {
+        cluster.with(voter, |election, context| {
+            let (lineage, newest) = (election.lineage().expect("it votes"), election.newest().expect("it has a view"));
+            let (from, term) = (election.leader.expect("it follows"), election.term());
+            let renewal = Renewal { term, sequence, lease_ms: 2_000, claim: None, newest, delta: None, agreed: None };
+            let before = election.promised_until;
+            election.receive(context, &id(leader), ElectionMessage { from, lineage, body: Body::Renew(renewal) });
+            election.promised_until > before
+        })
+    };
+    assert_eq!(promised_after(acknowledged - 1), Some(false));
+    assert_eq!(promised_after(acknowledged + 1), Some(true));
 }
