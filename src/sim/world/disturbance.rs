@@ -76,7 +76,8 @@ impl World {
         }
     }
 
-    fn relieve(&mut self, nodes: &[usize]) {
+    /// Takes note that a disturbance ends that is blamed on these nodes.
+    pub(super) fn relieve(&mut self, nodes: &[usize]) {
         for node in nodes {
             let place = &mut self.nodes[*node];
             place.troubles = place.troubles.saturating_sub(1);

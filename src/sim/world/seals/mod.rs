@@ -106,6 +106,8 @@ struct Place {
     ring: KeyRing,
     first: KeyRing,
     removed: BTreeSet<KeyId>,
+    /// True if another node seals with a key that this one lacks.
+    lacks_key: bool,
     edge: Option<Edge>,
 }
 
@@ -219,6 +221,23 @@ impl World {
         for place in &mut seals.nodes {
             place.ring = latest.clone();
         }
+        self.look_at_keys();
+    }
+
+    /// Blames nodes that lack a key with which others seal: they hear them as little as through a cut.
+    fn look_at_keys(&mut self) {
+        let Some(seals) = &mut self.seals else { return };
+        let sealing: BTreeSet<KeyId> =
+            seals.nodes.iter().filter(|place| place.edge.is_some()).map(|place| place.ring.sealing().id()).collect();
+        let (mut lacking, mut relieved) = (Vec::new(), Vec::new());
+        for (node, place) in seals.nodes.iter_mut().enumerate() {
+            let lacks_key = sealing.iter().any(|key| place.ring.find(*key).is_none());
+            if std::mem::replace(&mut place.lacks_key, lacks_key) != lacks_key {
+                if lacks_key { lacking.push(node) } else { relieved.push(node) }
+            }
+        }
+        self.disturbs(Some(&lacking));
+        self.relieve(&relieved);
     }
 
     fn change_ring(&mut self, node: usize, change: impl FnOnce(&mut Place) -> bool) {
@@ -229,6 +248,7 @@ impl World {
         if let Some(seals) = &mut self.seals {
             seals.latest = Some(node);
         }
+        self.look_at_keys();
     }
 
     /// Begins the seals of a node's process.
@@ -242,7 +262,13 @@ impl World {
             let ring = KeyRing::new([key_of(1)]).expect("a key");
             // A newcomer's operator copies the key file of a member.
             let ring = seals.nodes.last().map_or(ring, |member| member.ring.clone());
-            seals.nodes.push(Place { first: ring.clone(), ring, removed: BTreeSet::new(), edge: None });
+            seals.nodes.push(Place {
+                first: ring.clone(),
+                ring,
+                removed: BTreeSet::new(),
+                lacks_key: false,
+                edge: None,
+            });
         }
         let seals_by = |place: &Place| place.ring.sealing().id();
         let ring = &seals.nodes[node].ring;
@@ -264,5 +290,6 @@ impl World {
         if let Some(process) = &mut self.nodes[node].process {
             process.core.leave_room(MAX_OVERHEAD, MAX_OVERHEAD - MIN_OVERHEAD);
         }
+        self.look_at_keys();
     }
 }
