@@ -22,7 +22,7 @@ const MTU: usize = 1_400;
 /// Number of records that fit into a packet even if they have tags.
 const RECORDS_PER_PACKET: usize = 10;
 /// The largest crowd of which one member may tell.
-const MAX_TOLD: usize = headcount::core::limits::NAMES_AT_ONCE as usize;
+const MAX_TOLD: usize = 8_192;
 
 /// A core, and the state of its members.
 pub(crate) struct Crowd {

@@ -48,16 +48,13 @@ pub enum DropReason {
     Jumped,
     /// The rest of a stranger's packet, behind the few messages that are read.
     Unread,
-    /// An update about a member that its owner could not refute, or not soon: its incarnation is far ahead of the one
-    /// held. Or an accusation of a member that has refuted such ones again and again.
+    /// An accusation of a member that has refuted such ones again and again, or news of a leader that cannot be true.
     Implausible,
-    /// An update about an unknown name, from a member that told of more than members have to tell of.
-    Invented,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 19] = [
+    pub const ALL: [DropReason; 18] = [
         DropReason::Malformed,
         DropReason::UnknownVersion,
         DropReason::UnknownKey,
@@ -76,7 +73,6 @@ impl DropReason {
         DropReason::Jumped,
         DropReason::Unread,
         DropReason::Implausible,
-        DropReason::Invented,
     ];
 
     /// Returns the reason's name as a metric label.
@@ -100,7 +96,6 @@ impl DropReason {
             DropReason::Jumped => "sequence_jump",
             DropReason::Unread => "unread",
             DropReason::Implausible => "implausible",
-            DropReason::Invented => "invented",
         }
     }
 }

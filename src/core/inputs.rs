@@ -96,9 +96,7 @@ impl Core {
             Timer::Joiner(run) => self.judge_joiner(run),
             Timer::NameProbe(run) => self.probe_name_again(run),
             Timer::Rival => self.dispute(),
-            Timer::Departure(run) => self.review_departure(run),
             Timer::Introduce => self.introduce_myself(),
-            Timer::Removal => self.ask_about_removal(),
             Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
             Timer::Contact(ticket) => self.end_contact(ticket),
             Timer::Partition => self.suspect_partition(),
@@ -119,7 +117,6 @@ impl Core {
         }
         self.gossip();
         self.review_founders();
-        self.forget_more_ghosts();
         self.tell_the_accused();
         self.sync_if_needed();
         self.end_old_calls();

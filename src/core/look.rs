@@ -68,12 +68,6 @@ impl Core {
         matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign()))
     }
 
-    /// Returns true if a member is known by the word of others alone, or not at all: it has not settled, and never echoed to
-    /// this node.
-    pub fn is_hearsay(&self, id: &NodeId) -> bool {
-        self.view.slot_of(id.as_str()).is_none_or(|slot| self.view.entry(slot).is_hearsay())
-    }
-
     /// Returns the smoothed round trip time to a member, if it was ever measured.
     pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
         self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())

@@ -79,7 +79,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -128,9 +128,8 @@ use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
 use membership::Claims;
 use membership::Confirmations;
-use membership::Departures;
 use membership::Incarnation;
-use membership::{Arrivals, Homes, Move, Removals};
+use membership::{Arrivals, Homes, Move};
 use messaging::Messaging;
 use observers::Observers;
 use packet::{ContactedAddresses, NoticeRate, PacketRate};
@@ -174,9 +173,6 @@ pub struct Core {
     /// The time at which the view last changed.
     changed_at: Time,
     tombstones: Tombstones,
-    /// Runs that were removed by force and spoke up at a higher incarnation before they were told: the removal holds for
-    /// the whole run. At most [`limits::MAX_REMOVED`], for [`limits::REMOVAL_MEMORY`] after they last spoke up.
-    removed_runs: BTreeMap<Run, (u64, Time)>,
     incarnation: Incarnation,
     /// The change of this node's address, until its observers know it.
     moving: Option<Move>,
@@ -199,22 +195,16 @@ pub struct Core {
     joiners: Joiners,
     name_probes: NameProbes,
     claims: Claims,
-    departures: Departures,
     rivals: Rivals,
     arrivals: Arrivals,
-    removals: Removals,
     /// Questions to strangers.
     questions: PacketRate,
     /// Questions to addresses that others named.
     hearsay_questions: PacketRate,
     /// Packets to addresses that others advertise.
     reaches: Reaches,
-    /// Questions to names of which their teller had told too many.
-    refused_names: PacketRate,
     /// The bytes that may go to unproven addresses of members.
     credit: packet::Credit,
-    /// True if there are more members that others named, and that are gone, than were forgotten in the last go.
-    forgets_ghosts: bool,
     /// Strangers let into the view because they introduced themselves.
     introductions: PacketRate,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
@@ -294,7 +284,6 @@ impl Core {
             view: View::new(key),
             changed_at: now,
             tombstones: Tombstones::default(),
-            removed_runs: BTreeMap::new(),
             incarnation: Incarnation::new(init.stored_bound),
             moving: None,
             local_health: LocalHealth::new(now),
@@ -321,9 +310,7 @@ impl Core {
             questions: PacketRate::to_strangers(),
             hearsay_questions: PacketRate::on_hearsay(),
             reaches: Reaches::default(),
-            refused_names: PacketRate::to_refused_names(),
             credit: packet::Credit::default(),
-            forgets_ghosts: false,
             introductions: PacketRate::of_weight(),
             unreached_at: None,
             admissions: Admissions::default(),
@@ -335,10 +322,8 @@ impl Core {
             keepsakes: Keepsakes::default(),
             homes: Homes::default(),
             claims: Claims::default(),
-            departures: Departures::default(),
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
-            removals: Removals::default(),
             notices: NoticeRate::default(),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
@@ -389,7 +374,6 @@ impl Core {
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
         self.arrivals.forget(slot);
-        self.removals.forget(run);
         self.keepsakes.forget(run);
         self.homes.forget(run);
         self.timers.cancel(Timer::Judge(run));

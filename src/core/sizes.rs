@@ -20,7 +20,7 @@ pub struct Sizes {
     pub links: usize,
     /// Processes that seem to be gone.
     pub crashes: usize,
-    /// Indirect probes under way, members that others alone hear, and departures that newcomers reported.
+    /// Indirect probes under way, and members that others alone hear.
     pub inquiries: usize,
     /// Names whose owner is being asked.
     pub name_probes: usize,
@@ -30,8 +30,6 @@ pub struct Sizes {
     pub aliases: usize,
     /// Strangers that were answered or asked lately, and holders of names that others want.
     pub strangers: usize,
-    /// Removed runs that have yet to be told.
-    pub removed_runs: usize,
     /// Messages between programs that are kept or on their way, and what recognises copies of them.
     pub messages: usize,
 }
@@ -46,21 +44,19 @@ impl Core {
             joiners: self.joiners.size(),
             links: self.links.size(),
             crashes: self.crashes.size(),
-            inquiries: self.inquiries.size() + self.departures.size(),
+            inquiries: self.inquiries.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             aliases: self.senders.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
             strangers: self.questions.size()
                 + self.hearsay_questions.size()
                 + self.reaches.size()
-                + self.refused_names.size()
                 + self.name_probes.asked()
                 + self.credit.size()
                 + self.introductions.size()
                 + self.burials.size()
                 + self.joiners.answered.size()
                 + self.joiners.unproven.size(),
-            removed_runs: self.removed_runs.len(),
             messages: self.messaging.size(),
         }
     }

@@ -61,12 +61,8 @@ pub(super) enum Timer {
     PartitionOver,
     /// Another run of this node's name is asked again, or judged.
     Rival,
-    /// A member that newcomers say leaves is asked again, or judged.
-    Departure(Run),
     /// Observers that do not know of this node's move are asked again.
     Introduce,
-    /// Others are asked again whether they hold this node as removed.
-    Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
     /// Members behind doubted neighbours are looked at.
@@ -108,8 +104,6 @@ impl Key for Timer {
             Timer::Guests => (21, 0),
             Timer::Settle => (22, 0),
             Timer::Rival => (23, 0),
-            Timer::Removal => (24, 0),
-            Timer::Departure(Run(run)) => (25, run),
             Timer::Spread => (26, 0),
             Timer::RepairMessages => (27, 0),
             Timer::Letter(number) => (28, number),

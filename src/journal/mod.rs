@@ -85,13 +85,12 @@ impl Journal {
         })
     }
 
-    /// Writes a line about an event, or leaves it for the next sum (see `pace`). `is_hearsay`: it is about a member that
-    /// others named, and that never answered this node.
-    pub(crate) fn event(&self, event: &Arc<Event>, is_hearsay: bool) {
+    /// Writes a line about an event, or leaves it for the next sum (see `pace`).
+    pub(crate) fn event(&self, event: &Arc<Event>) {
         if !is_wanted(words::level(&event.kind)) {
             return;
         }
-        if self.pace().admits(Instant::now(), &event.kind, is_hearsay) {
+        if self.pace().admits(Instant::now(), &event.kind) {
             self.lines.push(Line::Event(Arc::clone(event)));
         }
     }
@@ -260,10 +259,7 @@ pub(crate) mod tests {
         let journal = started(&kept);
         let member = crate::member::Member::for_tests("a", crate::core::Status::Up);
         for kind in [EventKind::NodeJoined { member }, EventKind::QuorumLost { term: 7 }] {
-            journal.event(
-                &Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), live_members: 1, kind }),
-                false,
-            );
+            journal.event(&Arc::new(Event { sequence: 1, at: std::time::SystemTime::now(), live_members: 1, kind }));
         }
         journal.notice(Notice::Founded);
         journal.say(Level::WARN, "hello");
@@ -287,13 +283,12 @@ pub(crate) mod tests {
         let journal = started(&kept);
         let (at, kind) = (std::time::SystemTime::now(), EventKind::QuorumLost { term: 7 });
         let event = Arc::new(Event { sequence: 1, at, live_members: 1, kind });
-        (0..MAX_EVENT_LINES + 5).for_each(|_| journal.event(&event, true));
+        (0..MAX_EVENT_LINES + 5).for_each(|_| journal.event(&event));
         journal.sum_up();
-        journal.event(&event, false);
         journal.flush(LONG).await;
         let lines = kept.all();
         let of_members = lines.iter().filter(|line| line.contains("term=7")).count();
-        assert_eq!(of_members as u32, MAX_EVENT_LINES + 1, "and the one that is no hearsay");
+        assert_eq!(of_members as u32, MAX_EVENT_LINES);
         let sums: Vec<&String> = lines.iter().filter(|line| line.contains("no line of their own")).collect();
         assert!(sums.len() == 1 && sums[0].contains("5 quorum_lost"), "{sums:?}");
         assert_eq!(journal.lost(), 5);

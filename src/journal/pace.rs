@@ -1,8 +1,7 @@
 //! The pace of lines about events: so many at once, a few in each second after that, and a sum of those that are left out.
 //!
-//! Purpose: somebody who invents members by the thousand must not fill a disk with them, and what an operator waits for must
-//! not be left out because of them. So members that others named, and that never answered this node, have a budget of their
-//! own, and a slower one. In the start of a cluster of a thousand nothing is left out.
+//! Purpose: a process that crashes again and again must not fill a disk. In the start of a cluster of a thousand nothing is
+//! left out.
 //!
 //! Invariants:
 //! - No line is left out without a sum: one in [`SUM_INTERVAL`] at most, with the number of events of each kind.
@@ -15,15 +14,11 @@ use std::time::{Duration, Instant};
 
 use crate::event::EventKind;
 
-/// The largest number of lines about events at once, of those about members on hearsay and of all others: each of a thousand
-/// members joins and is up.
+/// The largest number of lines about events at once: each of a thousand members joins and is up.
 pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
 
 /// The number of further lines in each second after that: twenty seconds bring all of them back.
 pub(crate) const EVENT_LINES_PER_SECOND: u32 = 100;
-
-/// The number of further lines in each second about members that others named and that never answered: less than a kilobyte.
-pub(crate) const HEARSAY_LINES_PER_SECOND: u32 = 4;
 
 /// The least time between two sums of lines that were left out.
 pub(super) const SUM_INTERVAL: Duration = Duration::from_secs(10);
@@ -56,8 +51,7 @@ impl RateLimit {
 /// The budgets of lines, and what was left out.
 #[derive(Debug)]
 pub(super) struct Pace {
-    hearsay: RateLimit,
-    others: RateLimit,
+    limit: RateLimit,
     /// The number of events of each kind that have been left out since the last sum.
     left_out: BTreeMap<&'static str, u64>,
     names: Vec<String>,
@@ -70,8 +64,7 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            hearsay: RateLimit::new(now, HEARSAY_LINES_PER_SECOND),
-            others: RateLimit::new(now, EVENT_LINES_PER_SECOND),
+            limit: RateLimit::new(now, EVENT_LINES_PER_SECOND),
             left_out: BTreeMap::new(),
             names: Vec::new(),
             since: None,
@@ -79,11 +72,9 @@ impl Pace {
         }
     }
 
-    /// Returns true if an event may have its line now; else it is counted for the next sum. `is_hearsay`: it is about a member
-    /// that others named, and that never answered this node.
-    pub(super) fn admits(&mut self, now: Instant, event: &EventKind, is_hearsay: bool) -> bool {
-        let limit = if is_hearsay { &mut self.hearsay } else { &mut self.others };
-        let is_admitted = limit.admits(now);
+    /// Returns true if an event may have its line now; else it is counted for the next sum.
+    pub(super) fn admits(&mut self, now: Instant, event: &EventKind) -> bool {
+        let is_admitted = self.limit.admits(now);
         if !is_admitted {
             self.lost += 1;
             self.since.get_or_insert(now);
@@ -140,42 +131,35 @@ mod tests {
         EventKind::QuorumLost { term }
     }
 
-    fn admitted(pace: &mut Pace, at: Instant, is_hearsay: bool) -> u32 {
-        (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at, &event(1), is_hearsay)).count() as u32
+    fn admitted(pace: &mut Pace, at: Instant) -> u32 {
+        (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at, &event(1))).count() as u32
     }
 
     #[test]
     fn there_are_so_many_lines_at_once_and_a_few_in_each_second_after_that() {
-        for (is_hearsay, per_second) in [(false, EVENT_LINES_PER_SECOND), (true, HEARSAY_LINES_PER_SECOND)] {
-            let now = Instant::now();
-            let mut pace = Pace::new(now);
-            assert_eq!(admitted(&mut pace, now, is_hearsay), MAX_EVENT_LINES);
-            assert_eq!(admitted(&mut pace, now + Duration::from_millis(9), is_hearsay), 0);
-            for second in 1..=60 {
-                let later = admitted(&mut pace, now + Duration::from_secs(second), is_hearsay);
-                assert_eq!(later, per_second, "second {second}");
-            }
-            let later = now + Duration::from_secs(60 + u64::from(MAX_EVENT_LINES / per_second));
-            assert_eq!(admitted(&mut pace, later, is_hearsay), MAX_EVENT_LINES);
-        }
-    }
-
-    #[test]
-    fn members_on_hearsay_take_no_line_from_the_others() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
-        assert_eq!(admitted(&mut pace, now, true), MAX_EVENT_LINES);
-        assert_eq!(admitted(&mut pace, now, false), MAX_EVENT_LINES);
+        assert_eq!(admitted(&mut pace, now), MAX_EVENT_LINES);
+        assert_eq!(admitted(&mut pace, now + Duration::from_millis(9)), 0);
+        for second in 1..=60 {
+            assert_eq!(
+                admitted(&mut pace, now + Duration::from_secs(second)),
+                EVENT_LINES_PER_SECOND,
+                "second {second}"
+            );
+        }
+        let later = now + Duration::from_secs(60 + u64::from(MAX_EVENT_LINES / EVENT_LINES_PER_SECOND));
+        assert_eq!(admitted(&mut pace, later), MAX_EVENT_LINES);
     }
 
     #[test]
     fn a_sum_names_so_many_members_each_of_them_once() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
-        admitted(&mut pace, now, true);
+        admitted(&mut pace, now);
         for nth in 0..2 * (MAX_SUMMED_NAMES + 1) {
             let member = Member::for_tests(&format!("n{}", nth / 2), Status::Up);
-            assert!(!pace.admits(now, &EventKind::NodeJoined { member }, true));
+            assert!(!pace.admits(now, &EventKind::NodeJoined { member }));
         }
         let sum = pace.sum(now, true).expect("the last one");
         assert!(sum.contains("8 node_joined") && sum.contains(", the first about n0, n1, n2 ("), "{sum}");
@@ -186,8 +170,8 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut pace = Pace::new(now);
-        assert_eq!(admitted(&mut pace, now, true), MAX_EVENT_LINES);
-        assert!(!pace.admits(now, &EventKind::QuorumRegained { term: 1 }, true));
+        assert_eq!(admitted(&mut pace, now), MAX_EVENT_LINES);
+        assert!(!pace.admits(now, &EventKind::QuorumRegained { term: 1 }));
         assert_eq!(pace.sum(at(9), false), None, "not yet");
         let sum = pace.sum(at(10), false).expect("it is due");
         assert!(
@@ -196,11 +180,11 @@ mod tests {
         );
         assert_eq!(pace.lost(), 2_001);
         assert_eq!(pace.sum(at(11), true), None, "nothing since");
-        admitted(&mut pace, at(12), true);
+        admitted(&mut pace, at(12));
         assert_eq!(pace.sum(at(19), false), None);
         assert!(pace.sum(at(19), true).expect("the last one").contains("in 9 s: "), "at the end");
         assert_eq!(pace.sum(at(40), false), None);
-        admitted(&mut pace, at(50), true);
+        admitted(&mut pace, at(50));
         assert_eq!(pace.sum(at(59), false), None, "an interval of its own");
         assert!(pace.sum(at(60), false).is_some());
     }

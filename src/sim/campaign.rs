@@ -32,14 +32,6 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Number of members that an adversary invents at one time: each of them costs time at every node.
 const CROWD: usize = 40;
 
-/// Time from an adversary's arrival to the fault, in the large campaign.
-const COMES_BEFORE: Duration = Duration::from_secs(3);
-/// Time from the fault to the adversary's departure, in the large campaign.
-const STAYS_AFTER: Duration = Duration::from_secs(4);
-
-/// Time after which nodes that started together have found each other.
-const FORMED: Duration = Duration::from_secs(3);
-
 /// The largest error of a clock's rate that leases are designed for, in parts per million: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
 
@@ -244,25 +236,11 @@ struct Run {
 impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
-        let is_large = schedule.variation.is_large;
         if let Some(attack) = self.attack {
-            let when = if is_large { "around every fault" } else { "all along" };
-            self.operations.push(format!("an adversary {when}: {attack:?}"));
-            if matches!(attack, Attack::SecondOwner | Attack::Goodbyes) {
-                // A name that is not taken yet belongs to the first node to ask for it; and the adversary would be a
-                // founder.
-                world.run_until(FORMED);
-            }
+            self.operations.push(format!("an outsider all along: {attack:?}"));
+            world.start_adversary(attack, CROWD);
         }
         for (at, operation) in &schedule.operations {
-            if let Some(attack) = self.attack {
-                if is_large {
-                    world.run_until(world.now().max(at.saturating_sub(COMES_BEFORE)));
-                }
-                if world.attack().is_none() {
-                    world.start_adversary(attack, CROWD);
-                }
-            }
             world.run_until(*at);
             if !world.violations().is_empty() {
                 return;
@@ -272,11 +250,6 @@ impl Run {
             let mark = if made_sense { "" } else { " (no effect)" };
             self.operations.push(format!("{:9.4}s {operation}{mark}", at.as_secs_f64()));
             world.say(|| format!("*** {operation}{mark}"));
-            if is_large && self.attack.is_some() {
-                world.run_for(STAYS_AFTER);
-                world.stop_adversary();
-                world.stop_recorder();
-            }
         }
         world.run_until(schedule.heal_at);
         if !world.violations().is_empty() {

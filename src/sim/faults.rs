@@ -11,6 +11,7 @@
 //! | the table of operations: kind, words and effect of each | `rows` |
 //! | schedules of large clusters | `large` |
 //! | schedules of voters, and of their operators | `voters`, `operators` |
+//! | schedules of names and places | `places` |
 //! | schedules of leases, and of programs that talk | `contenders`, `talkers` |
 //! | the rotation of a key in any schedule | `rotation` |
 //!
@@ -20,6 +21,7 @@ mod contenders;
 mod drawing;
 mod large;
 mod operators;
+mod places;
 mod rotation;
 mod rows;
 mod talkers;
@@ -124,6 +126,14 @@ pub enum Operation {
     },
     /// A new node starts under another node's name.
     Twin(usize),
+    /// Nodes get other addresses, and notice the first duration later.
+    Move(Vec<usize>, Duration),
+    /// Two nodes exchange their addresses, and notice so much later.
+    Exchange(usize, usize, Duration),
+    /// A process is told an address at which nobody is, for a while.
+    WrongAddress(usize, Duration),
+    /// A translator stands between a node and the others for a while, and changes the source of what it sends.
+    Translate(usize, Duration),
     /// A program sends a message.
     Talk(Talk),
     /// Something happens to a lease in a database.
@@ -169,13 +179,7 @@ impl Schedule {
             at += random.duration(Duration::ZERO, pause);
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self {
-            nodes,
-            voters: 0,
-            operations,
-            heal_at,
-            variation: Variation { has_adversary: true, ..Variation::default() },
-        }
+        Self { nodes, voters: 0, operations, heal_at, variation: Variation::default() }
     }
 }
 

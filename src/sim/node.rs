@@ -269,6 +269,8 @@ pub(crate) struct PlannedDeath {
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
+    /// The address that its packets come from, if a translator changes it.
+    pub(crate) source: Option<SocketAddr>,
     pub(crate) settings: Settings,
     /// True if another node has the same name.
     pub(crate) shares_name: bool,

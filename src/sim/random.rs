@@ -37,6 +37,8 @@ pub enum Purpose {
     LeaseFaults = 11,
     /// The times of a key's rotation.
     Rotation = 12,
+    /// The faults of names and places.
+    Places = 13,
 }
 
 /// A seeded generator.

@@ -18,7 +18,7 @@
 //! | what is chosen before a world begins; one that begins as a formed cluster | `options`, `form` |
 //! | time passes; what is due is done | `run`, `drive` |
 //! | nodes: started, stopped, paused, commanded | `life` |
-//! | the network: cuts, loss, delay; links | `disturbance`, `links` |
+//! | the network: cuts, loss, delay; links; addresses that change | `disturbance`, `links`, `places` |
 //! | elections and leases | `voting`, `leases` |
 //! | seals; the adversary; a recorder that sends packets to nodes they were not meant for | `seals`, `adversary`, `misdirecting` |
 //! | looks at all nodes; do they agree? | `look`, `agreement` |
@@ -54,6 +54,7 @@ mod look;
 mod misdirecting;
 mod options;
 mod partition_reports;
+mod places;
 mod run;
 mod seals;
 mod sizes;
@@ -125,6 +126,8 @@ pub struct World {
     runs: BTreeMap<Run, usize>,
     /// Addresses that were used by more than one node, and who used them last.
     moved: BTreeMap<SocketAddr, usize>,
+    /// The number of addresses that nodes moved to.
+    addresses: usize,
     expectations: Expectations,
     adversary_state: adversary::AdversaryState,
     /// In sealed worlds.
@@ -178,6 +181,18 @@ enum Event {
     },
     /// The recorder with a plan plays the next datagram of a node that is gone.
     Misdirected,
+    /// A process learns where its node is.
+    AddressNoticed {
+        node: usize,
+    },
+    /// A translator changes the source of what a node sends.
+    Rebound {
+        node: usize,
+    },
+    /// A translator is gone.
+    Untranslated {
+        node: usize,
+    },
     /// A disturbance is over.
     Undo(disturbance::Undo),
     Start {
@@ -245,6 +260,7 @@ impl World {
             goodbyes: BTreeMap::new(),
             runs: BTreeMap::new(),
             moved: BTreeMap::new(),
+            addresses: 0,
             expectations: Expectations::default(),
             adversary_state: adversary::AdversaryState::default(),
             seals: options.sealed.then(|| Box::new(seals::Seals::new())),

@@ -140,7 +140,6 @@ pub(super) const UPWARD: [Upward; 29] = [
             ".inquiries",
             ".local_health",
             "doubt_myself",
-            "is_deaf",
             "is_spoken_of_from_afar",
             "is_withheld",
             "mark_judged",
@@ -171,7 +170,7 @@ pub(super) const UPWARD: [Upward; 29] = [
     Upward {
         room: "membership",
         above: "discovery",
-        calls: &[".reunion", "is_of_long_standing", "look_for"],
+        calls: &[".reunion", "is_of_long_standing"],
         why: "members that were heard of and never met are looked for, and many at once are another cluster's",
     },
     Upward {

@@ -4,9 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod attacker;
 mod cluster;
-mod insiders;
 mod modes;
 mod outsiders;
 mod page;

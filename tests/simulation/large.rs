@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use headcount::sim::Judged;
 use headcount::sim::campaign::{Campaign, Outcome, run_seed_of};
 
-use super::{assert_reached, attacks_met, from_environment, run_all};
+use super::{assert_reached, from_environment, run_all};
 
 /// Seeds of a usual run.
 const SEEDS: u64 = 200;
@@ -69,8 +69,6 @@ fn larger_clusters_keep_every_promise() {
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
     if first == 0 && count >= SEEDS {
         assert_reached(&outcomes, &REACHED);
-        let attacks = attacks_met(&outcomes).len();
-        assert!(attacks >= 12, "{attacks} attacks reached an honest node");
         let rings = outcomes.iter().filter(|outcome| outcome.nodes > 20).count();
         assert!(rings > 50, "{rings} worlds were large enough for rings");
         let Judged { crashes, newborn, mass_crashes, silences, cuts, reports, suspicions } = judged;

@@ -6,14 +6,12 @@
 //! the same with `SEALED`.
 //! `HEADCOUNT_SIM_GOLDEN=write` writes the golden traces down anew (see `golden`).
 
-use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use headcount::Profile;
 
-mod adversary;
 mod caught;
 mod clocks;
 mod contending;
@@ -32,7 +30,6 @@ mod scale;
 mod seals;
 mod traffic;
 
-use headcount::sim::adversary::Attack;
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_schedule, run_seed, run_seed_of};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;
@@ -77,14 +74,11 @@ fn random_faults_break_no_promise() {
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
     if first == 0 && count >= SEEDS {
         assert_reached(&outcomes, &REACHED);
-        let met = attacks_met(&outcomes);
-        let unmet: Vec<&Attack> = Attack::ALL.iter().filter(|attack| !met.contains(*attack)).collect();
-        assert!(unmet.is_empty(), "no honest node got anything of {unmet:?}");
     }
 }
 
 /// Kinds of operations, and the number of worlds of a usual run in which each must have had an effect.
-const REACHED: [(&str, usize); 21] = [
+const REACHED: [(&str, usize); 25] = [
     ("crash", 100),
     ("restart", 100),
     ("pause", 100),
@@ -106,6 +100,10 @@ const REACHED: [(&str, usize); 21] = [
     ("power off", 100),
     ("links reset", 100),
     ("firewall", 100),
+    ("move", 40),
+    ("exchange of addresses", 15),
+    ("wrong address", 40),
+    ("translation", 40),
 ];
 
 /// Checks that each kind of operation had an effect in so many worlds.
@@ -118,11 +116,6 @@ fn assert_reached(outcomes: &[Outcome], least: &[(&str, usize)]) {
         let found = worlds(kind);
         assert!(found >= *least, "{found} worlds, and not {least}, have seen: {kind}");
     }
-}
-
-/// Returns the attacks of which honest nodes got something.
-fn attacks_met(outcomes: &[Outcome]) -> BTreeSet<Attack> {
-    outcomes.iter().filter(|outcome| outcome.counts.delivered > 0).filter_map(|outcome| outcome.attack).collect()
 }
 
 fn run_all(campaign: Campaign, first: u64, count: u64) -> Vec<Outcome> {

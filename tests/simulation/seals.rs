@@ -281,5 +281,6 @@ fn random_faults_break_no_promise_of_sealed_clusters_whose_key_is_rotated() {
     let refused: u64 = outcomes.iter().map(|outcome| outcome.seals.refused[unknown]).sum();
     println!("{count} seeds, {outdated} processes without the key in use, {refused} packets refused for their key");
     assert!(failures.is_empty(), "{} of {count} sealed seeds failed:\n{}", failures.len(), failures.join("\n"));
-    assert!(rotated == count && outdated > count / 4 && refused > 100 * count);
+    let attacked = outcomes.iter().filter(|outcome| outcome.attack.is_some() && outcome.counts.delivered > 0).count();
+    assert!(rotated == count && outdated > count / 4 && refused > 100 * count && attacked as u64 > count / 8);
 }

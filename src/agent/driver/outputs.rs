@@ -178,7 +178,7 @@ impl Driver {
 
     fn announce(&self, kind: EventKind) {
         let shared = &self.parts.shared;
-        shared.journal.event(&shared.announce(kind, SystemTime::now()), false);
+        shared.journal.event(&shared.announce(kind, SystemTime::now()));
     }
 
     /// Takes a change to directory and subscribers. News of who was gone before this node was a member is no news.
@@ -203,7 +203,7 @@ impl Driver {
         if is_first_word && matches!(change.record.status, Status::Down | Status::Left(_)) && was_gone_before() {
             shared.list(change, at);
         } else {
-            shared.journal.event(&shared.publish(change, at), core.is_hearsay(id));
+            shared.journal.event(&shared.publish(change, at));
         }
     }
 

@@ -399,7 +399,7 @@ impl Task {
 
     fn announce(&self, kind: EventKind) {
         let shared = &self.parts.shared;
-        shared.journal.event(&shared.announce(kind, SystemTime::now()), false);
+        shared.journal.event(&shared.announce(kind, SystemTime::now()));
     }
 
     fn counted(&self) -> std::sync::MutexGuard<'_, crate::agent::lease_desk::Counted> {

@@ -187,10 +187,6 @@ impl Core {
             return self.counters.drop(DropReason::Unasked);
         };
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
-        if !self.is_elder(witness) {
-            // Whoever came a moment ago could keep a silent member alive by its word.
-            return self.counters.drop(DropReason::Unproven);
-        }
         if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
             inquiry.answered.insert(asked);
         }

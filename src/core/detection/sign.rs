@@ -37,9 +37,6 @@ impl Core {
         if let Some(session) = &mut self.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);
         }
-        if !self.removed_runs.is_empty() {
-            self.evict_again(slot);
-        }
         self.heard_directly(slot);
     }
 

@@ -173,14 +173,6 @@ impl Core {
         if !is_known && held.is_none() && self.is_of_long_standing(&record) {
             self.reunion.met(&id, record.address);
         }
-        if let Some(slot) = self.view.slot_of_run(run).filter(|_| !has_moved)
-            && (self.homes.of(run).is_some() || self.view.record(slot).address != record.address)
-            && self.doubts_incarnation(slot, &record)
-        {
-            // It may be somebody else: its owner must be able to refute it.
-            self.counters.drop(DropReason::Implausible);
-            return Introduction::Ignored;
-        }
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             self.view.peer_mut(slot).address_origin = AddressOrigin::JustProven;
         }

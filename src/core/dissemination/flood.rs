@@ -29,8 +29,6 @@ use crate::core::view::{Slot, Table, is_due};
 pub(in crate::core) struct Flooding {
     /// New updates, and the peer that each came from.
     fresh: Table<Slot, Option<Slot>>,
-    /// New updates that are sent after those.
-    later: Table<Slot, Option<Slot>>,
     /// Updates that originate here: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
@@ -41,29 +39,24 @@ pub(in crate::core) struct Flooding {
 impl Flooding {
     /// Marks the update about this member as originating here.
     pub(in crate::core) fn originate(&mut self, slot: Slot) {
-        if self.fresh.contains(slot) || self.later.contains(slot) {
+        if self.fresh.contains(slot) {
             self.own.insert(slot);
         }
     }
 
     /// Notes a new update; returns false if there is no room for it.
-    fn note(&mut self, slot: Slot, from: Option<Slot>, is_last: bool) -> bool {
-        let (table, other) =
-            if is_last { (&mut self.later, &mut self.fresh) } else { (&mut self.fresh, &mut self.later) };
-        other.remove(slot);
-        let has_room = table.len() < MAX_RECENT_UPDATES || table.contains(slot);
+    fn note(&mut self, slot: Slot, from: Option<Slot>) -> bool {
+        let has_room = self.fresh.len() < MAX_RECENT_UPDATES || self.fresh.contains(slot);
         if has_room {
-            table.insert(slot, from);
+            self.fresh.insert(slot, from);
         }
         has_room
     }
 
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
-        for table in [&mut self.fresh, &mut self.later] {
-            table.remove(slot);
-            // The next member in this slot has not sent anything yet.
-            table.for_each_mut(|from| *from = from.filter(|from| *from != slot));
-        }
+        self.fresh.remove(slot);
+        // The next member in this slot has not sent anything yet.
+        self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -73,7 +66,7 @@ impl Core {
     /// Notes a new update about a member, to be sent on.
     pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
-        if self.flooding.note(slot, from, self.view.is_told_last(slot)) {
+        if self.flooding.note(slot, from) {
             self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
         }
     }
@@ -86,8 +79,7 @@ impl Core {
     /// Sends on the gathered updates.
     pub(in crate::core) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
-        let mut fresh = self.flooding.fresh.take_sorted();
-        fresh.append(&mut self.flooding.later.take_sorted());
+        let fresh = self.flooding.fresh.take_sorted();
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
         let is_any_sent = sent.contains(&true);
@@ -99,7 +91,7 @@ impl Core {
                 }
             } else if is_any_sent {
                 // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
-                self.flooding.note(slot, from, self.view.is_told_last(slot));
+                self.flooding.note(slot, from);
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
             }
         }
@@ -148,10 +140,6 @@ impl Core {
                 targets.extend(self.observers.retained());
             }
             targets.extend(live.choose(&mut self.rng));
-            if self.view.has_many_names() {
-                let acquaintances: Vec<Slot> = self.view.acquaintances().collect();
-                targets.extend(acquaintances.sample(&mut self.rng, FLOOD_FANOUT));
-            }
             return targets.into_iter().collect();
         }
         if is_own || live.len() <= FLOOD_FANOUT {
@@ -179,12 +167,9 @@ mod tests {
     fn so_many_updates_wait_to_be_sent_on_and_those_go_on_being_noted() {
         let mut flooding = Flooding::default();
         let most = MAX_RECENT_UPDATES as Slot;
-        for is_last in [false, true] {
-            let first = if is_last { most * 2 } else { 0 };
-            assert!((first..first + most).all(|slot| flooding.note(slot, None, is_last)), "told last: {is_last}");
-            assert!(!flooding.note(first + most, None, is_last), "one more: {is_last}");
-            assert!(flooding.note(first, Some(1), is_last), "it is there already: {is_last}");
-        }
-        assert_eq!((flooding.fresh.len(), flooding.later.len()), (MAX_RECENT_UPDATES, MAX_RECENT_UPDATES));
+        assert!((0..most).all(|slot| flooding.note(slot, None)));
+        assert!(!flooding.note(most, None), "one more");
+        assert!(flooding.note(0, Some(1)), "it is there already");
+        assert_eq!(flooding.fresh.len(), MAX_RECENT_UPDATES);
     }
 }

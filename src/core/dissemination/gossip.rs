@@ -92,10 +92,6 @@ impl Core {
         {
             chosen.push(slot);
         }
-        if self.view.has_many_names() {
-            let acquaintances: Vec<Slot> = self.view.acquaintances().filter(|slot| !chosen.contains(slot)).collect();
-            chosen.extend(acquaintances.choose(&mut self.rng));
-        }
         chosen
     }
 

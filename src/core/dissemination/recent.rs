@@ -2,8 +2,7 @@
 //!
 //! A change is remembered by its member's slot, since only the newest record of a member is worth sending. At most
 //! [`MAX_RECENT_UPDATES`] are kept; the most-sent ones are dropped first, and of those the oldest. Updates that are no
-//! longer kept travel by sync. While there are many names on hearsay (see `membership::invented`), their updates begin as if they had
-//! been sent [`HANDICAP`] times, so that others come first.
+//! longer kept travel by sync.
 //!
 //! Must not know: to whom updates are sent.
 
@@ -12,9 +11,6 @@ use std::collections::VecDeque;
 
 use crate::core::limits::MAX_RECENT_UPDATES;
 use crate::core::view::{Slot, Table};
-
-/// The number of times that news of others is sent before that of names on hearsay.
-const HANDICAP: u32 = 8;
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
 /// removed is the cheap one.
@@ -34,11 +30,10 @@ struct Carried {
 }
 
 impl Recent {
-    /// Notes a change of a member: its update starts anew. `is_last`: others come first.
-    pub(in crate::core) fn note(&mut self, slot: Slot, is_last: bool) {
+    /// Notes a change of a member: its update starts anew.
+    pub(in crate::core) fn note(&mut self, slot: Slot) {
         self.counter += 1;
-        let times = if is_last { HANDICAP } else { 0 };
-        let carried = Carried { times, newest_first: Reverse(self.counter), slot };
+        let carried = Carried { times: 0, newest_first: Reverse(self.counter), slot };
         match self.by_slot.insert(slot, carried) {
             Some(before) => self.unlist(before),
             None if self.order.len() == MAX_RECENT_UPDATES => {
@@ -49,8 +44,7 @@ impl Recent {
             None => {}
         }
         // A newest update that was never sent comes first.
-        let at = if is_last { self.order.partition_point(|other| *other > carried) } else { self.order.len() };
-        self.order.insert(at, carried);
+        self.order.push_back(carried);
     }
 
     /// Notes that an update was put into a packet.
@@ -91,42 +85,25 @@ mod tests {
     fn what_was_sent_fewest_goes_first_and_stops_at_the_limit() {
         let mut recent = Recent::default();
         for slot in [1, 2, 3] {
-            recent.note(slot, false);
+            recent.note(slot);
         }
         recent.sent(3);
         recent.sent(3);
         recent.sent(1);
         assert_eq!(recent.fewest_sent(u32::MAX).collect::<Vec<_>>(), [2, 1, 3]);
         assert_eq!(recent.fewest_sent(2).collect::<Vec<_>>(), [2, 1]);
-        recent.note(3, false);
+        recent.note(3);
         assert_eq!(recent.fewest_sent(u32::MAX).next(), Some(3), "news starts anew");
-    }
-
-    #[test]
-    fn names_on_hearsay_come_after_the_others_and_give_way_first() {
-        let mut recent = Recent::default();
-        recent.note(1, false);
-        (1_000..1_000 + MAX_RECENT_UPDATES as Slot).for_each(|slot| recent.note(slot, true));
-        recent.note(2, false);
-        for round in 0..HANDICAP {
-            let first: Vec<Slot> = recent.fewest_sent(u32::MAX).take(2).collect();
-            assert_eq!(first, [2, 1], "{round}");
-            for slot in first {
-                recent.sent(slot);
-            }
-        }
-        assert_eq!(recent.fewest_sent(u32::MAX).count(), MAX_RECENT_UPDATES);
-        assert!(recent.fewest_sent(u32::MAX).any(|slot| slot == 1_000 + MAX_RECENT_UPDATES as Slot - 1), "in turn");
     }
 
     #[test]
     fn the_most_sent_gives_way_at_the_bound() {
         let mut recent = Recent::default();
         for slot in 0..MAX_RECENT_UPDATES as Slot {
-            recent.note(slot, false);
+            recent.note(slot);
         }
         recent.sent(7);
-        recent.note(10_000, false);
+        recent.note(10_000);
         assert_eq!(recent.fewest_sent(u32::MAX).count(), MAX_RECENT_UPDATES);
         assert!(!recent.fewest_sent(u32::MAX).any(|slot| slot == 7));
     }

@@ -31,7 +31,7 @@ use crate::core::limits::{
 use crate::core::member::{Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{BUCKETS, Slot, is_due};
+use crate::core::view::{BUCKETS, Entry, Slot, is_due};
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
@@ -194,43 +194,27 @@ impl Core {
             let bucket = hash as usize % BUCKETS;
             buckets[bucket / 8] & (1 << (bucket % 8)) != 0
         };
-        let has_many = self.view.has_many_names();
         // Bucket by bucket, so that whole buckets are left out if not all fit; they will differ next time, too.
-        let first = if has_many { self.rng.random_range(0..BUCKETS) } else { 0 };
-        let (mut records, mut hearsay) = (Vec::new(), Vec::new());
-        for (slot, entry) in self.view.iter() {
-            if wanted(entry.name_hash) && entry.record.status != Status::Joining {
-                let bucket = (entry.name_hash as usize % BUCKETS + BUCKETS - first) % BUCKETS;
-                let list = if has_many && entry.is_hearsay() { &mut hearsay } else { &mut records };
-                list.push((bucket, slot));
-            }
-        }
-        let mut lists = [records, hearsay].map(|mut records| {
-            records.sort_unstable();
-            records.into_iter().map(|(_, slot)| slot).peekable()
-        });
+        let is_meant = |entry: &Entry| wanted(entry.name_hash) && entry.record.status != Status::Joining;
+        let meant = self.view.iter().filter(|(_, entry)| is_meant(entry));
+        let mut records: Vec<_> = meant.map(|(slot, entry)| (entry.name_hash as usize % BUCKETS, slot)).collect();
+        records.sort_unstable();
+        let mut records = records.into_iter().map(|(_, slot)| slot).peekable();
         for number in 0..SYNC_PACKETS {
             let is_first = number == 0 && and_want;
-            let is_over = lists.iter_mut().all(|records| records.peek().is_none());
+            let is_over = records.peek().is_none();
             if (is_over && !is_first) || (number > 0 && !self.may_serve(run)) {
                 break;
-            }
-            if number == SYNC_PACKETS / 2 {
-                lists.reverse();
             }
             let mut packet = self.packet_by(way, slot);
             packet.push(&Message::Reply);
             if is_first {
                 packet.push(&Message::Want { buckets: *buckets });
             }
-            let mut has_room = true;
-            for records in &mut lists {
-                while let Some(record) = records.peek().copied().filter(|_| has_room) {
-                    has_room = self.push_news(&mut packet, record);
-                    if has_room {
-                        records.next();
-                    }
-                }
+            while let Some(record) = records.peek().copied()
+                && self.push_news(&mut packet, record)
+            {
+                records.next();
             }
             self.send_by(way, slot, packet);
         }

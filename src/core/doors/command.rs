@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Direct, Unopened};
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES};
+use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES, MAX_REMOVALS, REMOVALS_INTERVAL};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
 use crate::core::wire::{LeaseUpdate, Refusal};
@@ -383,6 +383,12 @@ pub enum CommandError {
     /// Too many commands are waiting for their answers.
     #[error("too many commands or messages are under way at this node: nothing was done; try again in a second")]
     Busy,
+    /// So many live members were removed from here within a minute that a script may be at work.
+    #[error(
+        "{MAX_REMOVALS} live members were removed by force from here in the last {} seconds: nothing was done; if that is \
+         meant, go on in a minute", REMOVALS_INTERVAL.as_secs()
+    )]
+    TooManyRemovals,
     /// This node's own broadcasts are made faster than others can fetch them; nothing was sent.
     #[error(
         "this node keeps {} MiB of its own broadcasts for others to fetch, and that is full: nothing was sent; try again in \

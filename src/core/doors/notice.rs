@@ -88,11 +88,6 @@ pub enum Notice {
     },
     /// The evidence against this node's observation is gone.
     HealthyAgain,
-    /// A member tells of more unknown names than members have to tell of.
-    TooManyNames {
-        /// The member.
-        id: NodeId,
-    },
     /// A member keeps being suspected and keeps refuting it.
     Flapping {
         /// The member.
@@ -185,19 +180,6 @@ pub enum Notice {
         /// The member that reported the removal.
         by: NodeId,
     },
-    /// A member was told to have left, or to leave, and says otherwise.
-    FalseDeparture {
-        /// The member that is there.
-        id: NodeId,
-        /// The member that told so here; it may have been told so itself.
-        by: NodeId,
-    },
-    /// The cluster remembers this node's name at an incarnation that this node does not accept, and lets it in only
-    /// above that.
-    FarBehind {
-        /// The incarnation.
-        incarnation: u64,
-    },
     /// A newcomer was turned away because its name is in use.
     NameRefused {
         /// The name.
@@ -280,12 +262,6 @@ impl fmt::Display for Notice {
                 "{id:?} keeps being suspected and keeps refuting it: look at its load and its network; \
                  it is suspected later from now on"
             ),
-            Notice::TooManyNames { id } => write!(
-                f,
-                "{id:?} tells of more new members than there is room for: further ones are left out for now; if they do \
-                 not exist, it or a member that told it invents them: look at what others say of whom, remove the one where \
-                 it began, and change the key"
-            ),
             Notice::LinkDegraded { id, heard_by } => write!(
                 f,
                 "{id:?} is heard by {heard_by:?} and others, but not by this node: look at the network between the two"
@@ -345,14 +321,6 @@ impl fmt::Display for Notice {
             Notice::MemberRemoved { id, by } => {
                 write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")
             }
-            Notice::FalseDeparture { id, by } => {
-                write!(f, "{id:?} leaves or left, said {by:?}, and is up: look at {by:?}, or at who told it so")
-            }
-            Notice::FarBehind { incarnation } => write!(
-                f,
-                "the cluster remembers this name at incarnation {incarnation}, far ahead of any clock: choose another \
-                 one, or wait until the last holder is forgotten (twice reap_after); still trying"
-            ),
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

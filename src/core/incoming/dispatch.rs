@@ -78,7 +78,7 @@ impl Core {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.objections.allow(self.now, sender.from, false) {
-                    answer.myself |= self.told(None, run, (incarnation, status), Duration::from_millis(age_ms));
+                    answer.myself |= self.told(run, (incarnation, status), Duration::from_millis(age_ms));
                 }
             }
             message => match self.member(sender, answer) {
@@ -126,14 +126,13 @@ impl Core {
     }
 
     /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own
-    /// name. Its word counts as far as it can be refuted at once, like what it says of this run.
+    /// name.
     fn is_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
         let subject = self.subject(news);
         let is_rival = subject.id == self.me().id && subject.run != self.run;
         answer.introduction.is_some_and(Introduction::is_unlisted)
             && matches!(self.phase, Phase::Up)
             && is_rival
-            && self.is_plausible(subject.incarnation)
             && self.objections.allow(self.now, sender.from, false)
     }
 
@@ -144,7 +143,7 @@ impl Core {
             Message::Keepsake { keepsake } => self.given_keepsake(slot, keepsake),
             Message::HeldStatus { run, incarnation, status, age_ms } => {
                 let age = Duration::from_millis(age_ms);
-                answer.myself |= self.told(Some(slot), run, (incarnation, status), age);
+                answer.myself |= self.told(run, (incarnation, status), age);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
             Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::core::detection::Inquiries;
 use crate::core::dissemination::{FingerprintMismatch, Flooding, Gossiping};
 use crate::core::joining::{NameProbes, Rivals};
-use crate::core::membership::{Claims, Departures, Removals};
+use crate::core::membership::Claims;
 use crate::core::view::{Slot, View};
 
 impl Core {
@@ -17,8 +17,6 @@ impl Core {
         self.name_probes = NameProbes::default();
         self.claims = Claims::default();
         self.rivals = Rivals::default();
-        self.departures = Departures::default();
-        self.removals = Removals::default();
         self.drop_joiners();
         self.forget_partition();
         let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();

@@ -109,11 +109,8 @@ impl Core {
         // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
         // would go round in circles.
         if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
-            if self.exceed_earlier_run(incarnation) {
-                self.incarnation_raised();
-            } else {
-                self.notice("far behind", Notice::FarBehind { incarnation });
-            }
+            self.raise_incarnation(incarnation + 1);
+            self.incarnation_raised();
         }
     }
 

@@ -80,7 +80,7 @@ impl Founding {
         candidates.filter_map(|r| Some(Candidate { candidacy: r.candidacy?, address: r.address })).min()
     }
 
-    /// Returns the number of nodes that answered.
+    /// Returns the number of nodes that are not Up and answered.
     pub(super) fn answered(&self) -> usize {
         self.not_up.len()
     }
@@ -341,10 +341,10 @@ mod tests {
         for port in 0..=MAX_JOINERS as u16 {
             founding.answered_by(asked(port), rival(port, NOW));
         }
-        assert_eq!(founding.answered(), MAX_JOINERS);
+        assert_eq!(founding.not_up.len(), MAX_JOINERS);
         founding.answered_by(asked(0), rival(0, NOW + INTERVAL));
         founding.forget(NOW + INTERVAL, INTERVAL / 2);
-        assert_eq!(founding.answered(), 1, "who answered again");
+        assert_eq!(founding.not_up.len(), 1, "who answered again");
     }
 
     #[test]
@@ -354,11 +354,11 @@ mod tests {
         founding.answered_by(candidate.address, rival(1, NOW));
         founding.forget(NOW + INTERVAL, INTERVAL);
         assert_eq!(
-            (founding.answered(), founding.target(), founding.named_at),
+            (founding.not_up.len(), founding.target(), founding.named_at),
             (1, Some(candidate.address), Some(NOW))
         );
         founding.forget(NOW + INTERVAL + MS, INTERVAL);
-        assert_eq!((founding.answered(), founding.target(), founding.named_at), (0, None, None));
+        assert_eq!((founding.not_up.len(), founding.target(), founding.named_at), (0, None, None));
         assert_eq!(founding.first(), None);
     }
 }

@@ -27,7 +27,6 @@ use crate::core::member::Status;
 use crate::core::packet::Sender;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::Slot;
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -90,10 +89,7 @@ impl Referrals {
 impl Core {
     /// Returns up to three members that are Up, for a joiner at this address.
     pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
-        let known: Vec<Slot> =
-            if self.view.has_many_names() { self.view.acquaintances().collect() } else { Vec::new() };
-        let all = if known.is_empty() { self.view.live() } else { &known };
-        let drawn = all.sample(&mut self.rng, MAX_REFERRALS * 2);
+        let drawn = self.view.live().sample(&mut self.rng, MAX_REFERRALS * 2);
         let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);
         let addresses = up.map(|record| record.address).filter(|address| *address != joiner);
         let mut members = [None; MAX_REFERRALS];

@@ -277,7 +277,7 @@ impl Core {
         self.end_dispute();
         self.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
         if rival.supersedes(self.me()) {
-            self.exceed_earlier_run(rival.incarnation);
+            self.raise_incarnation(rival.incarnation + 1);
         }
     }
 

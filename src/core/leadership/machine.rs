@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use super::{
     Alarm, Ballot, CommandError, Context, Core, Election, ElectionInit, Forwards, Hearsay, Known, LeaderTracker,
-    LossReason, NodeId, Notice, Output, Phase, QuorumInit, RemoteCommands, Reply, Rumours, Status, Term, Ticket, View,
+    LossReason, NodeId, Notice, Output, Phase, QuorumInit, RemoteCommands, Reply, Status, Term, Ticket, View,
 };
 use crate::core::counters::DropReason;
 use crate::core::election::{Action, Body, ChangeError, Confirmed, ElectionMessage, Roster};
@@ -61,7 +61,6 @@ impl Core {
             cut_off: BTreeMap::new(),
             former_voters: Vec::new(),
             other: None,
-            rumours: Rumours::default(),
             hearsay: Hearsay::default(),
             leave_by: None,
             forwards: Forwards::default(),
@@ -212,10 +211,7 @@ impl Core {
             if !founded.descent.is_well_formed() {
                 return self.counters.drop(DropReason::Malformed);
             }
-            let is_configured = self.election().is_some_and(|election| election.is_configured(&id));
-            if is_configured || self.counts_in_leadership(from) {
-                self.receive_electorate_report(run, founded);
-            }
+            self.receive_electorate_report(run, founded);
         }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, context| election.receive(context, &id, word)).is_none() {

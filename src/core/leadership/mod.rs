@@ -12,7 +12,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the election machine's surroundings: packets, time, its disk | `machine` |
-//! | who leads, as every member hears it; one member's word that others must confirm | `news`, `rumours` |
+//! | who leads, as every member hears it | `news` |
 //! | agreed views: fetched, and served to others | `views` |
 //! | the existence of an electorate: what is sure, and what was told | `founded`, `hearsay` |
 //! | another electorate beside this one | `other` |
@@ -34,7 +34,6 @@ mod missing;
 mod news;
 mod other;
 mod remote_commands;
-mod rumours;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,9 +53,6 @@ use forward::Forwards;
 use hearsay::Hearsay;
 pub use other::OtherElectorate;
 use remote_commands::RemoteCommands;
-#[cfg(test)]
-pub(in crate::core) use rumours::MAX_VIEWS_MISSED;
-use rumours::Rumours;
 use views::Fetch;
 
 /// The lease divided by the longest time that news of a claim is on its way. A claim looks younger than it is by that
@@ -102,8 +98,6 @@ pub(super) struct LeaderTracker {
     former_voters: Vec<NodeId>,
     /// The electorate beside the known one that was reported last.
     other: Option<other::Report>,
-    /// News that too few members have reported.
-    rumours: Rumours,
     /// Reports of an electorate by too few members, where none is known.
     hearsay: Hearsay,
     /// The time until which the leave waits, at most, for the hand-over.
@@ -310,7 +304,6 @@ impl Core {
             self.ask_deadline(),
             tracker.fetch.as_ref().map(Fetch::deadline),
             tracker.leave_by,
-            tracker.rumours.deadline(tracker.asked_at),
             tracker.forwards.deadline(),
             tracker.hearsay.deadline(),
             self.ask_before_founding_at(),
@@ -328,7 +321,6 @@ impl Core {
         self.with_election(Election::tick);
         self.expire_news();
         self.ask_who_leads();
-        self.ask_about_rumour();
         self.review_hearsay();
         self.ask_before_founding();
         self.look_for_voters();

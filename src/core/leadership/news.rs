@@ -10,7 +10,8 @@
 //!   (the leader, while it waits for the view that names the voters).
 //!   In a large cluster a few ask and their neighbours learn it from them.
 //!
-//! Reports of others are believed as `rumours` decides.
+//! Reports are believed of any member: a claim names the term and the renewal that a majority acknowledged, and the lease that
+//! it lasts.
 //!
 //! **Whoever stood still** (its process was stopped, its machine paused) finds news in its socket that was sent while its
 //! leader lived: the ages of it count from the last input before, the earliest time at which it can have come.
@@ -28,9 +29,7 @@ use rand::seq::IndexedRandom;
 use super::{Core, Election, Known, LossReason, NodeId, Status, Term, View};
 use crate::core::counters::DropReason;
 use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{
-    LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, MAX_TERMS_BEHIND, RENEWAL_RELAYS, WHO_LEADS_INTERVAL,
-};
+use crate::core::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::{Slot, is_due};
 use crate::core::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
@@ -128,16 +127,13 @@ impl Core {
         let Some(agreed) = &tracker.agreed else { return self.ask(from) };
         let is_same_line = agreed.electorate.lineage.0 as u32 == renewal.lineage;
         if !is_same_line || renewal.term > tracker.term {
-            if is_same_line && renewal.term.0 - tracker.term.0 > MAX_TERMS_BEHIND {
-                self.counters.drop(DropReason::Implausible);
-            }
             return self.ask(from);
         }
         let is_behind = renewal.number > agreed.number;
         if renewal.term == tracker.term && tracker.claim_until.is_none() {
             match &tracker.known {
                 Some(known) if known.sequence < renewal.sequence => {
-                    self.hear_renewal(from, renewal.sequence, Duration::from_millis(renewal.age_ms));
+                    self.hear_renewal(renewal.sequence, Duration::from_millis(renewal.age_ms));
                 }
                 None => return self.ask(from),
                 Some(_) => {}
@@ -151,15 +147,32 @@ impl Core {
     /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead
     /// in another way, which makes two leaders.
     fn hear_voters(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
-        if self.counts_in_leadership(from) {
-            let by = Some(self.view.record(from).id.clone());
-            self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
-        }
+        let by = Some(self.view.record(from).id.clone());
+        self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
+    }
+
+    /// Returns true if a member's report of leaders is heard: a leader that this node is to help elect does not exist yet, and
+    /// of others it hears from members whose reports last.
+    fn is_listened_to(&self, slot: Slot) -> bool {
+        let knows_none = self.tracker.as_ref().is_some_and(|tracker| tracker.agreed.is_none());
+        let is_forming = knows_none && self.election().is_some_and(Election::is_forming);
+        !is_forming || self.weight_of(self.view.record(slot).run) > super::hearsay::Weight::Passing
+    }
+
+    /// Takes a renewal of the known leader; returns true if it is news.
+    fn renew_known(&mut self, sequence: u64, age: Duration) -> bool {
+        let (now, waited) = (self.now, self.may_have_waited());
+        let Some(tracker) = &mut self.tracker else { return false };
+        let known = tracker.known.as_mut().filter(|known| tracker.claim_until.is_none() && known.sequence < sequence);
+        let Some(known) = known else { return false };
+        known.sequence = sequence;
+        known.sent = known.sent.max(now - age - waited);
+        true
     }
 
     /// Takes a renewal of the known leader, and reports it if it is news.
-    fn hear_renewal(&mut self, from: Slot, sequence: u64, age: Duration) {
-        if !self.renew_known(from, sequence, age) {
+    fn hear_renewal(&mut self, sequence: u64, age: Duration) {
+        if !self.renew_known(sequence, age) {
             return;
         }
         let Some(tracker) = &mut self.tracker else { return };
@@ -215,7 +228,7 @@ impl Core {
             self.meet_other_electorate(self.view.record(from).run, led.root, led.leader.as_ref(), led.term);
         }
         self.meet_leader_of_other_electorate(from, &led);
-        if !self.believes_leader_claim(from, &led) {
+        if !self.is_listened_to(from) {
             return;
         }
         let Some(tracker) = &self.tracker else { return };
@@ -239,14 +252,12 @@ impl Core {
         } else if generation < tracker.term.generation() {
             return;
         }
-        if self.believes_view(from, led.view, led.lineage) {
-            self.take_news_of_view(from, led.view, led.began, led.delta.as_ref());
-        }
+        self.take_news_of_view(from, led.view, led.began, led.delta.as_ref());
         let Some(tracker) = &mut self.tracker else { return };
         let known = tracker.known.as_ref().map(|known| (known.term, &known.leader));
         match led.leader {
             Some(leader) if known == Some((led.term, &leader)) => {
-                self.hear_renewal(from, led.sequence, Duration::from_millis(led.age_ms));
+                self.hear_renewal(led.sequence, Duration::from_millis(led.age_ms));
             }
             Some(leader) => {
                 let sent = self.now - Duration::from_millis(led.age_ms) - self.may_have_waited();

@@ -86,7 +86,6 @@ impl Core {
             return self.counters.drop(DropReason::Unproven);
         }
         let (now, key) = (self.now, (sender.run, question.nonce));
-        let counts = self.counts_in_leadership(from) || self.is_new_here();
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {
             return self.counters.drop(DropReason::WrongState);
@@ -101,9 +100,6 @@ impl Core {
             }
             known.said_at = Some(now);
             return self.say_what_became(from, question.nonce, result);
-        }
-        if !counts {
-            return self.say_what_became(from, question.nonce, Err(ChangeError::TooNew));
         }
         if tracker.claim_until.is_none() {
             return self.say_what_became(from, question.nonce, Err(ChangeError::NotLeader));

@@ -76,13 +76,6 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 /// The number of times that one node passes on one renewal of the leader. Like a rumour passed on to so many, it misses
 /// five members in a hundred, and the next one misses others.
 pub const RENEWAL_RELAYS: u32 = 3;
-/// The time for which reports about leaders and views are remembered that too few members have made.
-pub const RUMOUR_MEMORY: Duration = Duration::from_secs(2);
-/// The time after which a node that knows no electorate believes one member alone, if no other contradicts it.
-pub const LONE_WORD: Duration = Duration::from_secs(1);
-const _: () = assert!(LONE_WORD.as_millis() + 5 * WHO_LEADS_INTERVAL.as_millis() < RUMOUR_MEMORY.as_millis());
-/// The greatest number of such reports that are remembered.
-pub const MAX_RUMOURS: usize = 16;
 /// The number of members that must report that the cluster has an electorate before a node is sure of it: it passes on
 /// what it is sure of, and never forgets it.
 pub const FOUNDED_REPORTERS: usize = 2;

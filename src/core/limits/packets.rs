@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::MAX_UNSETTLED_NAMES;
+use super::MAX_MEMBERS;
 
 /// The number of sequence numbers remembered per run to recognise second copies of a packet.
 pub const DUPLICATE_WINDOW: u64 = 1_024;
@@ -28,7 +28,7 @@ pub const UNPROVEN_FACTOR: usize = 2;
 /// The greatest number of bytes that may be left to send to such a host.
 pub const MAX_UNPROVEN_CREDIT: usize = 65_536;
 /// The greatest number of such hosts that are remembered.
-pub const MAX_UNPROVEN_HOSTS: usize = MAX_UNSETTLED_NAMES;
+pub const MAX_UNPROVEN_HOSTS: usize = MAX_MEMBERS / 4;
 /// The least time between two `HeldStatus` to one member.
 pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// The least time between two answers to one peer's differing fingerprints.

@@ -197,14 +197,6 @@ impl Record {
         xxhash_rust::xxh3::xxh3_64(&self.encode())
     }
 
-    /// Returns the size of its texts, in bytes: what it takes beside the same few numbers in every record.
-    pub(in crate::core) fn text_bytes(&self) -> usize {
-        self.id.as_str().len()
-            + self.version.len()
-            + self.api_address.as_deref().map_or(0, str::len)
-            + self.tags.text_bytes()
-    }
-
     /// Returns true if it drains: it says that it is to get no new work, and does not lead.
     pub fn is_draining(&self) -> bool {
         self.tags.is_draining()

@@ -69,11 +69,6 @@ impl Tags {
     /// The tags that a node sets by itself.
     const MARKS: [&str; 2] = [Self::DRAINING, Self::LOST_VOTE];
 
-    /// Returns the size of the text that they are kept as, in bytes.
-    pub(in crate::core) fn text_bytes(&self) -> usize {
-        self.0.len()
-    }
-
     /// Returns true if the node that bears these tags drains: it is to get no new work.
     pub fn is_draining(&self) -> bool {
         self.get(Self::DRAINING) == Some("true")

@@ -37,13 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::departures::is_departure;
-use crate::core::counters::DropReason;
-use crate::core::limits::{
-    ANNOUNCEMENT_MEMORY, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
-    RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL, UNLIMITED_INCARNATION_JUMP,
-};
-use crate::core::member::{LeaveReason, Record, Run, Status};
+use crate::core::limits::{ANNOUNCEMENT_MEMORY, MAX_CLAIMS, SUCCESSOR_PATIENCE, TOLD_INTERVAL};
+use crate::core::member::{Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::Note;
@@ -81,123 +76,26 @@ impl Claims {
 }
 
 impl Core {
-    /// Returns true if a name that is not in the view is not believed on a member's word.
-    pub(super) fn doubts_stranger(&mut self, record: &Record, from: Option<Slot>) -> bool {
-        let is_own_word = from.is_none_or(|from| self.view.record(from).run == record.run);
-        if is_own_word || record.incarnation <= MAX_FIRST_INCARNATION {
-            return false;
-        }
-        self.ask_claimant(record);
-        true
-    }
-
     /// Returns true if a record that would replace a held one is not believed on this member's word (`None`: the
     /// owner's own).
     pub(super) fn doubts(&mut self, slot: Slot, record: &Record, note: Option<Note>, from: Option<Slot>) -> bool {
         let Some(from) = from.filter(|_| matches!(self.phase, Phase::Up | Phase::Leaving)) else { return false };
         let reporter = self.view.record(from).run;
-        let is_own_word = reporter == record.run || from == slot;
-        if is_own_word {
-            let is_stray = self.homes.of(record.run).is_some();
-            return (is_stray && self.doubts_incarnation(slot, record)) || self.doubts_own_move(slot, record);
-        }
-        if self.doubts_incarnation(slot, record) {
-            self.counters.drop(DropReason::Implausible);
-            return true;
+        if reporter == record.run || from == slot {
+            return self.doubts_own_move(slot, record);
         }
         let held = self.view.record(slot);
         let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
-        if is_same_run && held.timing != record.timing && self.doubts_timing(slot) {
-            return true;
+        let is_live = |status| matches!(status, Status::Up | Status::Suspect | Status::Leaving);
+        if !is_live(held.status) {
+            return false;
         }
-        if is_same_run && is_departure(record.status) && self.doubts_departure(slot, record, note, from) {
-            return true;
-        }
-        let held = self.view.record(slot);
-        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-        if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
-            return is_same_run && is_said_to_live && self.doubts_return(slot, record, from);
-        }
-        match (is_same_run, is_said_to_live) {
-            (true, _) if record.status == Status::Left(LeaveReason::Forced) => {
-                !self.believes_removal(slot, record, from)
-            }
-            (true, true) if !is_same_address => self.doubts_move(slot, record, reporter, from),
-            (true, true) if record.incarnation > held.incarnation => self.doubts_raise(slot, from),
-            (false, true) => self.doubts_successor(slot, record, note, reporter, from),
+        match (is_same_run, is_live(record.status)) {
+            (true, true) if !is_same_address => self.doubts_move(slot, record, reporter),
+            (false, true) => self.doubts_successor(slot, record, note, reporter),
             (false, false) => self.doubts_death_report(slot, record, note),
             _ => false,
         }
-    }
-
-    /// Returns true if a record is farther ahead of the held one than another's word may put it.
-    pub(in crate::core) fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
-        let held = self.view.record(slot);
-        let is_same_run = held.run == record.run;
-        let jump = record.incarnation.saturating_sub(held.incarnation);
-        if jump <= UNLIMITED_INCARNATION_JUMP {
-            return false;
-        }
-        let (most, interval) =
-            if is_same_run { (MAX_HEARSAY_JUMP, HEARSAY_JUMP_INTERVAL) } else { (MAX_RUN_JUMP, RUN_JUMP_INTERVAL) };
-        let rare = self.view.entry(slot).peer.rare();
-        let is_rated = is_same_run || jump > MAX_HEARSAY_JUMP;
-        if jump > most || (is_rated && !is_due(self.now, rare.last_jump, interval)) {
-            let held = self.view.record(slot);
-            if is_same_run {
-                let address = held.address;
-                if self.questions.allow(self.now, address, false) {
-                    self.ask_who(address);
-                }
-            } else {
-                self.ask_claimant(record);
-            }
-            return true;
-        }
-        if is_rated {
-            self.view.peer_mut(slot).rare_mut().last_jump = Some(self.now);
-        }
-        false
-    }
-
-    /// Doubts that a known run has raised its incarnation, if one that has just come says so: it would be a sign of life,
-    /// and a suspicion's end. Others hear it of the member itself or of elders; an observer that suspects the member asks it.
-    fn doubts_raise(&mut self, slot: Slot, from: Slot) -> bool {
-        if self.is_elder(from) {
-            return false;
-        }
-        self.counters.drop(DropReason::Unproven);
-        let held = self.view.record(slot);
-        let (address, is_suspect) = (held.address, held.status == Status::Suspect);
-        if is_suspect && self.observes(slot) && self.questions.allow(self.now, address, false) {
-            self.ask_who(address);
-        }
-        true
-    }
-
-    /// Doubts that a known run has another timing than the one that is held: a process keeps its own for life, and one
-    /// that is said to be quicker would be judged before it could refute. If it is not heard by then, it is asked, and
-    /// what it says itself is believed. A member of which nothing is heard for its down timeout cannot say anything:
-    /// then the report is believed, so that views do not differ for ever.
-    fn doubts_timing(&mut self, slot: Slot) -> bool {
-        self.counters.drop(DropReason::Implausible);
-        let (now, held) = (self.now, self.view.record(slot));
-        let (address, patience) = (held.address, held.timing.down_timeout());
-        if !self.is_heard_lately(slot) && self.questions.allow(now, address, false) {
-            self.ask_who(address);
-        }
-        let heard = self.view.entry(slot).peer.session.as_ref().map(|session| session.heard);
-        let peer = self.view.peer_mut(slot);
-        let doubted = peer.rare().contradicted_since.filter(|since| heard.is_none_or(|heard| heard <= *since));
-        let since = doubted.unwrap_or(now);
-        peer.contradicted(Some(since));
-        !self.is_unheard_for(slot, now.since(since), patience)
-    }
-
-    /// Asks the run that is reported live, which can say so itself.
-    fn ask_claimant(&mut self, record: &Record) {
-        self.counters.drop(DropReason::Implausible);
-        self.ask_if_live(record);
     }
 
     /// Asks a run for its own record, if it is reported live.
@@ -219,7 +117,7 @@ impl Core {
         if held.run == record.run {
             self.view.peer_mut(slot).rare_mut().announced = Some((record.address, self.now));
         }
-        self.ask_claimant(record);
+        self.ask_if_live(record);
         true
     }
 
@@ -238,7 +136,7 @@ impl Core {
     /// owner is still looked for at its home. Where there are no two to ask, one voice is enough after a down timeout:
     /// without that voice the run would be Down here by then, and its own word from elsewhere would do. A run that is
     /// held at this node's own address is plainly not there.
-    fn doubts_move(&mut self, slot: Slot, record: &Record, reporter: Run, from: Slot) -> bool {
+    fn doubts_move(&mut self, slot: Slot, record: &Record, reporter: Run) -> bool {
         let home = self.view.record(slot).address;
         let is_mine = home == self.me().address;
         let is_observed = self.observes(slot);
@@ -250,10 +148,10 @@ impl Core {
                 self.tell_of_rival(slot, record, None);
             }
         }
-        if is_mine && self.is_elder(from) {
+        if is_mine {
             return false;
         }
-        let reporter = self.is_elder_beside_others(from).then_some(reporter);
+        let reporter = Some(reporter);
         let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
         let needs_silence = is_observed && !self.is_unproven_here(slot);
         let is_confirmed = if reporters >= REPORTERS {
@@ -276,7 +174,7 @@ impl Core {
     /// Returns true if, beside this node and a member, there is at most one elder.
     fn has_one_other_elder(&self, slot: Slot) -> bool {
         let others = self.view.live().iter().copied().filter(|other| *other != slot && *other != View::ME);
-        others.filter(|other| self.is_elder_beside_others(*other)).nth(1).is_none()
+        others.count() <= 1
     }
 
     /// Returns true if this node itself has not heard a member for so long, since the first of these reports or before.
@@ -285,30 +183,10 @@ impl Core {
         said_for >= patience && session.is_none_or(|session| self.now.since(session.heard) >= patience)
     }
 
-    /// Doubts that a run that is held as gone is live. A newcomer may report that of any run: the run is asked at its
-    /// old address, and told what it is held as; and it is asked at its new address, if that is another one.
-    fn doubts_return(&mut self, slot: Slot, record: &Record, from: Slot) -> bool {
-        let held = self.view.record(slot);
-        let home = held.address;
-        // A run that was removed by force is reminded of it, whichever member reports it live (see `removal`).
-        let is_removed = held.status == Status::Left(LeaveReason::Forced) && home == record.address;
-        if is_removed || self.is_elder_beside_others(from) {
-            return false;
-        }
-        if self.questions.allow(self.now, home, false) {
-            self.look_for(slot);
-        }
-        if home != record.address && self.hearsay_questions.allow(self.now, record.address, false) {
-            self.ask_who(record.address);
-        }
-        self.counters.drop(DropReason::Unproven);
-        true
-    }
-
     /// Doubts that another run of this name is live. A node that hears the holder knows better, and tells it; one that
     /// misses its heartbeats believes the report; a node to which it sends none needs two voices. If the other run is
     /// reported at the holder's own address, as after a restart, the process there is asked for its record.
-    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, reporter: Run, from: Slot) -> bool {
+    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, reporter: Run) -> bool {
         let is_same_address = self.view.record(slot).address == record.address;
         if self.is_missed(slot) {
             return false;
@@ -322,7 +200,7 @@ impl Core {
         if is_heard {
             return true;
         }
-        let reporter = self.is_elder(from).then_some(reporter);
+        let reporter = Some(reporter);
         let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
         let is_believed = reporters >= REPORTERS;
         if is_believed {

@@ -15,7 +15,9 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use crate::core::doors::{Reply, StopReason, Ticket};
-use crate::core::limits::{CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS};
+use crate::core::limits::{
+    CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
+};
 use crate::core::member::{Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -49,6 +51,8 @@ impl Purpose {
 #[derive(Debug, Default)]
 pub(in crate::core) struct Confirmations {
     open: BTreeMap<Ticket, Open>,
+    /// The beginning of this interval of removals, and their number in it.
+    removals: Option<(Time, u32)>,
 }
 
 #[derive(Debug)]
@@ -68,6 +72,16 @@ impl Confirmations {
 
     pub(super) fn cancel(&mut self, purpose: Purpose) {
         self.open.remove(&purpose.ticket());
+    }
+
+    /// Returns true if one more live member may be removed now; counts it if so.
+    pub(super) fn take_removal(&mut self, now: Time) -> bool {
+        let (began, count) = self.removals.get_or_insert((now, 0));
+        if now.since(*began) >= REMOVALS_INTERVAL {
+            (*began, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= MAX_REMOVALS
     }
 
     pub(super) fn has_room(&self) -> bool {

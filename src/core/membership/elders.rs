@@ -1,12 +1,11 @@
-//! Elders: the members whose word counts about the life and death of others, by when they came.
+//! When members came: how long this node has been here, who came after it a short while ago, and whose word about leases counts.
 //!
-//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or that is a seed and
-//! answered at the seed's address. In a cluster that is itself younger than that, the members that founded it together
-//! with this node are elders, too (within [`FOUNDED_TOGETHER`] of each other, and present for half of the time), and in
-//! any case the first [`MIN_ELDERS`] that came: an operator can remove a member from a young cluster, and a member that
-//! came later cannot.
+//! **Leases.** A node that was given another database than the others tells of terms that this one has never seen. It deposes
+//! nobody: the word of whoever came less than [`SETTLE`] ago is handed over as such. It counts in a cluster of three, to the
+//! founders of a cluster that is younger than that, and from a member that is back: a new run of a member whose word counted,
+//! at the same address.
 //!
-//! Must not know: what an elder says.
+//! Must not know: what a member says.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,9 +13,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::limits::{FOUNDED_TOGETHER, MIN_ELDERS, SETTLE};
+use crate::core::limits::SETTLE;
 use crate::core::time::Time;
 use crate::core::view::Slot;
+
+/// The number of other members up to which the word of all of them counts.
+const FEW: usize = 2;
 
 /// The times at which members came.
 #[derive(Debug, Default)]
@@ -101,12 +103,6 @@ impl Arrivals {
         (ago < SETTLE).then(|| now - ago)
     }
 
-    /// Returns true if a member came before this node, or long ago, or founded the cluster with it.
-    fn is_elder(&self, now: Time, slot: Slot) -> bool {
-        let (Some(came), Some(up_since)) = (self.came(now, slot), self.up_since) else { return true };
-        self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
-    }
-
     /// Returns true if a member came long ago, or while this node was new itself.
     fn is_settled(&self, now: Time, slot: Slot) -> bool {
         self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
@@ -146,40 +142,21 @@ impl Core {
         self.arrivals.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
     }
 
-    /// Returns true if a member's word counts about the life and death of others.
-    pub(in crate::core) fn is_elder(&self, slot: Slot) -> bool {
-        if self.is_elder_beside_others(slot) {
-            return true;
-        }
-        let came = |slot: Slot| self.arrivals.came(self.now, slot);
-        let mine = came(slot);
-        let is_before = |other: &Slot| *other != slot && (self.is_elder_beside_others(*other) || came(*other) < mine);
-        self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
-    }
-
-    /// Returns true if a member's word counts about leases: that of an elder, and of one that is back.
+    /// Returns true if a member's word about leases counts.
     pub(in crate::core) fn counts_about_leases(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let is_back = entry.peer.is_proven() && self.arrivals.back.get(&slot) == Some(&entry.record.address);
-        is_back || self.is_elder(slot)
+        let are_few = self.view.live().len() <= FEW;
+        is_back || are_few || self.is_known_for_long(slot) || (self.arrivals.is_founder && self.is_new_here())
     }
 
     /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
     /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name
     /// between.
     pub(super) fn meet_new_run(&mut self, slot: Slot) {
-        if self.arrivals.up_since.is_some() && self.is_elder(slot) {
+        if self.arrivals.up_since.is_some() && self.counts_about_leases(slot) {
             self.arrivals.back.insert(slot, self.view.record(slot).address);
         }
         self.arrivals.note_arrival(self.now, slot);
-    }
-
-    /// Returns true if a member is an elder for another reason than being among the first [`MIN_ELDERS`].
-    pub(super) fn is_elder_beside_others(&self, slot: Slot) -> bool {
-        self.arrivals.is_elder(self.now, slot) || self.is_contact(slot)
-    }
-
-    pub(super) fn elders(&self) -> Vec<Slot> {
-        self.view.live().iter().copied().filter(|slot| self.is_elder(*slot)).collect()
     }
 }

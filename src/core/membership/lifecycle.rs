@@ -9,14 +9,10 @@
 use std::net::SocketAddr;
 
 use super::confirm::Purpose;
-use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
-use crate::core::limits::{
-    CONFIRM_TIMEOUT, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP,
-};
+use crate::core::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
 use crate::core::member::{LeaveReason, Record, Run, Status, Tags};
-use crate::core::time::Time;
-use crate::core::view::{View, is_due};
+use crate::core::view::View;
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -29,10 +25,6 @@ pub(in crate::core) struct Incarnation {
     asked: u64,
     /// The incarnation that waits for its bound to be stored.
     wanted: Option<u64>,
-    /// Time at which the word of others last raised it.
-    raised_at: Option<Time>,
-    /// Time at which the word of others about an earlier run last raised it far.
-    jumped_at: Option<Time>,
     /// The node that asked for our record meanwhile: the old one would be refused, and not be asked for again for a
     /// second.
     asked_by: Option<(Run, SocketAddr, Nonce)>,
@@ -40,7 +32,7 @@ pub(in crate::core) struct Incarnation {
 
 impl Incarnation {
     pub(in crate::core) fn new(stored: u64) -> Self {
-        Self { stored, asked: stored, wanted: None, raised_at: None, jumped_at: None, asked_by: None }
+        Self { stored, asked: stored, wanted: None, asked_by: None }
     }
 
     /// Returns true if a raise waits for the disk.
@@ -55,31 +47,9 @@ impl Incarnation {
 }
 
 impl Core {
-    /// Returns true if the word of others about this very run may raise its incarnation so far.
-    pub(in crate::core) fn is_plausible(&self, incarnation: u64) -> bool {
-        let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
-        let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
-        incarnation <= self.me().incarnation.saturating_add(jump)
-    }
-
-    /// Raises the incarnation above that of another run of this name; returns true if that run is plausible.
-    pub(in crate::core) fn exceed_earlier_run(&mut self, incarnation: u64) -> bool {
-        if !self.is_plausible(incarnation) {
-            let is_far = incarnation > self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP);
-            if is_far || !is_due(self.now, self.incarnation.jumped_at, LARGE_JUMP_INTERVAL) {
-                self.counters.drop(DropReason::Implausible);
-                return false;
-            }
-            self.incarnation.jumped_at = Some(self.now);
-        }
-        self.raise_incarnation(incarnation + 1);
-        true
-    }
-
     /// Raises the incarnation, at once if its bound is stored, else as soon as it is.
-    pub(super) fn raise_incarnation(&mut self, to: u64) {
-        let to = to.max(self.me().incarnation + 1);
-        self.incarnation.raised_at = Some(self.now);
+    pub(in crate::core) fn raise_incarnation(&mut self, to: u64) {
+        let to = to.max(self.me().incarnation + 1).min(Record::INCARNATION_LIMIT - 1);
         if to > self.incarnation.stored {
             let wanted = self.incarnation.wanted.map_or(to, |wanted| wanted.max(to));
             self.incarnation.wanted = Some(wanted);

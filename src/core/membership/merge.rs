@@ -17,11 +17,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::departures::is_departure;
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::limits::MAX_MEMBERS;
-use crate::core::member::{DetectionMethod, Record, Run, Status};
+use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -53,7 +52,7 @@ impl Core {
             News::Record { note, record, hash, slot } => (note, record, hash, slot),
         };
         if record.id == self.me().id {
-            self.hear_of_myself(&record, note, from);
+            self.hear_of_myself(&record, note);
             return None;
         }
         if note.is_some_and(|note| note.method == DetectionMethod::Restarted) {
@@ -71,17 +70,18 @@ impl Core {
             return None;
         }
         match self.view.slot_of_member(hint, &record) {
-            None if self.doubts_stranger(&record, from) || self.is_one_name_too_many(&record, from) => None,
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
                 if record.status == Status::Suspect && self.may_be_delayed() {
                     self.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
-                    if self.doubts(slot, &record, note, from) || self.is_too_wordy(slot, &record, from) {
-                        return self.view.get(slot).map(|entry| entry.hash);
+                    let is_removal = |status| status == Status::Left(LeaveReason::Forced);
+                    if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
+                        self.remove_again(slot, &record);
+                    } else if !self.doubts(slot, &record, note, from) {
+                        self.supersede(slot, record, hash, note, from);
                     }
-                    self.supersede(slot, record, hash, note, from);
                 } else if let Some(note) = note
                     && record == *held
                 {
@@ -131,16 +131,12 @@ impl Core {
         self.local_health.heard(self.now);
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
-        let is_named_by_another = self.is_named_by_another(&record, from);
         let lived_at = self.now - note.map_or_else(Default::default, Note::age);
         let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
         peer.method = note.map(|note| note.method);
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
-        if is_named_by_another {
-            self.view.note_named_by_another(slot);
-        }
         self.arrivals.note_arrival(self.now, slot);
         let record = self.view.record(slot);
         if record.status.is_live() && self.is_of_long_standing(record) {
@@ -164,7 +160,6 @@ impl Core {
         note: Option<Note>,
         from: Option<Slot>,
     ) {
-        self.believe_departure_of_predecessor(slot, &record);
         let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
@@ -196,13 +191,6 @@ impl Core {
         }
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
             self.note_false_obituary(slot);
-        }
-        if is_departure(held.status)
-            && record.status == Status::Up
-            && record.incarnation > held.incarnation
-            && !is_new_run
-        {
-            self.note_false_departure(slot);
         }
         let mut is_ours = false;
         let peer = if is_new_run {
@@ -251,15 +239,8 @@ impl Core {
         }
         self.spread_change(slot, from);
         self.teach_who_came(slot, is_ours);
-        let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);
-        let has_left = matches!(self.view.record(slot).status, Status::Left(_));
-        let has_raised = self.view.record(slot).incarnation > held.incarnation;
-        let was_removed = was_forced || (has_raised && self.removed_runs.contains_key(&held.run));
-        if was_removed && !is_new_run && !has_left && !self.removals.count_refutation(self.now, held.run) {
-            // It refuted before it was told: the removal holds for the whole run, whatever is reported of it meanwhile.
-            self.remind_removed(slot, held.incarnation);
-        } else if was_removed || is_new_run || has_left {
-            self.removed_runs.remove(&held.run);
+        if self.view.record(slot).status == Status::Left(LeaveReason::Forced) {
+            self.note_removal(slot, held, from);
         }
     }
 
@@ -333,7 +314,7 @@ impl Core {
         self.view.peer_mut(View::ME).lived_at(self.now);
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) {
-            self.gossiping.recent.note(View::ME, false);
+            self.gossiping.recent.note(View::ME);
             self.flood_news(View::ME, None);
             self.flooding.originate(View::ME);
         }
@@ -376,7 +357,7 @@ impl Core {
     fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
-            self.gossiping.recent.note(slot, self.view.is_told_last(slot));
+            self.gossiping.recent.note(slot);
             self.flood_news(slot, from);
         }
     }

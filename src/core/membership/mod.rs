@@ -5,27 +5,24 @@
 //! | merging updates into the view: the maximum by `member::precedence` | `merge` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
 //! | updates that are not believed on one member's word | `belief` |
-//! | this node's own record: incarnations, tags, leaving; reports of departures | `lifecycle`, `departures` |
+//! | this node's own record: incarnations, tags, leaving | `lifecycle` |
 //! | what others hold this node for, and when it refutes that | `refutation` |
-//! | members whose word counts | `elders` |
+//! | when members came | `elders` |
 //! | this node's own move to another address | `moving` |
-//! | an operator's command to remove a member; whose report of a removal is believed | `remove_command`, `removal` |
-//! | bounds of the names that others tell of | `invented` |
+//! | an operator's command to remove a member; what a removal does | `remove_command`, `removal` |
 //! | the addresses where strays were held before | `homes` |
 //! | confirmations that peers hold a record | `confirm` |
 //! | forgetting dead members | `reap` |
 //!
-//! Owns: this node's incarnation; claims that wait for their owner's answer; removals and their memory.
+//! Owns: this node's incarnation; claims that wait for their owner's answer.
 //!
 //! Must not know: how silence is measured, or the way that a packet took.
 
 mod accusation;
 mod belief;
 mod confirm;
-mod departures;
 mod elders;
 mod homes;
-mod invented;
 mod lifecycle;
 mod merge;
 mod moving;
@@ -36,9 +33,7 @@ mod remove_command;
 
 pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
-pub(in crate::core) use departures::Departures;
 pub(in crate::core) use elders::Arrivals;
 pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use moving::Move;
-pub(in crate::core) use removal::Removals;

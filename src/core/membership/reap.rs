@@ -7,10 +7,31 @@
 
 use crate::core::Core;
 use crate::core::doors::Output;
+use crate::core::limits::MAX_GONE;
 use crate::core::member::{Change, ChangeKind, DetectionMethod, Status};
-use crate::core::view::Slot;
+use crate::core::time::Time;
+use crate::core::view::{Slot, View};
 
 impl Core {
+    /// Forgets those that are gone the longest, before their time, if there are more than [`MAX_GONE`] and than four for each
+    /// live member: a process that crashes again and again under fresh names fills nobody's memory.
+    pub(in crate::core) fn reap_the_longest_gone(&mut self) {
+        let live = self.view.live().len() + 1;
+        let most = MAX_GONE.max(4 * live);
+        if self.view.len() - live <= most {
+            return;
+        }
+        let gone = self.view.iter().filter(|(slot, entry)| *slot != View::ME && !entry.status.is_live());
+        let mut gone: Vec<(Time, Slot)> = gone.map(|(slot, entry)| (entry.peer.last_sign(), slot)).collect();
+        let spare = gone.len().saturating_sub(most);
+        if spare < gone.len() {
+            gone.select_nth_unstable(spare);
+        }
+        for (_, slot) in gone.into_iter().take(spare) {
+            self.reap(slot);
+        }
+    }
+
     /// Removes a member from the view for good.
     pub(in crate::core) fn reap(&mut self, slot: Slot) {
         self.tombstones.insert(self.now, self.view.record(slot));
@@ -30,7 +51,6 @@ impl Core {
         self.reobserve(slot);
         self.changed_at = self.now;
         let previous = Some(std::sync::Arc::clone(&record));
-        self.removed_runs.remove(&record.run);
         self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }
 }

@@ -10,7 +10,7 @@
 
 use super::confirm::Purpose;
 use crate::core::doors::{CommandError, Reply, Ticket};
-use crate::core::limits::{CONFIRM_TIMEOUT, MAX_REMOVED};
+use crate::core::limits::CONFIRM_TIMEOUT;
 use crate::core::member::{DetectionMethod, LeaveReason, NodeId, Status};
 use crate::core::view::Slot;
 use crate::core::wire::Message;
@@ -20,6 +20,9 @@ impl Core {
     /// Carries out the command to remove a member.
     pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
+            Ok(slot) if self.view.record(slot).status.is_live() && !self.confirmations.take_removal(self.now) => {
+                self.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
+            }
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
                 if self.view.record(slot).status != forced {
@@ -56,19 +59,8 @@ impl Core {
         }
     }
 
-    /// Reminds a removed member that is still there, and has raised its incarnation meanwhile: it is told until it
-    /// obeys.
-    pub(super) fn remind_removed(&mut self, slot: Slot, incarnation: u64) {
-        if self.removed_runs.len() >= MAX_REMOVED {
-            self.removed_runs.pop_first();
-        }
-        self.removed_runs.insert(self.view.record(slot).run, (incarnation, self.now));
-        self.view.peer_mut(slot).rare_mut().last_told = None;
-        self.tell_evicted(slot);
-    }
-
     /// Tells the removed member; it is told again whenever it is heard.
-    fn tell_evicted(&mut self, slot: Slot) {
+    pub(super) fn tell_evicted(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);
         packet.push(&Message::Reply);
         self.send_to(slot, packet);

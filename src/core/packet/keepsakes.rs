@@ -206,12 +206,6 @@ impl Core {
     pub(in crate::core) fn is_unproven_here(&self, slot: Slot) -> bool {
         self.view.entry(slot).peer.address_origin != AddressOrigin::Proven && !self.is_known_for_long(slot)
     }
-
-    /// Returns true if a member was gone at its old address, and appeared at another one a short while ago without a
-    /// proof.
-    pub(in crate::core) fn is_stray(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.address_origin == AddressOrigin::Unproven && !self.is_known_for_long(slot)
-    }
 }
 
 #[cfg(test)]

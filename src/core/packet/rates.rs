@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::turns::Turns;
 use crate::core::limits::{
     CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
-    MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_REFUSED_NAMES_ASKED,
-    MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL, QUESTION_INTERVAL,
+    MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL,
+    QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
 
@@ -81,11 +81,6 @@ impl PacketRate {
     /// Returns the limits of packets to addresses at which joiners want to be reached.
     pub(in crate::core) fn to_advertised() -> Self {
         Self::new(MAX_REACHED_PER_HOST, MAX_REACHED)
-    }
-
-    /// Returns the limits of questions to names that were refused: those may be a third party's, too.
-    pub(in crate::core) fn to_refused_names() -> Self {
-        Self::new(MAX_REFUSED_NAMES_ASKED_PER_HOST, MAX_REFUSED_NAMES_ASKED)
     }
 
     /// Returns the limits of answers that cost more, or that change something.

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::core::counters::{Carrier, DropReason};
 use crate::core::doors::{Output, Receiver};
 use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
-use crate::core::member::{LeaveReason, Status};
+use crate::core::member::Status;
 use crate::core::view::{Entry, Slot, View, is_due};
 use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
 
@@ -100,10 +100,7 @@ impl Core {
         if self.must_be_told(slot) {
             let age_ms = self.age_ms(entry);
             let run = entry.record.run;
-            let (incarnation, status) = match self.removed_runs.get(&run) {
-                Some((incarnation, _)) => (*incarnation, Status::Left(LeaveReason::Forced)),
-                None => (entry.record.incarnation, entry.record.status),
-            };
+            let (incarnation, status) = (entry.record.incarnation, entry.record.status);
             if packet.push(&Message::HeldStatus { run, incarnation, status, age_ms }) {
                 self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
             }
@@ -114,9 +111,7 @@ impl Core {
     pub(in crate::core) fn must_be_told(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
         let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
-        slot != View::ME
-            && (is_held_as_gone || self.removed_runs.contains_key(&record.run))
-            && is_due(self.now, peer.rare().last_told, TOLD_INTERVAL)
+        slot != View::ME && is_held_as_gone && is_due(self.now, peer.rare().last_told, TOLD_INTERVAL)
     }
 
     /// Adds the record of a member, if it fits; adds nothing while this node's verdict about it is withheld: a node

@@ -3,24 +3,21 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{Alone, TELLER, member};
+use super::limits::{Alone, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
     GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
-    MAX_CLAIMS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
-    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, OBJECTION_INTERVAL,
-    REMOVAL_OBJECTION, REMOVALS_INTERVAL, SETTLE, SETTLE_TOGETHER,
+    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
+    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP, SETTLE, SETTLE_TOGETHER,
 };
-use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
-
-const FORCED: Status = Status::Left(LeaveReason::Forced);
+use crate::core::wire::{Header, Message, Packet, PacketBuilder};
 
 impl Alone {
     pub(super) fn outputs(&mut self) -> Vec<Output> {
@@ -30,78 +27,6 @@ impl Alone {
     fn drops(&self) -> u64 {
         self.core.counters().dropped(DropReason::TableFull)
     }
-
-    fn status(&self, host: usize) -> Option<Status> {
-        self.core.record(&member(host, Status::Up).id).map(|record| record.status)
-    }
-}
-
-#[test]
-fn removals_by_so_many_members_are_believed_in_a_while() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..MAX_REMOVERS + 1, Status::Up);
-    alone.told_of(10_000..10_000 + MAX_REMOVERS + 1, Status::Up);
-    let note = Some(Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout });
-    let removes = |alone: &mut Alone, remover: usize| {
-        let by = member(remover, Status::Up);
-        alone.told_from(by.address, by.run, &[(note, member(10_000 + remover, FORCED))]);
-        alone.status(10_000 + remover) == Some(FORCED)
-    };
-    for remover in 0..MAX_REMOVERS {
-        assert!(removes(&mut alone, remover), "{remover}");
-    }
-    assert!(!removes(&mut alone, MAX_REMOVERS), "one more is not believed");
-    alone.now = alone.now + REMOVALS_INTERVAL;
-    assert!(removes(&mut alone, MAX_REMOVERS), "until the others are forgotten");
-}
-
-/// Returns a node that has known so many members for long, and a newcomer.
-fn with_newcomer(members: usize) -> (Alone, Record) {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..members, Status::Up);
-    alone.now = alone.now + SETTLE;
-    let newcomer = member(100_000, Status::Up);
-    alone.told_by(TELLER, &[(None, newcomer.clone())]);
-    (alone, newcomer)
-}
-
-/// Has the newcomer say that a member was removed; returns true if that member is told so at once.
-fn is_objected_to(alone: &mut Alone, newcomer: &Record, host: usize) -> bool {
-    let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
-    let subject = member(host, FORCED);
-    let sent = alone.hand_in(newcomer.address, newcomer.run, |packet| {
-        assert!(packet.push_update(Some(note), &subject));
-    });
-    let (run, incarnation) = (subject.run, subject.incarnation + 1);
-    sent.contains(&(subject.address, Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 }))
-}
-
-#[test]
-fn an_objection_to_a_removal_waits_for_a_while_and_is_made_once_in_an_interval() {
-    let (mut alone, newcomer) = with_newcomer(3);
-    let began = alone.now;
-    let mut objected = Vec::new();
-    while alone.now.since(began) < OBJECTION_INTERVAL * 4 {
-        if is_objected_to(&mut alone, &newcomer, 1) {
-            objected.push(alone.now.since(began));
-        }
-        alone.now = alone.now + ms(10);
-    }
-    let expected: Vec<_> = (0..4).map(|nth| REMOVAL_OBJECTION + OBJECTION_INTERVAL * nth).collect();
-    assert_eq!(objected, expected);
-}
-
-#[test]
-fn so_many_doubted_removals_are_remembered_and_one_more_takes_a_place() {
-    let (mut alone, newcomer) = with_newcomer(MAX_CLAIMS + 1);
-    for host in 0..=MAX_CLAIMS {
-        assert!(!is_objected_to(&mut alone, &newcomer, host), "heard for the first time: {host}");
-    }
-    alone.now = alone.now + REMOVAL_OBJECTION;
-    for host in [MAX_CLAIMS, 1] {
-        assert!(is_objected_to(&mut alone, &newcomer, host), "{host}");
-    }
-    assert!(!is_objected_to(&mut alone, &newcomer, 0), "it gave way");
 }
 
 #[test]

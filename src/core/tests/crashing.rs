@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::liars::Liar;
 use super::net::*;
 use crate::core::*;
 
@@ -257,40 +256,4 @@ fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
     }
     assert_eq!(core.crashes.words_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
     while core.poll().is_some() {}
-}
-
-/// Has members that came a moment ago say all the time that a dead one lives.
-fn hides(profile: Profile, n: usize, liars: usize, age: Duration) {
-    let mut net = Net::linked(profile, n);
-    net.run(age);
-    let nodes: Vec<usize> = (0..liars).map(|nth| net.add(&format!("liar{nth}"), 90 + nth, &[0])).collect();
-    net.run_until(ms(3_000), "the liars are in", Net::all_agree);
-    net.run(ms(1_000));
-    net.forget_reports();
-    let (at, victim) = (net.now, format!("n{}", n - 1));
-    let run = net.nodes[n - 1].core.me().run;
-    net.kill(n - 1);
-    for round in 1..=100 {
-        for liar in &nodes {
-            let alive = wire::Message::Alive { run, sequence: 1_000_000 + round * 1_000 };
-            for told in 0..n - 1 {
-                Liar::new(*liar).says(&mut net, told, std::slice::from_ref(&alive));
-            }
-        }
-        net.run(ms(10));
-    }
-    for observer in 0..n - 1 {
-        let down = down_at(&net, observer, &victim);
-        let is_known = down.is_some_and(|down| down.since(at) <= ms(1_000));
-        assert!(is_known, "{profile} {n} nodes, {liars} liars, {age:?}: {down:?} at n{observer}");
-    }
-}
-
-#[test]
-fn newcomers_that_say_the_dead_live_hide_no_crash() {
-    for profile in Profile::ALL {
-        for (n, liars, age) in [(3, 1, ms(0)), (3, 3, limits::SETTLE), (12, 3, ms(0)), (20, 1, limits::SETTLE)] {
-            hides(profile, n, liars, age);
-        }
-    }
 }

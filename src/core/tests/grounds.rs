@@ -9,7 +9,7 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, LinkId, Notice, Output};
-use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, REMOVAL_MEMORY, SETTLE};
+use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, SETTLE};
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::packet::Prover;
 use crate::core::settings::{Profile, Timing};
@@ -282,20 +282,6 @@ fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
         })
         .collect();
     assert!(told.len() >= 3 && told.iter().all(|status| *status == Status::Up), "{told:?}");
-}
-
-#[test]
-fn removed_runs_are_forgotten_when_they_had_long_enough_to_be_told() {
-    let mut alone = Alone::with_teller();
-    let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
-    alone.told_of(0..1, Status::Up);
-    alone.told_by(TELLER, &[(Some(note), member(0, FORCED))]);
-    alone.told_by(TELLER, &[(None, Record { incarnation: 6, ..member(0, Status::Up) })]);
-    assert_eq!(alone.core.removed_runs.len(), 1);
-    alone.pass(REMOVAL_MEMORY - SECOND);
-    assert_eq!(alone.core.removed_runs.len(), 1);
-    alone.pass(SECOND + alone.core.settings.retry_interval);
-    assert_eq!(alone.core.removed_runs.len(), 0);
 }
 
 #[test]

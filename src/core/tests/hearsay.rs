@@ -168,7 +168,7 @@ fn what_a_newcomer_told_a_joiner_as_its_sponsor_holds_the_voters_up_for_a_while_
 }
 
 #[test]
-fn the_roster_of_a_newcomer_that_votes_nowhere_keeps_nobody_from_forming() {
+fn the_roster_of_a_newcomer_that_votes_nowhere_holds_the_voters_up_for_a_while_only() {
     let (mut net, liar) = waiting_beside_a_newcomer();
     let roster = Roster { names: 0, holds: None, asks: false, founded: Some(report()), newest: None };
     let word = ElectionMessage { from: Identity(7), lineage: Lineage(0), body: Body::Roster(roster) };
@@ -185,5 +185,6 @@ fn the_roster_of_a_newcomer_that_votes_nowhere_keeps_nobody_from_forming() {
     says(&mut net);
     net.add("n2", 5, &[0]);
     says(&mut net);
+    net.run(FOUNDED_HINT + FOUNDED_REVIEW + SECOND * 3);
     leader(&net);
 }

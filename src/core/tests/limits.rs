@@ -6,9 +6,9 @@ use super::net::{address, id, ms};
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES, MAX_REMOVED};
+use crate::core::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
 use crate::core::member::tests::record;
-use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status, Tags};
+use crate::core::member::{Record, Run, Status, Tags};
 use crate::core::packet::News;
 use crate::core::settings::Profile;
 use crate::core::time::Time;
@@ -220,20 +220,6 @@ fn so_many_names_are_asked_for_at_one_time() {
         let is_probed = to(holder, |message| matches!(message, Message::WhoAreYou { .. }));
         assert_eq!(is_probed, host < MAX_NAME_PROBES, "{host}");
     }
-}
-
-#[test]
-fn so_many_of_the_evicted_are_remembered() {
-    let mut alone = Alone::with_teller();
-    let note = Some(Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout });
-    for host in 0..=MAX_REMOVED {
-        let removed_runs = member(host, Status::Left(LeaveReason::Forced));
-        let back = Record { incarnation: 6, ..member(host, Status::Up) };
-        alone.told_by(TELLER, &[(note, removed_runs)]);
-        alone.told_by(TELLER, &[(None, back)]);
-        assert_eq!(alone.core.removed_runs.len(), (host + 1).min(MAX_REMOVED));
-    }
-    assert!(alone.core.removed_runs.contains_key(&member(MAX_REMOVED, Status::Up).run), "the latest is among them");
 }
 
 #[test]

@@ -145,53 +145,6 @@ fn a_member_that_was_taken_over_when_it_was_held_as_dead_comes_back() {
 }
 
 #[test]
-fn whoever_takes_up_a_dead_members_run_removes_nobody() {
-    for n in [3, 5, 12] {
-        let mut net = old_cluster(Profile::Local, n);
-        let (victim, name) = (n - 1, format!("n{}", n - 1));
-        let mut thief = Thief::of(&mut net, victim);
-        net.kill(victim);
-        let is_down = |net: &Net| (0..victim).all(|node| net.status(node, &name) == Some(Status::Down));
-        net.run_until(Duration::from_secs(5), "found dead", is_down);
-        thief.record.incarnation += 5;
-        thief.works(&mut net, Duration::from_secs(3), |_| ());
-        for _ in 0..10 {
-            let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation + 1, FORCED));
-            for to in 0..n - 1 {
-                thief.say(&mut net, to, std::slice::from_ref(&lie));
-            }
-            thief.works(&mut net, ms(200), |_| ());
-        }
-        assert_eq!(net.nodes[1].stopped, None, "{n}: {}", net.describe());
-        for observer in (0..n - 1).filter(|node| *node != 1) {
-            let left = |kind: &ChangeKind| matches!(kind, ChangeKind::Left(_));
-            assert!(!net.reported(observer, "n1").iter().any(left), "{n} at n{observer}");
-        }
-    }
-}
-
-#[test]
-fn the_dead_do_not_rise_at_a_newcomers_word() {
-    for n in [3, 5, 12] {
-        let mut net = old_cluster(Profile::Local, n);
-        let (victim, name) = (n - 1, format!("n{}", n - 1));
-        let thief = Thief::of(&mut net, victim);
-        net.kill(victim);
-        let is_down = |net: &Net| (0..victim).all(|node| net.status(node, &name) == Some(Status::Down));
-        net.run_until(Duration::from_secs(5), "found dead", is_down);
-        for round in 1..30 {
-            let incarnation = net.nodes[victim].core.me().incarnation + 10 + round;
-            let lie = update(about(&net, victim, incarnation, Status::Up));
-            thief.newcomer.says_to_all(&mut net, &[lie]);
-            net.run(ms(100));
-            for observer in 0..victim {
-                assert_eq!(net.status(observer, &name), Some(Status::Down), "{n} at n{observer}");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_stray_is_given_a_keepsake_when_it_has_been_there_for_long_and_not_before() {
     let mut net = old_cluster(Profile::Local, 3);
     let mut thief = Thief::of(&mut net, 2);
@@ -307,8 +260,6 @@ fn worst_doubt(n: usize, lie: impl Fn(&Net, usize) -> Vec<Message>) -> u32 {
 fn what_a_newcomer_says_makes_nobody_doubt_itself() {
     for n in [3, 6, 20] {
         for (what, status, ahead) in [
-            ("removed", FORCED, 1),
-            ("removed", FORCED, 0),
             ("suspect", Status::Suspect, 0),
             ("suspect", Status::Suspect, 1),
             ("down", Status::Down, 0),

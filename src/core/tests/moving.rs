@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, CommandError, Reply};
-use crate::core::member::{ChangeKind, LeaveReason, Record, Status};
+use crate::core::member::{ChangeKind, Record, Status};
 use crate::core::packet::Prover;
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
@@ -70,40 +70,6 @@ fn a_member_is_not_moved_by_others() {
         for node in net.running() {
             let held = node.core.record(&id("n1")).expect("listed");
             assert_eq!((held.address, held.status), (address(1), Status::Up), "{}", net.describe());
-        }
-    }
-}
-
-/// Has a newcomer say in one packet that it is at a seed's address, then this, then that it is where it is.
-fn says_as_a_seed(net: &mut Net, liar: usize, round: u64, lie: &Message, to: usize) {
-    let me = about(net, liar, net.nodes[liar].core.me().incarnation + 2 * round + 1, Status::Up);
-    let back = Record { incarnation: me.incarnation + 1, ..me.clone() };
-    let there = Record { address: address(0), ..me };
-    Liar::new(liar).says(net, to, &[update(there), lie.clone(), update(back)]);
-}
-
-#[test]
-fn a_newcomer_that_says_it_is_at_a_seeds_address_has_the_say_of_a_newcomer() {
-    for n in [3, 6, 20] {
-        let mut net = old_cluster(Profile::Local, n);
-        let liar = net.add("liar", 90, &[0]);
-        net.run_until(ms(3_000), "the liar is in", Net::all_agree);
-        net.run(ms(500));
-        net.forget_reports();
-        for round in 0..10 {
-            let removed = Status::Left(LeaveReason::Forced);
-            let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation + 1, removed));
-            for to in 0..n {
-                says_as_a_seed(&mut net, liar, round, &lie, to);
-                let held = net.nodes[to].core.record(&id("liar")).expect("listed");
-                assert_eq!(held.address, address(90), "{n}: at n{to}");
-            }
-            net.run(ms(100));
-        }
-        assert_eq!(net.nodes[1].stopped, None, "{n}: {}", net.describe());
-        for observer in (0..n).filter(|node| *node != 1) {
-            let left = |kind: &ChangeKind| matches!(kind, ChangeKind::Left(_));
-            assert!(!net.reported(observer, "n1").iter().any(left), "{n} at n{observer}");
         }
     }
 }

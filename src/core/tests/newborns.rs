@@ -66,48 +66,6 @@ fn neighbours(net: &Net, node: usize) -> Vec<String> {
     core.neighbours().map(|slot| core.view.record(slot).id.to_string()).collect()
 }
 
-/// Adds a newcomer, has it killed `after` it became Up, and returns the time until everybody who knew it knows.
-fn known_after(net: &mut Net, flood: &mut Flood, host: usize, after: Duration) -> Duration {
-    let name = format!("late{host}");
-    let newcomer = net.add(&name, host, &[0]);
-    while !net.nodes[newcomer].core.is_up() {
-        flood.lasts(net, ms(5), PACE);
-    }
-    flood.lasts(net, after, PACE);
-    if after >= ms(300) {
-        assert!(
-            neighbours(net, newcomer).contains(&"n0".to_owned()),
-            "they observe each other, {after:?} after it came"
-        );
-    }
-    net.kill(newcomer);
-    let at = net.now;
-    let holds = |net: &Net| {
-        let is_joining = |node: usize| net.nodes[node].core.counts()[Status::Joining.index()] > 0;
-        (0..OLD).any(|node| is_joining(node) || net.status(node, &name).is_some_and(Status::is_live))
-    };
-    while holds(net) {
-        flood.lasts(net, ms(10), PACE);
-        assert!(net.now.since(at) < SECOND * 10, "never known");
-    }
-    net.now.since(at)
-}
-
-#[test]
-fn a_newcomer_that_dies_while_names_are_invented_is_known_to_everybody_within_a_second() {
-    let (mut net, mut flood) = with_liars(Profile::Local, 2, 12_000);
-    flood.lasts(&mut net, SECOND * 2, PACE);
-    assert!(net.nodes[0].core.view.live().len() > 10_000, "they are believed");
-    let mut late = Vec::new();
-    for (host, after) in (30..).zip([0, 50, 300, 1_000, 3_000, 10_000]) {
-        let known = known_after(&mut net, &mut flood, host, ms(after));
-        if known > SECOND {
-            late.push((after, known));
-        }
-    }
-    assert!(late.is_empty(), "{late:?}");
-}
-
 /// Somebody on the way refuses connections for a newborn, and its answers to its sponsor are lost for a while.
 #[test]
 fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {

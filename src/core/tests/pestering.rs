@@ -8,11 +8,10 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use crate::core::doors::{Command, Input, LinkEvent, Output};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_GHOSTS, MAX_GHOSTS_FORGOTTEN,
-    MAX_INTRODUCTIONS, MAX_REACHED_PER_HOST, MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES,
-    QUESTION_INTERVAL, TOLD_INTERVAL,
+    ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_INTRODUCTIONS, MAX_REACHED_PER_HOST,
+    MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, QUESTION_INTERVAL, TOLD_INTERVAL,
 };
-use crate::core::member::{DetectionMethod, ProtocolRange, Record, Run, Status};
+use crate::core::member::{DetectionMethod, ProtocolRange, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::view::BUCKETS;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
@@ -286,39 +285,6 @@ fn another_process_does_not_speak_over_a_link_that_was_opened_to_a_member() {
 }
 
 #[test]
-fn addresses_that_members_are_said_to_have_are_asked_once_a_second() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..3, Status::Up);
-    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
-    alone.told_by(TELLER, &[(Some(note), member(2, Status::Down))]);
-    // A newcomer says so, all the time.
-    alone.pass(ms(7_000));
-    let newcomer = member(5, Status::Up);
-    alone.now = alone.now + ms(1);
-    alone.core.handle(alone.now, Input::Tick);
-    alone.introduces(5..6);
-    let elsewhere = |host: usize, port: u16| SocketAddr::new(member(host, Status::Up).address.ip(), port);
-    let far = Record { incarnation: 1 << 50, ..member(0, Status::Suspect) };
-    let moved = Record { incarnation: 6, address: elsewhere(1, 9), ..member(1, Status::Up) };
-    let back = Record { incarnation: 6, address: elsewhere(2, 9), ..member(2, Status::Up) };
-    let mut asked = [0; 4];
-    for _ in 0..100 {
-        for record in [&far, &moved, &back] {
-            let is_dated = record.status == Status::Suspect;
-            let sent = alone.hand_in(newcomer.address, newcomer.run, |packet| {
-                assert!(packet.push_update(Some(note).filter(|_| is_dated), record));
-            });
-            let asked_at = [far.address, moved.address, member(2, Status::Up).address, back.address];
-            for (asked, at) in asked.iter_mut().zip(asked_at) {
-                *asked += count(&sent, at, is_question);
-            }
-        }
-        alone.now = alone.now + ms(5);
-    }
-    assert_eq!(asked, [1, 1, 1, 1]);
-}
-
-#[test]
 fn a_node_that_moved_introduces_itself_so_often_to_who_does_not_answer() {
     let mut net = Net::cluster(Profile::Wan, 2);
     net.run(SECOND * 5);
@@ -333,25 +299,6 @@ fn a_node_that_moved_introduces_itself_so_often_to_who_does_not_answer() {
             && Packet::decode(bytes).expect("ours").messages.iter().any(is_question)
     });
     assert_eq!(introductions.count(), MAX_INTRODUCTIONS as usize);
-}
-
-#[test]
-fn ghosts_are_forgotten_a_few_at_a_time() {
-    let mut alone = Alone::with_teller();
-    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
-    let ghosts: Vec<_> =
-        (100_000..100_000 + MAX_GHOSTS + 1_000).map(|i| (Some(note), member(i, Status::Down))).collect();
-    ghosts.chunks(10).for_each(|some| alone.told_by(TELLER, some));
-    let (mut most, mut all) = (0, 0);
-    let until = alone.now + SECOND * 120;
-    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
-        alone.now = alone.now.max(deadline);
-        alone.core.handle(alone.now, Input::Tick);
-        let is_removed = |output: &&Output| matches!(output, Output::Change(change) if change.kind == crate::core::ChangeKind::Removed);
-        let removed = alone.outputs().iter().filter(is_removed).count();
-        (most, all) = (most.max(removed), all + removed);
-    }
-    assert_eq!((most, all), (MAX_GHOSTS_FORGOTTEN, 1_000));
 }
 
 #[test]

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hostile::large;
-use super::liars::{Liar, about, update};
 use super::messages::{ask, say, send};
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, id};
 use crate::core::doors::{Command, CommandError, Reply, StopReason};
 use crate::core::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
 use crate::core::member::{ChangeKind, DetectionMethod, Status};
@@ -94,20 +93,6 @@ fn who_slept_long_over_many_broadcasts_says_the_next_one() {
     net.run(Duration::from_secs(1));
     assert!(matches!(net.nodes[3].replies[..], [Reply::Broadcast { .. }]), "{:?}", net.nodes[3].replies);
     assert_eq!(net.nodes[0].messages.len() - before, 1);
-}
-
-// A newcomer's report is looked into for a while; nobody looks any more once everybody is forgotten.
-#[test]
-fn reports_of_departures_from_before_a_long_sleep_are_forgotten() {
-    let mut net = Net::with_short_memory(4);
-    let liar = Liar::new(net.add("liar", 90, &[0]));
-    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
-    let incarnation = net.nodes[1].core.me().incarnation;
-    let report = update(about(&net, 1, incarnation, Status::Leaving));
-    liar.says(&mut net, 3, &[report]);
-    assert_eq!(net.nodes[3].core.departures.size(), 1, "it is kept for a while");
-    sleep(&mut net, 3);
-    assert_eq!(net.nodes[3].core.departures.size(), 0);
 }
 
 // "A program that knows only node_joined, node_left and node_detected_down keeps a right live set."

@@ -148,19 +148,3 @@ fn whoever_sends_words_without_end_is_heard_within_bounds_and_others_still_are()
     net.run(ms(100));
     assert_eq!(net.nodes[0].lease_updates.last(), Some(&word(many)));
 }
-
-#[test]
-fn a_newcomers_words_without_end_take_no_place_from_those_of_elders() {
-    let mut net = Net::cluster(Profile::Local, 5);
-    net.run(SETTLE + SETTLE);
-    let new = net.add("new", 5, &[0]);
-    net.run(ms(3_000));
-    let liar = Liar::new(new);
-    for term in 0..3 * MAX_LEASE_UPDATES as u64 {
-        liar.says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(term)))]);
-    }
-    let resign = LeaseUpdate { kind: LeaseUpdate::RESIGN, ..word(999) };
-    net.command(3, Command::TellLease(resign.clone()));
-    net.run(ms(100));
-    assert!(net.nodes[0].believed_words.contains(&resign), "an elder's");
-}

@@ -13,7 +13,6 @@ mod check;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Slot;
@@ -21,7 +20,6 @@ use super::order::Order;
 use super::peer::Peer;
 use super::runs::Runs;
 use super::tally::Tally;
-use crate::core::limits::{MANY_NAMES, MAX_ACQUAINTANCES};
 use crate::core::member::{NodeId, Record, Run, Status};
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
@@ -41,20 +39,6 @@ pub(in crate::core) struct Entry {
     pub(in crate::core) status: Status,
     /// True if a deadline may be set for it; see [`View::set_timed`].
     is_timed: bool,
-    /// True if others named it, and it has not settled since.
-    is_unsettled_name: bool,
-}
-
-impl Entry {
-    /// Returns true if others named it after this node joined, and it has not settled since.
-    pub(in crate::core) fn is_unsettled_name(&self) -> bool {
-        self.is_unsettled_name
-    }
-
-    /// Returns true if it is known by the word of others alone: it has not settled, and never echoed to this node.
-    pub(in crate::core) fn is_hearsay(&self) -> bool {
-        self.is_unsettled_name && !self.peer.is_proven()
-    }
 }
 
 /// A position in `View::live`, or none.
@@ -75,13 +59,6 @@ pub(in crate::core) struct View {
     live: Vec<Slot>,
     /// The number of live members that are settled.
     settled: usize,
-    /// The number of members that others named and that have not settled since.
-    unsettled_names: usize,
-    /// The size of those members' texts together, in bytes.
-    unsettled_bytes: usize,
-    /// The members whose addresses were proven last, the latest at the back; at most [`MAX_ACQUAINTANCES`]. Some may be
-    /// gone, or elsewhere, by now.
-    acquaintances: VecDeque<Slot>,
     tally: Tally,
 }
 
@@ -126,68 +103,15 @@ impl View {
         self.settled
     }
 
-    /// Returns the number of members, live or gone, that others named after this node joined and that have not settled
-    /// since.
-    pub(in crate::core) fn unsettled_names(&self) -> usize {
-        self.unsettled_names
-    }
-
-    /// Returns true if so many names are known by the word of others that most of them may be invented.
-    pub(in crate::core) fn has_many_names(&self) -> bool {
-        self.unsettled_names > MANY_NAMES
-    }
-
-    /// Returns true if there are many names, and this one is known by the word of others alone: others are told of first.
-    pub(in crate::core) fn is_told_last(&self, slot: Slot) -> bool {
-        self.has_many_names() && self.entry(slot).is_hearsay()
-    }
-
-    /// Returns the size of those members' texts together, in bytes.
-    pub(in crate::core) fn unsettled_bytes(&self) -> usize {
-        self.unsettled_bytes
-    }
-
-    /// Notes that a new member is known by the word of another one.
-    pub(in crate::core) fn note_named_by_another(&mut self, slot: Slot) {
-        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        if !std::mem::replace(&mut entry.is_unsettled_name, true) {
-            self.unsettled_names += 1;
-            self.unsettled_bytes += entry.record.text_bytes();
-        }
-    }
-
     /// Notes that a member's address echoed a nonce of this node.
     pub(in crate::core) fn prove(&mut self, slot: Slot) {
-        if self.peer_mut(slot).prove() {
-            self.list_acquaintance(slot);
-        }
-    }
-
-    fn list_acquaintance(&mut self, slot: Slot) {
-        if !self.acquaintances.contains(&slot) {
-            if self.acquaintances.len() == MAX_ACQUAINTANCES {
-                self.acquaintances.pop_front();
-            }
-            self.acquaintances.push_back(slot);
-        }
-    }
-
-    /// Returns live members whose addresses are proven: those that were proven last.
-    pub(in crate::core) fn acquaintances(&self) -> impl Iterator<Item = Slot> {
-        let is_one = |slot: &Slot| {
-            self.get(*slot).is_some_and(|entry| entry.peer.is_proven() && entry.live_at != LiveAt::NOWHERE)
-        };
-        self.acquaintances.iter().copied().filter(is_one)
+        self.peer_mut(slot).prove();
     }
 
     /// Marks a live member as settled.
     pub(in crate::core) fn settle(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.live_at != LiveAt::NOWHERE);
-        if std::mem::take(&mut entry.is_unsettled_name) {
-            self.unsettled_names -= 1;
-            self.unsettled_bytes -= entry.record.text_bytes();
-        }
         self.settled += usize::from(entry.peer.settle());
     }
 
@@ -301,21 +225,9 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.tally.add(record.status, hash, name_hash);
         let status = record.status;
-        let is_proven = peer.is_proven();
-        self.entries[slot as usize] = Some(Entry {
-            record,
-            hash,
-            peer,
-            name_hash,
-            live_at: LiveAt::NOWHERE,
-            status,
-            is_timed: false,
-            is_unsettled_name: false,
-        });
+        self.entries[slot as usize] =
+            Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status, is_timed: false });
         self.list_live(slot);
-        if is_proven {
-            self.list_acquaintance(slot);
-        }
         slot
     }
 
@@ -335,11 +247,7 @@ impl View {
         let is_new_run = entry.record.run != run;
         debug_assert!(!is_new_run || new_peer.is_some(), "a new run needs new state");
         debug_assert!(is_new_run || record.incarnation >= entry.record.incarnation, "a run's incarnation never falls");
-        let is_proven = new_peer.as_ref().is_some_and(Peer::is_proven);
         let old_hash = std::mem::replace(&mut entry.hash, hash);
-        if entry.is_unsettled_name {
-            self.unsettled_bytes = self.unsettled_bytes + record.text_bytes() - entry.record.text_bytes();
-        }
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
         if let Some(peer) = new_peer {
@@ -356,9 +264,6 @@ impl View {
             self.by_run.insert(run, slot);
         }
         self.list_live(slot);
-        if is_proven {
-            self.list_acquaintance(slot);
-        }
         old
     }
 
@@ -370,10 +275,6 @@ impl View {
         self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
         self.by_run.remove(entry.record.run, slot);
-        if entry.is_unsettled_name {
-            self.unsettled_names -= 1;
-            self.unsettled_bytes -= entry.record.text_bytes();
-        }
         self.free.push(slot);
         self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record

@@ -34,7 +34,7 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Joining) => {
                 Self::new(StatusCode::CONFLICT, "joining", "Not a member yet", detail).hint("see GET /readyz")
             }
-            AgentError::Refused(CommandError::Busy | CommandError::Unconfirmed(_)) => {
+            AgentError::Refused(CommandError::Busy | CommandError::TooManyRemovals | CommandError::Unconfirmed(_)) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too much at once", detail)
             }
             AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {

@@ -151,7 +151,6 @@ impl Schedule {
     pub fn with_contenders(seed: u64) -> Self {
         let mut schedule = Self::random(seed);
         let mut random = Random::new(seed, Purpose::LeaseFaults);
-        schedule.variation.has_adversary = false;
         schedule.variation.contenders = random.between(2, schedule.nodes as u64) as usize;
         let begin = Duration::from_secs(3);
         schedule.heal_at = schedule.heal_at.max(begin);
@@ -312,6 +311,6 @@ mod tests {
         planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 35 by OneLeaderPerLeaseTerm;
         planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds from 2 by LedWorkEndsFirst;
         planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone from 1 by LeaseIsLed, LeaseWordsAgree, OneLeaderPerLeaseTerm;
-        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 280 by OneLeaderPerLeaseTerm;
+        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 100 by OneLeaderPerLeaseTerm;
     }
 }

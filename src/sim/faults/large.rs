@@ -20,12 +20,9 @@ use crate::sim::streams::Tcp;
 
 /// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, not a state")]
 pub struct Variation {
     /// True for a schedule of the large campaign.
     pub is_large: bool,
-    /// True if an adversary is present under some seeds.
-    pub has_adversary: bool,
     /// Settings that nodes take in turns; if empty, all nodes have the usual ones.
     pub mixed: Vec<Settings>,
     /// Approximate number of observers of each node, if it is not the usual one.
@@ -49,7 +46,6 @@ impl Default for Variation {
     fn default() -> Self {
         Self {
             is_large: false,
-            has_adversary: false,
             mixed: Vec::new(),
             observers: None,
             clock_error_ppm: 200,
@@ -129,7 +125,7 @@ impl Schedule {
 impl Schedule {
     /// Returns the attack of the adversary that is present under this seed: under every fourth one.
     pub fn attack(&self, seed: u64) -> Option<Attack> {
-        if !self.variation.has_adversary || seed % 4 != 2 {
+        if !self.variation.sealed || seed % 4 != 2 {
             return None;
         }
         Random::new(seed, Purpose::Adversary).pick(&Attack::ALL).copied()
@@ -161,7 +157,6 @@ impl Variation {
         let drifts = random.chance(0.25);
         Self {
             is_large: true,
-            has_adversary: true,
             mixed,
             observers: random.chance(0.5).then_some(one),
             clock_error_ppm: if drifts { DRIFT_PPM } else { 200 },

@@ -224,6 +224,25 @@ impl Operation {
                 let id = world.id(*of).clone();
                 world.add_twin(id);
             }),
+            Operation::Move(nodes, noticed) => {
+                row("move", format!("move {nodes:?}, noticed after {noticed:.1?}"), |world| {
+                    nodes.iter().filter(|node| world.move_node(**node, *noticed)).count() > 0
+                })
+            }
+            Operation::Exchange(one, other, noticed) => {
+                let words = format!("{one} and {other} exchange their addresses, noticed after {noticed:.1?}");
+                row("exchange of addresses", words, |world| world.exchange_addresses(*one, *other, *noticed))
+            }
+            Operation::WrongAddress(node, lasting) => {
+                row("wrong address", format!("tell {node} a wrong address for {lasting:.1?}"), |world| {
+                    world.mislead_about_address(*node, *lasting)
+                })
+            }
+            Operation::Translate(node, lasting) => {
+                row("translation", format!("translate what {node} sends for {lasting:.1?}"), |world| {
+                    world.translate(*node, *lasting);
+                })
+            }
             Operation::Voters(fault) => fault.row(),
             Operation::Talk(talk) => talk.row(),
             Operation::Lease(fault) => fault.row(),

@@ -146,7 +146,7 @@ impl fmt::Display for VoterFault {
 
 impl Schedule {
     /// Returns the schedule of a seed of the small campaign: half of the seeds have three, five or seven voters, and a
-    /// third of these have operators; every sixth seed has contenders for a lease.
+    /// third of these have operators; every sixth seed has contenders for a lease, every twelfth one faults of names and places.
     pub fn of_seed(seed: u64) -> Self {
         match seed % 12 {
             1 => Self::with_voters(seed, 3),
@@ -155,6 +155,7 @@ impl Schedule {
             7 => Self::with_operators(seed, 3),
             9 => Self::with_operators(seed, 5),
             4 | 8 => Self::with_contenders(seed),
+            6 => Self::with_places(seed),
             _ => Self::random(seed),
         }
     }
@@ -188,13 +189,7 @@ impl Schedule {
             }
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self {
-            nodes,
-            voters,
-            operations,
-            heal_at,
-            variation: Variation { has_adversary: true, ..Variation::default() },
-        }
+        Self { nodes, voters, operations, heal_at, variation: Variation::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checks across runs and nodes, and the way from a step in the world to all checks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::leaders::Leaders;
@@ -92,6 +93,13 @@ impl Checker {
     pub fn stored(&mut self, node: usize, bound: u64) {
         if let Some(observer) = self.run_checkers.get_mut(node) {
             observer.stored(bound);
+        }
+    }
+
+    /// Takes note that a node is told that it is at another address.
+    pub fn given_address(&mut self, node: usize, address: SocketAddr) {
+        if let Some(observer) = self.run_checkers.get_mut(node) {
+            observer.given_address(address);
         }
     }
 

@@ -61,8 +61,8 @@ invariants! {
     /// Every record in a view is well-formed and encodes within its bound; names are unique and in order; there are not
     /// more records than a view may hold.
     RecordsWellFormed = "records_well_formed",
-    /// Only its owner writes a node's own record in its own view: name, run and address stay, tags are ones that it was
-    /// given, but for its own marks, its incarnation never falls, and it is never Suspect or Down.
+    /// Only its owner writes a node's own record in its own view: name and run stay, its address and tags are ones that it
+    /// was given, but for its own marks, its incarnation never falls, and it is never Suspect or Down.
     OwnRecordIsOwn = "own_record_is_own",
     /// At one observer, a member's incarnation never falls while its record is kept.
     IncarnationNeverFalls = "incarnation_never_falls",

@@ -3,6 +3,7 @@
 //! Must not know: other nodes, or the cause of anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ struct Head {
 #[derive(Debug)]
 pub(super) struct RunChecker {
     init: CoreInit,
+    /// Addresses that it was born with or told later.
+    addresses: Vec<SocketAddr>,
     /// Tags that it was born with or given later.
     tags: Vec<Tags>,
     /// The view as its changes so far tell it.
@@ -64,6 +67,7 @@ pub(super) struct RunChecker {
 impl RunChecker {
     pub(super) fn new(init: CoreInit) -> Self {
         Self {
+            addresses: vec![init.address],
             tags: vec![init.tags.clone()],
             fold: BTreeMap::new(),
             seen: Vec::new(),
@@ -100,6 +104,11 @@ impl RunChecker {
     /// Returns the messages that it gave to its programs.
     pub(super) fn heard(&self) -> &BTreeSet<MessageId> {
         &self.heard
+    }
+
+    /// Takes note that it is told that it is at another address.
+    pub(super) fn given_address(&mut self, address: SocketAddr) {
+        self.addresses.push(address);
     }
 
     /// Takes note that its user gives it new tags.
@@ -279,7 +288,7 @@ impl RunChecker {
     fn own_record(&self, observation: &Observation) -> Option<Finding> {
         let me = &observation.me;
         let broken = |detail: String| Some((Invariant::OwnRecordIsOwn, detail));
-        if (&me.id, me.run, me.address) != (&self.init.id, self.init.run, self.init.address) {
+        if (&me.id, me.run) != (&self.init.id, self.init.run) || !self.addresses.contains(&me.address) {
             return broken(format!("{} at {} is not how it was born", in_short(me), me.address));
         }
         if me.incarnation < self.incarnation {

@@ -180,10 +180,12 @@ impl World {
         if self.goes_to_recorder(to, bytes) {
             return;
         }
+        // Where a node was is no third party.
+        let is_of_nodes = self.is_of_nodes(to);
         let adversary_state = &mut self.adversary_state;
         match &adversary_state.adversary {
             Some(adversary) if adversary.is_mute(to) => adversary_state.to_mute += bytes,
-            Some(adversary) if !adversary.owns(to) => adversary_state.to_victims += bytes,
+            Some(adversary) if !adversary.owns(to) && !is_of_nodes => adversary_state.to_victims += bytes,
             _ => {}
         }
     }

@@ -149,6 +149,7 @@ impl World {
         self.network.heal_all();
         self.set_tcp(Tcp::Open);
         self.free_disks();
+        self.heal_addresses();
         self.heal_store();
         self.network_calm_since = Some(self.now);
         for place in &mut self.nodes {

@@ -43,6 +43,7 @@ impl World {
         self.nodes.push(Node {
             id,
             address,
+            source: None,
             settings: settings.clone(),
             shares_name,
             disk: Disk::default(),
@@ -271,6 +272,11 @@ impl World {
             Command::Remove { id, .. } => {
                 for place in self.nodes.iter_mut().filter(|place| place.id == *id) {
                     place.removal_asked = true;
+                }
+            }
+            Command::SetAddress { address, .. } => {
+                if let Some(checker) = &mut self.checker {
+                    checker.given_address(node, *address);
                 }
             }
             _ => {}

@@ -88,8 +88,8 @@ impl World {
             if let Some(tamper) = &mut self.tamper {
                 tamper.sizes(node, &mut sizes);
             }
-            let Sizes { joiners, crashes, name_probes, confirmations, removed_runs, .. } = sizes;
-            let is_clean = joiners + crashes + name_probes + confirmations + removed_runs == 0;
+            let Sizes { joiners, crashes, name_probes, confirmations, .. } = sizes;
+            let is_clean = joiners + crashes + name_probes + confirmations == 0;
             (!is_clean).then(|| (node, format!("{sizes:?}")))
         })
     }

@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::counters::DropReason;
 use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -43,8 +42,6 @@ struct Case {
     reviews: u8,
     /// The observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
     asked: BTreeSet<Run>,
-    /// True once the case was reviewed at the word of a member that is no elder.
-    has_heeded_newcomer: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,16 +95,6 @@ pub(super) struct Observer {
     pub(super) is_suspect: bool,
 }
 
-/// The standing of a member that reports a sign of life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Witness {
-    Elder,
-    /// A member that came lately. `is_beside_elder`: an elder was asked in this case, too.
-    Newcomer {
-        is_beside_elder: bool,
-    },
-}
-
 /// The observers that are told of a sign of life.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Audience {
@@ -126,7 +113,6 @@ impl Case {
             sequence,
             reviews,
             asked: BTreeSet::new(),
-            has_heeded_newcomer: false,
         }
     }
 
@@ -196,12 +182,13 @@ impl Crashes {
     }
 
     /// Returns the members that were asked for a sign of life of the subject.
+    #[cfg(test)]
     pub(super) fn asked(&self, run: Run) -> impl Iterator<Item = Run> {
         self.cases.get(&run).into_iter().flat_map(|case| case.asked.iter().copied())
     }
 
     /// Returns true if this member was asked for a sign of life of the subject.
-    pub(super) fn is_asked(&self, run: Run, member: Run) -> bool {
+    fn is_asked(&self, run: Run, member: Run) -> bool {
         self.cases.get(&run).is_some_and(|case| case.asked.contains(&member))
     }
 
@@ -314,30 +301,9 @@ impl Crashes {
         is_taken
     }
 
-    /// Takes a member's word that it received this packet of the subject after a refusal.
-    ///
-    /// # Errors
-    ///
-    /// The reason for which the word does not count; nothing has changed then.
-    pub(super) fn told_alive(
-        &mut self,
-        run: Run,
-        by: Run,
-        sequence: u64,
-        witness: Witness,
-    ) -> Result<Vec<Step>, DropReason> {
-        let case = self.cases.get_mut(&run).filter(|case| case.asked.contains(&by)).ok_or(DropReason::Unasked)?;
-        let is_beside_elder = match witness {
-            Witness::Elder => return Ok(self.was_alive(run, sequence)),
-            Witness::Newcomer { is_beside_elder } => is_beside_elder,
-        };
-        let is_news = case.refused_at().is_some() && sequence > case.sequence;
-        if is_beside_elder || case.has_heeded_newcomer || case.reviews == 0 || !is_news {
-            return Err(DropReason::Unproven);
-        }
-        // The sequence number that it reports is not taken over: true ones would not be news any more.
-        case.has_heeded_newcomer = true;
-        Ok(self.review(run))
+    /// Takes a member's word that it received this packet of the subject after a refusal; `None` if it was not asked.
+    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<Step>> {
+        self.is_asked(run, by).then(|| self.was_alive(run, sequence))
     }
 
     /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.

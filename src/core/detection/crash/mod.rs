@@ -56,7 +56,7 @@ use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
 pub(in crate::core) use machine::Crashes;
-use machine::{Audience, Observer, Scene, Step, Witness};
+use machine::{Audience, Observer, Scene, Step};
 
 /// Outcomes of links.
 impl Core {
@@ -291,22 +291,12 @@ impl Core {
         }
     }
 
-    /// Takes a member's report that it received this packet of the subject after a refusal. Members that were asked and
-    /// are no elders (see `membership::elders`) may have been invented to hide a crash.
+    /// Takes a member's report that it received this packet of the subject after a refusal.
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
-        if !self.crashes.is_asked(run, by) {
-            return self.counters.drop(DropReason::Unasked);
-        }
-        let liveness = if self.is_elder(witness) {
-            Witness::Elder
-        } else {
-            let mut asked = self.crashes.asked(run).filter_map(|run| self.view.slot_of_run(run));
-            Witness::Newcomer { is_beside_elder: asked.any(|slot| self.is_elder(slot)) }
-        };
-        match self.crashes.told_alive(run, by, sequence, liveness) {
-            Ok(steps) => self.take_steps(run, steps),
-            Err(reason) => self.counters.drop(reason),
+        match self.crashes.told_alive(run, by, sequence) {
+            Some(steps) => self.take_steps(run, steps),
+            None => self.counters.drop(DropReason::Unasked),
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::machine::{Audience, Crashes, Observer, Scene, Step, Witness};
+use super::machine::{Audience, Crashes, Observer, Scene, Step};
 use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -210,7 +210,7 @@ impl Rules {
             Letter::Severed { to, from, age, is_sure } => self.severed(world, to, from, age, is_sure),
             Letter::Alive { to, from, sequence } => {
                 let crashes = &mut world.watchers[to].crashes;
-                if let Ok(steps) = crashes.told_alive(SUBJECT, run(from), sequence, Witness::Elder) {
+                if let Some(steps) = crashes.told_alive(SUBJECT, run(from), sequence) {
                     self.carry_out(world, to, steps);
                 }
             }

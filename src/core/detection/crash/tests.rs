@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::machine::{Audience, Crashes, Observer, PROBES, PROBES_ALONE, Scene, Step, Witness};
-use crate::core::counters::DropReason;
+use super::machine::{Audience, Crashes, Observer, PROBES, PROBES_ALONE, Scene, Step};
 use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -207,38 +206,11 @@ fn a_link_that_nobody_refuses_is_no_evidence() {
 fn the_word_of_a_member_that_was_not_asked_does_not_count() {
     let mut crashes = refused(2, &among(&[OTHER]));
     let before = crashes.clone();
-    assert_eq!(crashes.told_alive(SUBJECT, THIRD, 99, Witness::Elder), Err(DropReason::Unasked));
-    assert_eq!(crashes.told_alive(OTHER, SUBJECT, 99, Witness::Elder), Err(DropReason::Unasked), "there is no case");
+    assert_eq!(crashes.told_alive(SUBJECT, THIRD, 99), None);
+    assert_eq!(crashes.told_alive(OTHER, SUBJECT, 99), None, "there is no case");
     assert_eq!(crashes, before);
-    let steps = crashes.told_alive(SUBJECT, OTHER, 99, Witness::Elder);
-    assert_eq!(steps, Ok(vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]));
-}
-
-#[test]
-fn the_word_of_newcomers_causes_one_review_and_teaches_no_number() {
-    let newcomer = Witness::Newcomer { is_beside_elder: false };
-    let scene = among(&[OTHER, THIRD]);
-    let mut crashes = refused(2, &scene);
-    let beside_elder = Witness::Newcomer { is_beside_elder: true };
-    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 99, beside_elder), Err(DropReason::Unproven));
-    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 10, newcomer), Err(DropReason::Unproven), "no news");
-    assert!(crashes.told_alive(SUBJECT, OTHER, 1_000, newcomer).is_ok());
-    assert_eq!(crashes.investigate(at(300), SUBJECT, &scene), [Step::Reopen]);
-    crashes.refused(at(300), SUBJECT);
-    assert_eq!(crashes.told_alive(SUBJECT, THIRD, 2_000, newcomer), Err(DropReason::Unproven), "the second one");
-    let (steps, _) = crashes.heard(SUBJECT, 11).expect("a case");
-    assert_eq!(steps.first(), Some(&Step::Refuted), "a true packet is still news");
-}
-
-#[test]
-fn a_newcomer_brings_no_case_to_its_end() {
-    let mut crashes = Crashes::default();
-    crashes.open(SUBJECT, 10, 0);
-    crashes.refused(at(0), SUBJECT);
-    crashes.ask(at(0), SUBJECT, [OTHER]);
-    let newcomer = Witness::Newcomer { is_beside_elder: false };
-    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 99, newcomer), Err(DropReason::Unproven));
-    assert!(crashes.is_refused(SUBJECT));
+    let steps = crashes.told_alive(SUBJECT, OTHER, 99);
+    assert_eq!(steps, Some(vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::{MAX_GHOSTS, MAX_HEADER_BYTES, MIN_PAGE_BYTES};
+use crate::core::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
 use crate::core::member::{NodeId, Run};
 use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::timers::Timer;
@@ -207,10 +207,7 @@ impl Core {
     /// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if
     /// more follow.
     fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>, most: usize) -> Option<NodeId> {
-        // A joiner must not wait for thousands of names that may be invented: it learns those like any member.
-        let is_known_only = self.view.unsettled_names() > MAX_GHOSTS && self.view.slot_of_run(run).is_none();
-        let records = self.view.after(after.as_ref()).filter(|(_, entry)| !(is_known_only && entry.is_hearsay()));
-        let slots: Vec<_> = records.map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
+        let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
         let mut packet = self.packet(most - PAGE_MESSAGE_BYTES);
         let mut fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
         if fitted == 0 && !slots.is_empty() {

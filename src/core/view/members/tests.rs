@@ -39,29 +39,6 @@ fn the_fingerprint_depends_on_the_records_not_on_their_history() {
 }
 
 #[test]
-fn the_latest_acquaintances_are_remembered_each_once_while_they_live_and_are_where_they_were() {
-    let mut view = View::default();
-    insert(&mut view, member("me", Status::Up));
-    let names: Vec<String> = (0..=MAX_ACQUAINTANCES).map(|nth| format!("n{nth}")).collect();
-    let slots: Vec<Slot> = names.iter().map(|name| insert(&mut view, member(name, Status::Up))).collect();
-    let listed = |view: &View| view.acquaintances().collect::<Vec<_>>();
-    assert!(listed(&view).is_empty());
-    for slot in &slots[..MAX_ACQUAINTANCES] {
-        view.prove(*slot);
-    }
-    view.prove(slots[3]);
-    assert_eq!(listed(&view), slots[..MAX_ACQUAINTANCES], "as many as there is room for");
-    view.prove(slots[MAX_ACQUAINTANCES]);
-    assert_eq!(listed(&view), slots[1..], "the first one gives way");
-    view.remove(slots[1]);
-    replace(&mut view, slots[2], member("n2", Status::Down));
-    view.peer_mut(slots[3]).unprove();
-    assert_eq!(listed(&view), slots[4..]);
-    view.prove(slots[3]);
-    assert_eq!(listed(&view), slots[3..]);
-}
-
-#[test]
 fn a_member_is_one_line_of_memory() {
     assert_eq!(size_of::<Option<Entry>>(), 64);
 }

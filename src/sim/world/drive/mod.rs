@@ -59,6 +59,10 @@ impl World {
             }
             Event::Resume { node, process } => self.resume(node, process),
             Event::Hasten { node, process } => self.end_slowness(node, process),
+            Event::AddressNoticed { node } => self.notice_address(node),
+            Event::Rebound { node } if self.nodes[node].source.is_some() => self.rebind(node),
+            Event::Rebound { .. } => {}
+            Event::Untranslated { node } => self.untranslate(node),
             Event::Undo(undo) => self.undo(undo),
             Event::Start { node } => {
                 self.start(node);

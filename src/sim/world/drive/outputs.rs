@@ -98,7 +98,7 @@ impl World {
             self.check_storm(node);
         }
         if let Some(bytes) = self.seal_datagram(node, Some(receiver), addressee, bytes) {
-            let from = self.nodes[node].address;
+            let from = self.nodes[node].source.unwrap_or(self.nodes[node].address);
             let queue = &mut self.queue;
             let forging = self.options.forging;
             self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {

@@ -1,0 +1,94 @@
+//! Thousands of members, live and gone: what is taken, told and remembered of them.
+
+use super::liars::old_cluster;
+use super::limits::{Alone, TELLER, member};
+use super::net::{address, ms};
+use crate::core::limits::{MAX_GONE, MAX_TOMBSTONES, SYNC_PACKETS};
+use crate::core::member::{DetectionMethod, Record, Status, Tags};
+use crate::core::packet::News;
+use crate::core::settings::Profile;
+use crate::core::view::BUCKETS;
+use crate::core::wire::{Message, Note};
+
+#[test]
+fn ten_thousand_members_that_another_one_tells_of_are_believed_at_once() {
+    let mut alone = Alone::with_teller();
+    let tags = [("zone", "eu-central-1b"), ("rack", "r17-u22"), ("role", "frontend"), ("release", "2026-11-26.3")];
+    let tags: std::collections::BTreeMap<_, _> = tags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let tags = Tags::new(tags).expect("within bounds");
+    for host in 100_000..110_000 {
+        let api_address = Some("http://10.0.0.1:8080/".into());
+        alone.told_by(TELLER, &[(None, Record { tags: tags.clone(), api_address, ..member(host, Status::Up) })]);
+    }
+    assert_eq!(alone.core.records().count(), 10_002);
+}
+
+#[test]
+fn a_newcomer_takes_a_view_of_ten_thousand_at_once() {
+    let mut net = old_cluster(Profile::Default, 1);
+    for host in 100_000..110_000 {
+        let mut record: Record = member(host, Status::Up);
+        record.timing = net.settings.timing().expect("good settings");
+        net.nodes[0].core.learn(News::told(record), None);
+    }
+    net.drain(0);
+    let newcomer = net.add("n1", 1, &[0]);
+    net.run_until(ms(3_000), "it is up", |net| net.nodes[newcomer].core.is_up());
+    assert_eq!(net.nodes[newcomer].core.records().count(), 10_002);
+}
+
+#[test]
+fn of_too_many_that_are_gone_those_gone_the_longest_are_forgotten_and_stay_so() {
+    let mut alone = Alone::with_teller();
+    let dead = |host: usize| {
+        let age_ms = 10_000_000 - host as u64;
+        (Some(Note { age_ms, method: DetectionMethod::ConnectionLost }), member(host, Status::Down))
+    };
+    let held = |alone: &Alone, host: usize| alone.core.record(&member(host, Status::Down).id).is_some();
+    for host in 0..MAX_GONE + 10 {
+        alone.told_by(TELLER, &[dead(host)]);
+    }
+    assert!(held(&alone, 0), "for a moment");
+    alone.pass(ms(60_000));
+    let gone = alone.core.records().filter(|(record, _)| !record.status.is_live()).count();
+    assert!(gone <= MAX_GONE, "{gone}");
+    assert!(!held(&alone, 0) && !held(&alone, 9) && held(&alone, 12) && held(&alone, MAX_GONE + 9));
+    alone.told_by(TELLER, &[(None, member(0, Status::Up))]);
+    assert!(!held(&alone, 0), "a tombstone is left");
+}
+
+#[test]
+fn as_many_tombstones_as_there_may_be_fit_into_sixteen_megabytes() {
+    let mut tombstones = crate::core::view::Tombstones::default();
+    let used = allocation_counter::measure(|| {
+        for host in 0..2 * MAX_TOMBSTONES {
+            tombstones.insert(crate::core::time::Time::ORIGIN + ms(host as u64), &member(host, Status::Down));
+        }
+    });
+    assert!(used.bytes_current <= 16 << 20, "{} KiB", used.bytes_current >> 10);
+}
+
+/// Has a member that is proven ask for all records; returns the number of names in each packet of the answer.
+fn wants_all(alone: &mut Alone) -> Vec<usize> {
+    alone.pass(ms(1_000));
+    let slot = alone.core.view.slot_of_run(TELLER).expect("it is in");
+    alone.core.view.prove(slot);
+    let want = Message::Want { buckets: [0xff; BUCKETS / 8] };
+    let packets = alone.hand_in_and_take_packets(address(19_999), TELLER, |packet| {
+        // News besides is for questions alone.
+        assert!(packet.push(&Message::Reply) && packet.push(&want));
+    });
+    let names =
+        |packet: &Vec<(_, Message)>| packet.iter().filter(|(_, message)| matches!(message, Message::Update(_))).count();
+    packets.iter().map(names).filter(|names| *names > 0).collect()
+}
+
+#[test]
+fn an_answer_to_a_comparison_has_so_many_packets_and_no_more() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..100);
+    let whole = wants_all(&mut alone);
+    assert!(whole.len() < SYNC_PACKETS && whole.iter().sum::<usize>() >= 100, "all of them");
+    alone.introduces(100..2_000);
+    assert_eq!(wants_all(&mut alone).len(), SYNC_PACKETS);
+}
