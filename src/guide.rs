@@ -76,7 +76,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("joiners at one sponsor", format!("{}; {MAX_JOINERS_PER_HOST}", count(MAX_JOINERS))),
         ("joiners admitted", format!("{MAX_ADMISSIONS_PER_HOST}; {MAX_ADMISSIONS_PER_NETWORK}")),
         ("joiners that fetch", count(MAX_VIEWS_SERVED)),
-        ("live members removed", count(MAX_REMOVALS)),
+        ("members removed", count(MAX_REMOVALS)),
         ("voters", count(MAX_VOTERS)),
         ("leases", count(MAX_LEASES)),
         ("questions to strangers", format!("{}; {}", count(MAX_QUESTIONS), count(MAX_QUESTIONS_PER_HOST))),

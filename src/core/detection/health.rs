@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a tick came late by a quarter of what counts as a pause | 1, 7 |
 //! | a tick came so late that it was a pause | 2, 7 |
-//! | an elder had not heard this node for its suspect timeout, and it had to refute | 1, 7 |
+//! | a member had not heard this node for its suspect timeout, and it had to refute | 1, 7 |
 //! | others hear two or more members that this node does not hear | 1, 3 |
 //!
 //! The points are the *score* (`detector` multiplies its timeouts by it). A node with score s waits 1 + s times as long before it accuses anybody, and before it

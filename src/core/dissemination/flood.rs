@@ -6,8 +6,6 @@
 //! a full mesh the origin reaches every member itself, and relays send to [`FLOOD_FANOUT`] random peers. Updates that
 //! do not fit into one packet go in the next batch, so that a mass change is paced and bounded.
 //!
-//! While there are many names on hearsay (see `membership::invented`), news of others goes first, and to members that echoed, too.
-//!
 //! Invariants: a node sends an update on once, and its origin twice; at most [`MAX_RECENT_UPDATES`] wait.
 //!
 //! Must not know: who believed the update, and why.

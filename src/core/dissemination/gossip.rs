@@ -10,8 +10,6 @@
 //! 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose fingerprint differs carry them, too, however often
 //! (see `incoming::answer`).
 //!
-//! While there are many names on hearsay (see `membership::invented`), a tick also sends to one member that echoed to this node.
-//!
 //! Invariants: those go first that have waited longest for a packet of this node, whatever it carried.
 //!
 //! Must not know: what else is done at a tick (see `inputs`).

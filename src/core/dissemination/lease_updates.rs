@@ -9,7 +9,7 @@
 //! the highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of
 //! others that come before that are not heard. These words go no further.
 //!
-//! **Words count that come from elders**, and from members that are back: a new run of a member whose word counted,
+//! **Words count that come from members of some standing** (see `membership::arrivals`), and from members that are back: a new run of a member whose word counted,
 //! under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
 //! itself on another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it
 //! must answer at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A
@@ -17,7 +17,7 @@
 //! reported, and depose nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
 //! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of elders are accepted, however many a member sends, and
+//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of those are accepted, however many a member sends, and
 //! [`NEWCOMERS_LEASE_WORDS_PER_SECOND`] of newcomers besides.
 //! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
 //! did.
@@ -46,7 +46,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::core) struct LeaseUpdates {
     /// The messages, the oldest first.
     heard: VecDeque<LeaseUpdate>,
-    /// The messages of elders in this second.
+    /// The messages in this second of members whose word counts.
     of_elders: Counted,
     /// Those of newcomers.
     of_newcomers: Counted,
@@ -75,7 +75,7 @@ impl LeaseUpdates {
         }
     }
 
-    /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from elders.
+    /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from the others.
     fn is_allowed(&mut self, now: Time, is_of_elder: bool) -> bool {
         if is_of_elder {
             self.of_elders.take(now, LEASE_WORDS_PER_SECOND)

@@ -12,8 +12,7 @@
 //!
 //! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into
 //! [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints different, and so cause the next
-//! round. Updates learnt that way spread like any others. While there are many names on hearsay (see `membership::invented`), half of
-//! the packets are for others first, and each round begins at another bucket: not all of these may ever become equal.
+//! round. Updates learnt that way spread like any others.
 //!
 //! Invariants: a round sends at most [`SYNC_PACKETS`] datagrams, or frames on a link, and only records that may differ.
 //!

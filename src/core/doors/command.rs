@@ -383,9 +383,9 @@ pub enum CommandError {
     /// Too many commands are waiting for their answers.
     #[error("too many commands or messages are under way at this node: nothing was done; try again in a second")]
     Busy,
-    /// So many live members were removed from here within a minute that a script may be at work.
+    /// So many members were removed from here within a minute that a script may be at work.
     #[error(
-        "{MAX_REMOVALS} live members were removed by force from here in the last {} seconds: nothing was done; if that is \
+        "{MAX_REMOVALS} members were removed from here in the last {} seconds: nothing was done; if that is \
          meant, go on in a minute", REMOVALS_INTERVAL.as_secs()
     )]
     TooManyRemovals,

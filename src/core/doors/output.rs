@@ -103,7 +103,7 @@ pub enum Output {
     LeaseUpdate {
         /// The news.
         word: LeaseUpdate,
-        /// True if it came from an elder, and was passed on; false if it came from a newcomer.
+        /// True if its sender's word counts (see `membership::arrivals`), and it was passed on.
         is_of_elder: bool,
     },
     /// Leaders are elected by voters in this cluster, as a member says, and this node takes no part in that.

@@ -71,14 +71,15 @@ impl Core {
             Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
-            Message::HeldStatus { run, incarnation, status, age_ms }
+            Message::HeldStatus { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.objections.allow(self.now, sender.from, false) {
-                    answer.myself |= self.told(run, (incarnation, status), Duration::from_millis(age_ms));
+                    // How long it heard nothing is no evidence against this node's own hearing.
+                    answer.myself |= self.told(run, (incarnation, status), Duration::ZERO);
                 }
             }
             message => match self.member(sender, answer) {

@@ -15,19 +15,19 @@
 //! electorate founded anew. A node that was told passes it on as hearsay, which counts for [`FOUNDED_HINT`] and makes
 //! nobody sure: one member's mistake ends with that member.
 //!
-//! **The reporting member** matters to a node that knows of no electorate yet, since members may be invented to keep
-//! the first one from being formed:
+//! **The reporting member** matters to a node that knows of no electorate yet, since a node with an old disk may speak of one
+//! that is gone, and keep the first one from being formed:
 //!
 //! | reported by | counts |
 //! |---|---|
-//! | voters that are configured here, seeds; elders (see `elders`) that were here before this node | for as long as they stand by it; several make it sure |
-//! | those elders, where a configured voter was here before this node, too, and is not sure of it | like elders that came a moment ago: that voter knows them better |
-//! | elders that came later, and have been here for long; to a joiner, its sponsor; to a node that forms no electorate, the elders before it, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
-//! | elders that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
+//! | voters that are configured here, seeds; members that were here before this node | for as long as they stand by it; several make it sure |
+//! | those members, where a configured voter was here before this node, too, and is not sure of it | like members that came a moment ago: that voter knows them better |
+//! | members that came later, and have been here for long; to a joiner, its sponsor; to a node that forms no electorate, the members before it, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
+//! | members that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
 //!
-//! Strangers that come, tell everybody who comes later, and go, leave no report behind: honest members that heard it,
-//! and vote nowhere, forget it within [`FOUNDED_REVIEW`] of finding that the strangers are gone; the reports that they
-//! passed on are over [`FOUNDED_HINT`] later.
+//! A member that comes, tells everybody who comes later, and goes, leaves no report behind: who heard it, and votes nowhere,
+//! forgets it within [`FOUNDED_REVIEW`] of finding that the member is gone; the reports that they passed on are over
+//! [`FOUNDED_HINT`] later.
 //!
 //! Invariants:
 //! - One member's report is never passed on as if it were known.

@@ -3,9 +3,7 @@
 //!
 //! Invariants:
 //! - Only a member that is Up is obeyed, and only from where it is proven to be: by datagrams from its record's
-//!   address, which echoed a nonce of this node, or over a link that leads there. It must be a voter or an elder (see
-//!   `elders`), unless this node has just come itself: a node that joins a cluster that has been there for a while
-//!   deposes nobody.
+//!   address, which echoed a nonce of this node, or over a link that leads there.
 //! - A question is known by the run that asked and its nonce. A repeated one is no second command for as long as it is
 //!   remembered, which is longer than it is repeated. A new question that finds no room is dropped, and comes again.
 //! - A node that does not lead says so and passes nothing on: no question goes round in circles.

@@ -13,16 +13,16 @@ pub const MAX_MEMBERS: usize = 131_072;
 /// The greatest number of claims to names of live members that are remembered until a second voice is heard.
 pub const MAX_CLAIMS: usize = 256;
 /// The time after which a node that does not observe a member looks for another run at that member's own address, if
-/// too few elders report that run and it is still being reported.
+/// too few members report that run and it is still being reported.
 pub const SUCCESSOR_PATIENCE: Duration = Duration::from_millis(300);
 /// The greatest number of members that are asked which run they hold under a name that two live processes have.
 pub const MAX_NAME_WITNESSES: usize = 9;
-/// The greatest number of live members that an agent removes by force in [`REMOVALS_INTERVAL`].
+/// The greatest number of members that an agent removes in [`REMOVALS_INTERVAL`], those that have left aside.
 pub const MAX_REMOVALS: u32 = 64;
 /// The interval of [`MAX_REMOVALS`].
 pub const REMOVALS_INTERVAL: Duration = Duration::from_secs(60);
-/// The greatest number of members that are remembered as gone, or four for each live one if that is more; of further ones those
-/// that are gone the longest are forgotten before their time.
+/// The greatest number of members that are remembered as gone, or four for each live one of the largest cluster seen if that is
+/// more; of further ones those that are gone the longest are forgotten before their time.
 pub const MAX_GONE: usize = 4_096;
 /// The greatest number of tombstones kept; the oldest are dropped first.
 pub const MAX_TOMBSTONES: usize = 65_536;

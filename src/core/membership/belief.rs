@@ -1,37 +1,22 @@
-//! Belief: which of one member's words about another are merged, and when.
+//! Belief: records that wait for the word of whom they are about.
 //!
-//! A record's incarnation is raised by its owner alone, so a lie about a live member ends when its owner refutes it.
-//! That holds only for lies that an owner can refute and that do not make others deaf to it:
+//! A member is believed by precedence alone, whoever tells of it. These records wait, since their subject may know better:
 //!
-//! | reported by others | believed |
+//! | reported by others | merged |
 //! |---|---|
-//! | a known run, an incarnation a little higher | at once; that it lives, of elders alone (see `removal`) |
-//! | a known run, up to [`MAX_HEARSAY_JUMP`] higher | once per [`HEARSAY_JUMP_INTERVAL`]; else its owner is asked |
-//! | a known run, more than that | never; its owner is asked |
-//! | a known run with another timing | never while it lives: it is asked; after its down timeout without a word of it |
-//! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if reported live, it is asked |
-//! | an unknown name, above [`MAX_FIRST_INCARNATION`] | the same |
 //! | another live run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
-//! | the same, if the holder sends no heartbeats here | if two elders (see `elders`) report it |
+//! | the same, if the holder sends no heartbeats here | if two members report it |
 //! | another live run at the holder's own address | the same, but the process at that address is asked for its record |
 //! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
-//! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |
-//! | the same, after several such reports were refuted | if it is not heard for a while |
 //! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
-//! | the same, if it is not observed, or has been silent here for a suspect timeout | if two elders report it |
-//! | the same, where there is but one other elder | if that one reports it, after a down timeout |
-//! | a known run elsewhere that is held at this node's own address | if an elder reports it |
+//! | the same, if it is not observed, or has been silent here for a suspect timeout | if two members report it |
+//! | the same, where there is but one other member | if that one reports it, after a down timeout |
 //! | a member's own report that it is at another address | if its run answers there, too |
-//! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
 //! | a run that was forgotten (a tombstone covers it) is live | never: it is asked itself, and refutes |
-//! | a run that is gone is live again | if an elder reports it; else it is asked itself, at its old address |
 //!
-//! Invariants:
-//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone. Its
-//!   address is no such word: an address decides which packets count as the member's.
-//! - An ordinary join, restart, refutation or change of tags needs no questions.
+//! Invariant: an ordinary join, restart, refutation or change of tags needs no questions.
 //!
-//! Must not know: which of two plausible records of one name wins (see `member::precedence`).
+//! Must not know: which of two records of one name wins (see `member::precedence`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -44,7 +29,7 @@ use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::Note;
 use crate::core::{Core, Phase};
 
-/// The number of elders that must report that a name has passed to a run elsewhere, or that a run has moved, if its
+/// The number of members that must report that a name has passed to a run elsewhere, or that a run has moved, if its
 /// holder is not observed, or not heard.
 const REPORTERS: usize = 2;
 
@@ -56,15 +41,15 @@ pub(in crate::core) struct Claims {
 }
 
 impl Claims {
-    /// Notes one more report, which counts if `reporter` is an elder; returns the number of those, and the time since
+    /// Notes one more report; returns the number of members that reported it, and the time since
     /// the first report.
-    fn heard(&mut self, now: Time, claimed: (Run, SocketAddr), reporter: Option<Run>) -> (usize, Duration) {
+    fn heard(&mut self, now: Time, claimed: (Run, SocketAddr), reporter: Run) -> (usize, Duration) {
         if self.reporters.len() >= MAX_CLAIMS && !self.reporters.contains_key(&claimed) {
             self.reporters.pop_first();
         }
         let (since, reporters) = self.reporters.entry(claimed).or_insert_with(|| (now, BTreeSet::new()));
         if reporters.len() < REPORTERS {
-            reporters.extend(reporter);
+            reporters.insert(reporter);
         }
         (reporters.len(), now.since(*since))
     }
@@ -140,18 +125,15 @@ impl Core {
         let home = self.view.record(slot).address;
         let is_mine = home == self.me().address;
         let is_observed = self.observes(slot);
-        if is_observed {
-            if self.hearsay_questions.allow(self.now, record.address, false) {
-                self.ask_who(record.address);
-            }
-            if !is_mine {
-                self.tell_of_rival(slot, record, None);
-            }
+        if is_observed && self.hearsay_questions.allow(self.now, record.address, false) {
+            self.ask_who(record.address);
         }
         if is_mine {
             return false;
         }
-        let reporter = Some(reporter);
+        if is_observed {
+            self.tell_of_rival(slot, record, None);
+        }
         let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
         let needs_silence = is_observed && !self.is_unproven_here(slot);
         let is_confirmed = if reporters >= REPORTERS {
@@ -159,20 +141,19 @@ impl Core {
         } else {
             needs_silence
                 && self.is_unheard_for(slot, said_for, record.timing.down_timeout())
-                && self.has_one_other_elder(slot)
+                && self.has_one_other(slot)
         };
-        let is_believed = reporter.is_some() && is_confirmed;
-        if is_believed {
+        if is_confirmed {
             self.claims.close(record.run);
-            if needs_silence && !is_mine {
+            if needs_silence {
                 self.homes.leave(record.run, home);
             }
         }
-        !is_believed
+        !is_confirmed
     }
 
-    /// Returns true if, beside this node and a member, there is at most one elder.
-    fn has_one_other_elder(&self, slot: Slot) -> bool {
+    /// Returns true if, beside this node and a member, there is at most one.
+    fn has_one_other(&self, slot: Slot) -> bool {
         let others = self.view.live().iter().copied().filter(|other| *other != slot && *other != View::ME);
         others.count() <= 1
     }
@@ -200,7 +181,6 @@ impl Core {
         if is_heard {
             return true;
         }
-        let reporter = Some(reporter);
         let (reporters, said_for) = self.claims.heard(self.now, (record.run, record.address), reporter);
         let is_believed = reporters >= REPORTERS;
         if is_believed {
@@ -272,7 +252,7 @@ mod tests {
     fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
         let mut claims = Claims::default();
         let at = SocketAddr::from(([10, 0, 0, 1], 1));
-        let mut reporters = |claimed, reporter| claims.heard(Time::ORIGIN, (Run(claimed), at), Some(Run(reporter))).0;
+        let mut reporters = |claimed, reporter| claims.heard(Time::ORIGIN, (Run(claimed), at), Run(reporter)).0;
         let most = MAX_CLAIMS as u64;
         for claimed in 1..=most {
             assert_eq!(reporters(claimed, 9_001), 1);
@@ -288,7 +268,7 @@ mod tests {
     fn reports_of_one_run_at_two_addresses_do_not_add_up() {
         let mut claims = Claims::default();
         let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
-        let mut reporters = |port, by| claims.heard(Time::ORIGIN, (Run(1), at(port)), Some(Run(by))).0;
+        let mut reporters = |port, by| claims.heard(Time::ORIGIN, (Run(1), at(port)), Run(by)).0;
         assert_eq!([reporters(1, 7), reporters(2, 8), reporters(1, 8)], [1, 1, 2]);
         claims.close(Run(1));
         assert!(claims.reporters.is_empty());

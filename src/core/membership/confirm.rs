@@ -74,7 +74,7 @@ impl Confirmations {
         self.open.remove(&purpose.ticket());
     }
 
-    /// Returns true if one more live member may be removed now; counts it if so.
+    /// Counts one more removal; returns true if it may be made now.
     pub(super) fn take_removal(&mut self, now: Time) -> bool {
         let (began, count) = self.removals.get_or_insert((now, 0));
         if now.since(*began) >= REMOVALS_INTERVAL {

@@ -49,7 +49,7 @@ impl Incarnation {
 impl Core {
     /// Raises the incarnation, at once if its bound is stored, else as soon as it is.
     pub(in crate::core) fn raise_incarnation(&mut self, to: u64) {
-        let to = to.max(self.me().incarnation + 1).min(Record::INCARNATION_LIMIT - 1);
+        let to = to.max(self.me().incarnation + 1).min(Record::INCARNATION_LIMIT - 2);
         if to > self.incarnation.stored {
             let wanted = self.incarnation.wanted.map_or(to, |wanted| wanted.max(to));
             self.incarnation.wanted = Some(wanted);

@@ -200,9 +200,7 @@ impl Core {
             self.keepsakes.forget(held.run);
             self.homes.forget(held.run);
             is_ours = self.joiners.take(&record).proven;
-            let mut peer = Peer::new(sign).with_proof(is_ours);
-            peer.inherit(self.view.entry(slot).peer.rare());
-            Some(peer)
+            Some(Peer::new(sign).with_proof(is_ours))
         } else {
             // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
@@ -273,7 +271,6 @@ impl Core {
         was_gone.then(|| {
             let mut peer = Peer::new(sign);
             peer.address_origin = AddressOrigin::Unproven;
-            peer.inherit(self.view.entry(slot).peer.rare());
             peer
         })
     }

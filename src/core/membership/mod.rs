@@ -4,10 +4,10 @@
 //! |---|---|
 //! | merging updates into the view: the maximum by `member::precedence` | `merge` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
-//! | updates that are not believed on one member's word | `belief` |
+//! | records that wait for the word of whom they are about | `belief` |
 //! | this node's own record: incarnations, tags, leaving | `lifecycle` |
 //! | what others hold this node for, and when it refutes that | `refutation` |
-//! | when members came | `elders` |
+//! | when members came | `arrivals` |
 //! | this node's own move to another address | `moving` |
 //! | an operator's command to remove a member; what a removal does | `remove_command`, `removal` |
 //! | the addresses where strays were held before | `homes` |
@@ -19,9 +19,9 @@
 //! Must not know: how silence is measured, or the way that a packet took.
 
 mod accusation;
+mod arrivals;
 mod belief;
 mod confirm;
-mod elders;
 mod homes;
 mod lifecycle;
 mod merge;
@@ -31,9 +31,9 @@ mod refutation;
 mod removal;
 mod remove_command;
 
+pub(in crate::core) use arrivals::Arrivals;
 pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
-pub(in crate::core) use elders::Arrivals;
 pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use moving::Move;

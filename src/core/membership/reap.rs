@@ -8,20 +8,22 @@
 use crate::core::Core;
 use crate::core::doors::Output;
 use crate::core::limits::MAX_GONE;
-use crate::core::member::{Change, ChangeKind, DetectionMethod, Status};
+use crate::core::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Status};
 use crate::core::time::Time;
 use crate::core::view::{Slot, View};
 
 impl Core {
     /// Forgets those that are gone the longest, before their time, if there are more than [`MAX_GONE`] and than four for each
-    /// live member: a process that crashes again and again under fresh names fills nobody's memory.
+    /// member of the largest cluster that this node has seen: a process that crashes again and again under fresh names fills
+    /// nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not know yet.
     pub(in crate::core) fn reap_the_longest_gone(&mut self) {
         let live = self.view.live().len() + 1;
-        let most = MAX_GONE.max(4 * live);
+        let most = MAX_GONE.max(4 * self.arrivals.largest(live));
         if self.view.len() - live <= most {
             return;
         }
-        let gone = self.view.iter().filter(|(slot, entry)| *slot != View::ME && !entry.status.is_live());
+        let is_spare = |status: Status| !status.is_live() && status != Status::Left(LeaveReason::Forced);
+        let gone = self.view.iter().filter(|(slot, entry)| *slot != View::ME && is_spare(entry.status));
         let mut gone: Vec<(Time, Slot)> = gone.map(|(slot, entry)| (entry.peer.last_sign(), slot)).collect();
         let spare = gone.len().saturating_sub(most);
         if spare < gone.len() {

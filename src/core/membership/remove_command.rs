@@ -20,7 +20,7 @@ impl Core {
     /// Carries out the command to remove a member.
     pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
-            Ok(slot) if self.view.record(slot).status.is_live() && !self.confirmations.take_removal(self.now) => {
+            Ok(slot) if self.is_one_too_many(slot) => {
                 self.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
             }
             Ok(slot) => {
@@ -37,6 +37,11 @@ impl Core {
             }
             Err(error) => self.reply(ticket, Reply::Refused(error)),
         }
+    }
+
+    /// Returns true if this removal is one more than may be made now. One that has left is not counted.
+    fn is_one_too_many(&mut self, slot: Slot) -> bool {
+        !matches!(self.view.record(slot).status, Status::Left(_)) && !self.confirmations.take_removal(self.now)
     }
 
     fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! P keeps no state: the keepsake must be for the address at which P holds X. The move is believed at once, and X is
-//! given the next keepsake. Every observer of X asks for itself; the others believe elders (see `membership::belief`).
+//! given the next keepsake. Every observer of X asks for itself; the others believe two members (see `membership::belief`).
 //!
 //! P may have moved, too: then X hears of P's new address from others, and asks there. Each of the two proves its move
 //! to the other by the keepsake that it holds of that run, whose owner alone can check it. Nobody else is helped by the

@@ -7,7 +7,7 @@ use crate::core::member::{DetectionMethod, Record, Run, Status};
 use crate::core::wire::{Message, Note};
 
 /// The incarnation of a clock that shows the last moment there is.
-const FAR: u64 = Record::INCARNATION_LIMIT - 2;
+const FAR: u64 = Record::INCARNATION_LIMIT - 4;
 
 #[test]
 fn a_member_is_believed_at_any_incarnation_on_the_word_of_another() {

@@ -99,10 +99,6 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) contradicted_since: Option<Time>,
     /// Time since which this node holds it as accused, or gone, at its incarnation.
     pub(in crate::core) accused_since: Option<Time>,
-    /// Time at which a far higher incarnation of it was last believed on the word of others.
-    pub(in crate::core) last_jump: Option<Time>,
-    /// Time until which the names that it told of anew are paid for (see `membership::invented`).
-    pub(in crate::core) names_paid_until: Option<Time>,
     /// Time until which the parts of numbered views that it was sent are paid for.
     pub(in crate::core) view_parts_paid_until: Option<Time>,
     /// Time at which it was last answered who leads.
@@ -177,7 +173,7 @@ impl Peer {
         !std::mem::replace(&mut self.settled, true)
     }
 
-    /// Returns true if it has not settled, and never echoed anything to this node: anybody may have invented it.
+    /// Returns true if it has not settled, and never echoed anything to this node.
     pub(in crate::core) fn is_newcomer(&self) -> bool {
         !self.settled && !self.proven
     }
@@ -188,14 +184,6 @@ impl Peer {
 
     pub(in crate::core) fn rare_mut(&mut self) -> &mut RareState {
         self.rare.get_or_insert_default()
-    }
-
-    /// Takes over the budgets that belong to a name, whichever run bears it.
-    pub(in crate::core) fn inherit(&mut self, before: RareState) {
-        if before.last_jump.is_some() || before.names_paid_until.is_some() {
-            let rare = self.rare_mut();
-            (rare.last_jump, rare.names_paid_until) = (before.last_jump, before.names_paid_until);
-        }
     }
 
     /// Reads the state that is kept apart (see `ahead`).

@@ -21,9 +21,7 @@
 //!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
 //!   A sponsor asks about its newborn (see `observers::newborns`), and awaits nobody's word: the others it knows of may not exist. So
 //!   it probes for longer, since a loss of packets for some tenths of a second is no death.
-//! - One packet of the subject's run that this node, or an elder (see `elders`) that it asked, received after the
-//!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
-//!   word causes one more review; if one was, it counts for nothing.
+//! - One packet of the subject's run that this node, or a member that it asked, received after the refusal ends the case.
 //! - Silence is judged by the timeouts as always if nothing is decided.
 //!
 //! Signs of life are compared with the moment of the refusal, not of the break: packets may still have been under way

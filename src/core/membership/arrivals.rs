@@ -28,6 +28,8 @@ pub(in crate::core) struct Arrivals {
     is_founder: bool,
     /// True if nobody else was there when this node became Up.
     was_alone: bool,
+    /// The largest number of live members that this node has seen.
+    largest: usize,
     /// The times at which members came, by their slots, if that was less than [`SETTLE`] ago and after this node was
     /// Up. Empty if there are none.
     young: Vec<Option<Moment>>,
@@ -54,7 +56,13 @@ impl Moment {
 impl Arrivals {
     /// Notes that this node is Up: the members that are there now came before it.
     pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool, was_alone: bool) {
-        *self = Self { up_since: Some(now), is_founder, was_alone, young: Vec::new(), back: BTreeMap::new() };
+        *self = Self { up_since: Some(now), is_founder, was_alone, ..Self::default() };
+    }
+
+    /// Returns the largest number of live members that this node has seen, these included.
+    pub(super) fn largest(&mut self, live: usize) -> usize {
+        self.largest = self.largest.max(live);
+        self.largest
     }
 
     /// Returns the time for which this node has been Up.
@@ -147,7 +155,11 @@ impl Core {
         let entry = self.view.entry(slot);
         let is_back = entry.peer.is_proven() && self.arrivals.back.get(&slot) == Some(&entry.record.address);
         let are_few = self.view.live().len() <= FEW;
-        is_back || are_few || self.is_known_for_long(slot) || (self.arrivals.is_founder && self.is_new_here())
+        is_back
+            || are_few
+            || self.is_contact(slot)
+            || self.is_known_for_long(slot)
+            || (self.arrivals.is_founder && self.is_new_here())
     }
 
     /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
