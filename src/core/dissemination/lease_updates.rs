@@ -9,8 +9,8 @@
 //! the highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of
 //! others that come before that are not heard. These words go no further.
 //!
-//! **Words count that come from members of some standing** (see `membership::arrivals`), and from members that are back: a new run of a member whose word counted,
-//! under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
+//! **Words count that come from members of some standing** (see `membership::arrivals`), and from members that are back: a new
+//! run of a member whose word counted, under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
 //! itself on another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it
 //! must answer at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A
 //! member that is back at another address is a newcomer; its words are handed over as such, so that they can be

@@ -38,7 +38,7 @@ impl Core {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
     pub(super) fn learn_claim(&mut self, claim: Known, own_until: Option<Time>) {
         let Some(tracker) = &mut self.tracker else { return };
-        // What was on its way until after the claim ran out looks younger than it is.
+        // News of a claim that ran out looks younger than it is, by the time that it was on its way.
         let ran_out = tracker.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
         let newest = tracker.known.as_ref().or(ran_out);
         let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));

@@ -59,8 +59,8 @@ impl Arrivals {
         *self = Self { up_since: Some(now), is_founder, was_alone, ..Self::default() };
     }
 
-    /// Returns the largest number of live members that this node has seen, these included.
-    pub(super) fn largest(&mut self, live: usize) -> usize {
+    /// Notes the number of live members; returns the largest one so far.
+    pub(super) fn note_live(&mut self, live: usize) -> usize {
         self.largest = self.largest.max(live);
         self.largest
     }

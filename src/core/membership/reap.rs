@@ -18,7 +18,7 @@ impl Core {
     /// nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not know yet.
     pub(in crate::core) fn reap_the_longest_gone(&mut self) {
         let live = self.view.live().len() + 1;
-        let most = MAX_GONE.max(4 * self.arrivals.largest(live));
+        let most = MAX_GONE.max(4 * self.arrivals.note_live(live));
         if self.view.len() - live <= most {
             return;
         }

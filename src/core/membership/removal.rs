@@ -1,8 +1,8 @@
 //! Forced removals: what a removal of one run does, to whom it concerns and to whom holds it.
 //!
 //! A removal is a record like any other, believed of any member, and holds for the run: whoever holds it answers any later
-//! record of that run, which had raised its incarnation before it was told, or was found dead elsewhere, by the same removal at that incarnation. The
-//! removed process stops at the first word of it. A later run of the name is free.
+//! record of that run, which had raised its incarnation before it was told, or was found dead elsewhere, by the same removal at
+//! that incarnation. The removed process stops at the first word of it. A later run of the name is free.
 //!
 //! (Precedence cannot do this: if a removal beat any incarnation of its run, three records of one name could beat each other in
 //! a circle.)

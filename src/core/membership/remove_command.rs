@@ -20,7 +20,7 @@ impl Core {
     /// Carries out the command to remove a member.
     pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
-            Ok(slot) if self.is_one_too_many(slot) => {
+            Ok(slot) if !self.take_removal(slot) => {
                 self.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
             }
             Ok(slot) => {
@@ -39,9 +39,9 @@ impl Core {
         }
     }
 
-    /// Returns true if this removal is one more than may be made now. One that has left is not counted.
-    fn is_one_too_many(&mut self, slot: Slot) -> bool {
-        !matches!(self.view.record(slot).status, Status::Left(_)) && !self.confirmations.take_removal(self.now)
+    /// Counts this removal, unless its subject has left; returns true if it may be made now.
+    fn take_removal(&mut self, slot: Slot) -> bool {
+        matches!(self.view.record(slot).status, Status::Left(_)) || self.confirmations.take_removal(self.now)
     }
 
     fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {

@@ -1,9 +1,10 @@
 //! Thousands of members, live and gone: what is taken, told and remembered of them.
 
-use super::liars::old_cluster;
+use super::liars::{FORCED, old_cluster};
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
-use crate::core::limits::{MAX_GONE, MAX_TOMBSTONES, SYNC_PACKETS};
+use crate::core::doors::{Command, CommandError, Input, Output, Reply};
+use crate::core::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
 use crate::core::member::{DetectionMethod, Record, Status, Tags};
 use crate::core::packet::News;
 use crate::core::settings::Profile;
@@ -55,6 +56,47 @@ fn of_too_many_that_are_gone_those_gone_the_longest_are_forgotten_and_stay_so() 
     assert!(!held(&alone, 0) && !held(&alone, 9) && held(&alone, 12) && held(&alone, MAX_GONE + 9));
     alone.told_by(TELLER, &[(None, member(0, Status::Up))]);
     assert!(!held(&alone, 0), "a tombstone is left");
+}
+
+#[test]
+fn the_larger_side_of_a_cut_is_remembered_by_the_smaller_one() {
+    let mut alone = Alone::with_teller();
+    let count = MAX_GONE + 1_000;
+    let held = |alone: &Alone| alone.core.records().filter(|(record, _)| record.id.as_str().starts_with('m')).count();
+    alone.introduces(0..count);
+    alone.core.reap_the_longest_gone();
+    for host in 0..count {
+        let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
+        let dead = Record { incarnation: 1_000_000, ..member(host, Status::Down) };
+        alone.told_by(TELLER, &[(Some(Note { method: DetectionMethod::ConnectionLost, ..note }), dead)]);
+    }
+    let gone = alone.core.records().filter(|(record, _)| !record.status.is_live()).count();
+    assert!(gone > MAX_GONE, "{gone}");
+    let before = held(&alone);
+    alone.core.reap_the_longest_gone();
+    assert_eq!(held(&alone), before);
+}
+
+#[test]
+fn an_agent_removes_so_many_members_in_a_minute_dead_ones_too_and_says_so() {
+    let mut alone = Alone::with_teller();
+    let most = MAX_REMOVALS as usize;
+    alone.introduces(0..most + 2);
+    let mut removes = |host: usize| {
+        let id = member(host, Status::Up).id;
+        let command = Command::Remove { ticket: 1 + host as u64, id: id.clone(), force: true };
+        alone.core.handle(alone.now, Input::Command(command));
+        let is_refused = |output: &Output| {
+            matches!(output, Output::Reply { reply: Reply::Refused(CommandError::TooManyRemovals), .. })
+        };
+        let refused = std::iter::from_fn(|| alone.core.poll()).filter(|output| is_refused(output)).count() > 0;
+        (refused, alone.core.record(&id).map(|record| record.status) == Some(FORCED))
+    };
+    for host in 0..most {
+        assert_eq!(removes(host), (false, true), "{host}");
+    }
+    assert_eq!(removes(most), (true, false));
+    assert_eq!(removes(0), (false, true), "who has left is not counted");
 }
 
 #[test]

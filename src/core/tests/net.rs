@@ -1,6 +1,7 @@
 //! A few cores and a perfect little network with a fake clock: `step` jumps to the next thing that happens.
 
 mod links;
+mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use crate::core::doors::{
 };
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
+use crate::core::member::{Change, NodeId, Run, Status, Tags};
 use crate::core::settings::{Profile, Settings};
 use crate::core::time::Time;
 use crate::core::wire::LeaseUpdate;
@@ -104,11 +105,6 @@ pub(super) struct Net {
     /// Connections, if there are any.
     wires: Wires,
 }
-
-/// The greatest number of members that are looked at after every run.
-const SMALL_VIEW: usize = 100;
-/// Larger views are looked at after one run in so many.
-const RUNS_BETWEEN_CHECKS: u64 = 256;
 
 pub(super) fn id(name: &str) -> NodeId {
     NodeId::new(name).expect("a good name")
@@ -544,18 +540,6 @@ impl Net {
         self.check_views();
     }
 
-    /// Has some nodes look at their views member by member: each time as long as these are small, now and then if that takes
-    /// longer than all else.
-    fn check_views(&mut self) {
-        self.runs += 1;
-        for node in self.running().take(4) {
-            let view = &node.core.view;
-            if view.len() <= SMALL_VIEW || self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS) {
-                view.check();
-            }
-        }
-    }
-
     /// Runs until a condition holds; fails after `within`.
     pub(super) fn run_until(&mut self, within: Duration, what: &str, mut holds: impl FnMut(&Net) -> bool) -> Duration {
         let (start, until) = (self.now, self.now + within);
@@ -563,59 +547,5 @@ impl Net {
             assert!(self.step(until), "not within {within:?}: {what}\n{}", self.describe());
         }
         self.now.since(start)
-    }
-
-    pub(super) fn status(&self, observer: usize, name: &str) -> Option<Status> {
-        self.nodes[observer].core.record(&id(name)).map(|record| record.status)
-    }
-
-    pub(super) fn running(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.stopped.is_none())
-    }
-
-    /// Returns true if everybody who runs is Up in the view of everybody who runs, and all views are equal.
-    pub(super) fn all_agree(&self) -> bool {
-        let fingerprints: BTreeSet<u64> = self.running().map(|node| node.core.fingerprint()).collect();
-        fingerprints.len() == 1
-            && self.running().all(|node| {
-                node.core.is_up()
-                    && self.running().all(|other| {
-                        node.core.record(&other.core.me().id).is_some_and(|record| record.status == Status::Up)
-                    })
-            })
-    }
-
-    pub(super) fn assert_all_up(&self) {
-        assert!(self.all_agree(), "{}", self.describe());
-        for node in &self.nodes {
-            assert!(node.largest <= self.settings.mtu);
-        }
-    }
-
-    pub(super) fn describe(&self) -> String {
-        let mut text = String::new();
-        for node in self.running().take(8) {
-            let me = node.core.me();
-            text += &format!("{} {} {}: ", me.id, me.status, me.incarnation);
-            for (record, _) in node.core.records().take(20) {
-                text += &format!("{}={}@{} ", record.id, record.status, record.incarnation);
-            }
-            text += &format!("\n  {:?}\n", node.notices);
-        }
-        text
-    }
-
-    /// Returns the kinds of changes that an observer reported about a node, in order.
-    pub(super) fn reported(&self, observer: usize, name: &str) -> Vec<ChangeKind> {
-        let about = self.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
-        about.map(|(_, change)| change.kind).collect()
-    }
-
-    pub(super) fn forget_reports(&mut self) {
-        for node in &mut self.nodes {
-            node.changes.clear();
-            node.notices.clear();
-            node.partitions.clear();
-        }
     }
 }
