@@ -5,9 +5,10 @@
 //! moment after, so successions are quick by these messages and do not depend on them. Leaders repeat theirs, which
 //! shows that all ask the same database; a repetition is a new message, by its nonce.
 //!
-//! **Newcomers** know no term, and a database that was emptied knows none either. So whoever brings a node in tells it
-//! the highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of
-//! others that come before that are not heard. These words go no further.
+//! **Newcomers** know no term, and a database that was emptied knows none either. So every member keeps the highest terms
+//! that it hears of, also one that never leads by a lease: the contenders may all have lost their disks. Whoever brings a
+//! node in tells it these terms, with the first page of the view and once more when the newcomer is Up; words of others
+//! that come before that are not heard. These words go no further.
 //!
 //! **Words count that come from members of some standing** (see `membership::arrivals`), and from members that are back: a new
 //! run of a member whose word counted, under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
@@ -50,7 +51,7 @@ pub(in crate::core) struct LeaseUpdates {
     of_elders: Counted,
     /// Those of newcomers.
     of_newcomers: Counted,
-    /// The highest terms of leases, as this node's own agent told them. At most [`MAX_LEASE_TERMS`].
+    /// The highest terms of leases, of which this node's own agent or another member told. At most [`MAX_LEASE_TERMS`].
     terms: BTreeMap<NodeId, u64>,
 }
 
@@ -122,6 +123,9 @@ impl Core {
         self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder });
         if is_of_elder {
             self.lease_updates.note_if_newer(word);
+            if word.is_about_terms() {
+                self.lease_updates.keep_term(word.lease.clone(), word.term);
+            }
             if word.is_for_all() {
                 self.pass_on(word.clone(), Some(from));
             }

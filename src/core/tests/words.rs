@@ -65,6 +65,20 @@ fn a_newcomer_is_taught_the_terms_that_its_sponsor_knows_and_nobody_passes_them_
 }
 
 #[test]
+fn a_newcomer_is_taught_the_terms_of_leaders_whose_words_its_sponsor_heard() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.run(SETTLE + SETTLE);
+    net.command(1, Command::TellLease(word(7)));
+    net.run(ms(500));
+    net.kill(1);
+    net.run(ms(1_000));
+    let new = net.add("new", 5, &[0]);
+    net.run_until(ms(3_000), "the newcomer is in", Net::all_agree);
+    let taught = |word: &LeaseUpdate| (word.kind == LeaseUpdate::TAUGHT).then_some(word.term);
+    assert!(net.nodes[new].lease_updates.iter().any(|word| taught(word) == Some(7)));
+}
+
+#[test]
 fn a_newcomer_is_taught_the_terms_of_as_many_leases_as_are_kept() {
     let mut net = Net::cluster(Profile::Local, 2);
     for node in 0..2 {

@@ -148,6 +148,11 @@ impl LeaseUpdate {
     /// is that of the request. Not passed on.
     pub const DECLINED: u8 = 5;
 
+    /// Returns true if it says that its term has been led.
+    pub const fn is_about_terms(&self) -> bool {
+        matches!(self.kind, Self::LED | Self::RELEASED | Self::KNOWN | Self::TAUGHT)
+    }
+
     /// Returns true if it is for all members, and passed on.
     pub const fn is_for_all(&self) -> bool {
         !matches!(self.kind, Self::TAUGHT | Self::DECLINED)
