@@ -3,9 +3,10 @@
 //! The goal: a silent node is Down everywhere within a given time, and healthy nodes are hardly ever accused. The model
 //! follows the steps of an accusation (losses are independent; bursts and long pauses are not in it):
 //!
-//! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter.
-//!    It begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each
-//!    packet that arrived, at each of `k` observers.
+//! 1. An observer gets a packet from its subject every `s`: once in a gossip round, or by heartbeats where these are more
+//!    frequent. It begins to doubt when all `m` packets of a timeout are lost: chance `p^m` after each packet that arrived,
+//!    at each of `k` observers. Of heartbeats, `m = ⌊suspect_timeout / s⌋`; of rounds, in which each has another place every
+//!    time, half a packet less than `suspect_timeout / s`.
 //! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
 //! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
 //!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the
@@ -20,7 +21,7 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::core::limits::FLOOD_BATCH;
+use crate::core::limits::{ANYBODY_ONE_IN, FLOOD_BATCH};
 use crate::core::{Profile, Settings};
 
 /// The goal, and the network in which it is to be met.
@@ -43,11 +44,8 @@ const HEARTBEAT_SHARE: f64 = 0.935;
 
 /// A month: 30 days.
 pub const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Bytes of an average packet without news, with IPv4 and UDP headers, where all observe each other. Measured: see the
-/// test.
-const MESH_PACKET: f64 = 63.0;
-/// Bytes of such a packet where not all nodes observe each other.
-const RING_PACKET: f64 = 69.0;
+/// Bytes of an average packet without news, with IPv4 and UDP headers. Measured: see the test.
+const PACKET: f64 = 63.0;
 /// The smallest number of packets that must stay away before a member is doubted: with one, every lost packet would
 /// cost probes.
 const LEAST_SIGNS: u32 = 2;
@@ -268,8 +266,13 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let loss = goal.loss;
     let (heartbeat, gossip) =
         (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64() * 0.975);
-    let sign_every = (heartbeat * HEARTBEAT_SHARE).min(observers / fanout * gossip);
-    let signs = |window: Duration| (window.as_secs_f64() / sign_every).floor();
+    let (heartbeat, round) = (heartbeat * HEARTBEAT_SHARE, observers / fanout * gossip);
+    let sign_every = heartbeat.min(round);
+    let signs = |window: Duration| {
+        let window = window.as_secs_f64();
+        let by_rounds = if round < heartbeat { window / round - 0.5 } else { 0.0 };
+        by_rounds.max((window / heartbeat).floor())
+    };
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
     let witnesses = observers - 1.0;
@@ -282,11 +285,12 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
-    // Heartbeats count as gossip, so the more frequent of the two is the whole. In clusters in which not all nodes
-    // observe each other, one tick in ten goes to one more peer, and strangers answer.
-    let packets = (observers / (heartbeat * HEARTBEAT_SHARE)).max(fanout / gossip);
+    // Heartbeats count as gossip, so the more frequent of the two is the whole, but for what goes to anybody where not all
+    // nodes observe each other.
     let is_mesh = goal.nodes <= settings.observers + 1;
-    let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.05 + 0.1 / gossip) * RING_PACKET };
+    let to_anybody = if is_mesh { 0.0 } else { fanout / f64::from(ANYBODY_ONE_IN) / gossip };
+    let to_observers = (observers / sign_every).max(fanout / gossip - to_anybody);
+    let bytes = (to_observers + to_anybody) * PACKET;
     Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + dissemination_time(goal) }
 }
 

@@ -168,7 +168,7 @@ pub(super) static KEYS: [Key; 22] = [
         name: "timing.gossip_fanout",
         default: "3",
         range: "1 to 16",
-        doc: "Peers per gossip tick.",
+        doc: "Peers per gossip tick, chosen at random.",
         special: Special::OF_PROFILE,
         slot: Slot::Count(|agent| &mut agent.config.settings.gossip_fanout),
         get: |agent| json!(agent.config.settings.gossip_fanout),

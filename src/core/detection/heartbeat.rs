@@ -1,7 +1,7 @@
 //! Heartbeats: every observer of this node gets a packet from it at least every `heartbeat_interval`.
 //!
-//! Gossip goes round the same peers and is a heartbeat too, so a heartbeat is sent only to a peer that otherwise got
-//! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own
+//! Gossip goes to the same peers at random and is a heartbeat too, so a heartbeat is sent only to a peer that otherwise
+//! got nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own
 //! phase, so that heartbeats are spread over the interval rather than sent in one burst, and the period carries some
 //! jitter and never divides the suspect timeout exactly: a heartbeat due at the very deadline would make ten times the
 //! false alarms.
@@ -60,7 +60,7 @@ impl Core {
             return self.timers.set(Timer::Heartbeat(run), due);
         }
         self.gossip_to(slot, Carrier::Heartbeat);
-        self.gossiping.heartbeats += 1;
+        self.gossiping.note_heartbeat(slot);
         self.timers.set(Timer::Heartbeat(run), self.now + period);
     }
 

@@ -1,16 +1,19 @@
-//! Gossip: in every `gossip_interval` packets to at least `gossip_fanout` peers, in turn.
+//! Gossip: in every `gossip_interval` packets to `gossip_fanout` peers at random.
 //!
-//! Heartbeats go round the same peers and carry the same, so they count: a tick sends only as many packets as
-//! heartbeats leave of the fan-out. If heartbeats are frequent, each observer gets exactly one packet per heartbeat
-//! interval, and gossip adds nothing.
+//! The peers are the observers of this node, by rounds: each is sent to once in a round, in an order that is shuffled
+//! anew for every round (SWIM, section 4.3). Pure chance would not bound the wait, and with one order for ever whatever
+//! comes at regular times (a burst of traffic, a job) would always hit the packets of the same pairs. Who comes to be
+//! observed during a round is in the next one. Where not all nodes observe each other, some of the packets go to any
+//! live member, so that no part of the graph is on its own for long.
 //!
-//! Peers are chosen in turn, not at random: every peer is sent to once before any is sent to again, so that the longest
-//! wait is bounded (the round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent
-//! updates for a peer whose own fingerprint, as last heard, differs (SWIM's piggybacking, section 4.1): each update at most
-//! 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose fingerprint differs carry them, too, however often
-//! (see `incoming::answer`).
+//! Heartbeats go to the same peers and carry the same, so they count, as the peer's turn and as part of the fan-out. If
+//! they are frequent, each observer gets exactly one packet per heartbeat interval, and gossip adds none to those.
 //!
-//! Invariants: those go first that have waited longest for a packet of this node, whatever it carried.
+//! The packet carries the fingerprint, and recent updates for a peer whose own fingerprint, as last heard, differs (SWIM's
+//! piggybacking, section 4.1): each update at most 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose
+//! fingerprint differs carry them, too, however often (see `incoming::answer`).
+//!
+//! Invariants: nobody is sent to twice at one tick.
 //!
 //! Must not know: what else is done at a tick (see `inputs`).
 
@@ -20,12 +23,10 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use super::recent::Recent;
 use crate::core::Core;
 use crate::core::counters::Carrier;
+use crate::core::limits::ANYBODY_ONE_IN;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
-use crate::core::wire::PacketBuilder;
-
-/// One tick in so many also sends to one peer out of all live members.
-const STRANGER_ONE_IN: u32 = 10;
+use crate::core::wire::{Message, PacketBuilder};
 
 /// The state of gossip between ticks.
 #[derive(Debug, Default)]
@@ -34,11 +35,25 @@ pub(in crate::core) struct Gossiping {
     pub(in crate::core) recent: Recent,
     /// The number of heartbeats sent since the last tick.
     pub(in crate::core) heartbeats: usize,
+    /// The peers that are still to be sent to in this round; the next is at the back.
+    round: Vec<Slot>,
 }
 
 impl Gossiping {
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
         self.recent.forget(slot);
+        self.had_turn(slot);
+    }
+
+    /// Notes that a peer is not sent to any more in this round.
+    fn had_turn(&mut self, slot: Slot) {
+        self.round.retain(|other| *other != slot);
+    }
+
+    /// Notes a heartbeat, which is gossip that was due before its tick.
+    pub(in crate::core) fn note_heartbeat(&mut self, slot: Slot) {
+        self.heartbeats += 1;
+        self.had_turn(slot);
     }
 }
 
@@ -49,11 +64,11 @@ impl Core {
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
     }
 
-    /// Sends to the peers whose turn it is, and sets the next tick.
+    /// Sends to the next peers, and sets the next tick.
     pub(in crate::core) fn gossip(&mut self) {
         let pace = 0.95 + 0.05 * self.rng.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
-        for slot in self.next_turns() {
+        for slot in self.next_peers() {
             self.gossip_to(slot, Carrier::Gossip);
             self.counters.gossip_sent += 1;
         }
@@ -61,6 +76,9 @@ impl Core {
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(in crate::core) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
+        if !self.observes(slot) {
+            return self.show_fingerprint(slot);
+        }
         let mut packet = self.packet_to(slot);
         self.push_leader_renewal(&mut packet);
         if self.may_lack_news(slot) {
@@ -71,24 +89,44 @@ impl Core {
         self.send_as(carrier, slot, packet);
     }
 
-    /// Returns the next peers in turn: those that have waited longest for a packet of ours, so that few of them need a
-    /// plain heartbeat besides. Ties are broken at random.
-    fn next_turns(&mut self) -> Vec<Slot> {
-        let wanted = self.settings.gossip_fanout.saturating_sub(std::mem::take(&mut self.gossiping.heartbeats));
-        let mut chosen = Vec::new();
-        if wanted > 0 {
-            chosen = self.gossip_peers();
-            chosen.shuffle(&mut self.rng);
-            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.rare().last_sent);
-            chosen.truncate(wanted);
+    /// Sends the fingerprint alone: a member whose own differs begins a sync. What this node knows of the views of members
+    /// that it does not observe is old, and a question, of which most are due in a large cluster, would be answered.
+    fn show_fingerprint(&mut self, slot: Slot) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        self.push_told(&mut packet, slot);
+        self.send_to(slot, packet);
+    }
+
+    /// Returns the peers of this tick: the next of the round, and some of all live members.
+    fn next_peers(&mut self) -> Vec<Slot> {
+        let fanout = self.settings.gossip_fanout;
+        let is_mesh = self.is_full_mesh();
+        let is_for_anybody = |_: &usize| !is_mesh && self.rng.random_ratio(1, ANYBODY_ONE_IN);
+        let for_anybody = (0..fanout).filter(is_for_anybody).count();
+        let heartbeats = std::mem::take(&mut self.gossiping.heartbeats);
+        let mut chosen = self.next_of_round((fanout - for_anybody).saturating_sub(heartbeats));
+        for _ in 0..for_anybody {
+            chosen.extend(self.view.live().choose(&mut self.rng).filter(|slot| !chosen.contains(slot)));
         }
-        // Now and then one out of all live members, so that no part of the graph is on its own for long.
-        if !self.observers.is_full_mesh(self.view.live().len())
-            && self.rng.random_range(0..STRANGER_ONE_IN) == 0
-            && let Some(slot) = self.view.live().choose(&mut self.rng).copied()
-            && !chosen.contains(&slot)
-        {
-            chosen.push(slot);
+        self.gossiping.round.retain(|slot| !chosen.contains(slot));
+        chosen
+    }
+
+    /// Takes the next peers out of the round; where it ends, the next ones of another one that are not among them.
+    fn next_of_round(&mut self, wanted: usize) -> Vec<Slot> {
+        let mut peers = self.gossip_peers();
+        let round = &mut self.gossiping.round;
+        round.retain(|slot| peers.contains(slot));
+        let mut chosen = round.split_off(round.len().saturating_sub(wanted));
+        if chosen.len() < wanted {
+            peers.shuffle(&mut self.rng);
+            *round = peers;
+            while chosen.len() < wanted
+                && let Some(at) = round.iter().rposition(|slot| !chosen.contains(slot))
+            {
+                chosen.push(round.remove(at));
+            }
         }
         chosen
     }

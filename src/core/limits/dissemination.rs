@@ -8,6 +8,9 @@ pub const SYNC_PACKETS: usize = 32;
 pub const SYNC_TRIES: u32 = 3;
 /// The time for which two fingerprints that stay different are left alone: merging does not end every difference.
 pub const SYNC_BACKOFF: Duration = Duration::from_secs(300);
+/// One gossip packet in so many goes to any live member, where not all of them are observers. More would leave observers
+/// mostly plain heartbeats, which come at regular times.
+pub const ANYBODY_ONE_IN: u32 = 10;
 /// The greatest number of recent updates kept for gossip.
 pub const MAX_RECENT_UPDATES: usize = 256;
 /// The greatest number of version texts that are shared by the records of members; a cluster has one, or two during an

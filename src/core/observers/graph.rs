@@ -280,7 +280,7 @@ impl Core {
         observers
     }
 
-    /// Returns the members that gossip goes round: the neighbours, but for those that are merely kept, or newborn,
+    /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are merely kept, or newborn,
     /// which would make the rounds longer. (A joiner has none.)
     pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {

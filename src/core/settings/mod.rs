@@ -106,7 +106,7 @@ pub struct Settings {
     pub down_timeout: Duration,
     /// The interval between two gossip ticks. 20 ms to 5 × heartbeat. Gossip packets count as heartbeats.
     pub gossip_interval: Duration,
-    /// The number of peers per gossip tick. 1–16.
+    /// The number of peers per gossip tick, chosen at random. 1–16.
     pub gossip_fanout: usize,
     /// The time in which a probe has to be answered. 1 ms to suspect / 15: three probes fit into the last fifth before
     /// a suspicion.

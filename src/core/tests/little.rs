@@ -19,14 +19,15 @@ fn largest_to(alone: &mut Alone, peer: &Record) -> usize {
     sizes.max().unwrap_or(0)
 }
 
-/// Has a core hear of twenty members, of which a few fit into the largest packet to an unproven address; returns the size
-/// of the packet by which this one is told of them.
-fn told_of_many(alone: &mut Alone, peer: &Record, first: usize) -> usize {
+/// Has a core hear news of eight members, of which a few fit into the largest packet to an unproven address; returns the
+/// size of the packet by which this one is told of them.
+fn told_of_many(alone: &mut Alone, peer: &Record, first: u64) -> usize {
     // It holds other records, as it says.
     alone.hand_in(peer.address, peer.run, |packet| packet.pad_to(MIN_QUESTION_BYTES));
-    for host in first..first + 20 {
-        let tags = Tags::new([("k".to_owned(), "v".repeat(30))].into()).expect("within bounds");
-        alone.core.learn(News::told(Record { tags, ..member(host, Status::Up) }), None);
+    // So few that all observe each other.
+    for host in 100..108 {
+        let tags = Tags::new([("k".to_owned(), "v".repeat(60))].into()).expect("within bounds");
+        alone.core.learn(News::told(Record { tags, incarnation: first, ..member(host, Status::Up) }), None);
     }
     largest_to(alone, peer);
     let slot = alone.core.view.slot_of_run(peer.run).expect("a member");

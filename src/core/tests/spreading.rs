@@ -1,17 +1,20 @@
 //! News that is carried, and views that are compared: how often, and in spite of what.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
-use super::net::{Net, address, ms};
+use super::net::{Net, address, id, ms};
 use crate::core::counters::Carrier;
-use crate::core::doors::Output;
+use crate::core::doors::{Input, Output};
 use crate::core::limits::SYNC_TRIES;
 use crate::core::member::{Run, Status};
 use crate::core::packet::News;
 use crate::core::settings::Profile;
+use crate::core::time::Time;
 use crate::core::view::BUCKETS;
-use crate::core::wire::{Message, Packet};
+use crate::core::wire::{Header, Message, Packet, PacketBuilder};
 
 /// Has a member's address proven.
 fn prove(alone: &mut Alone, run: Run) {
@@ -89,16 +92,172 @@ fn views_that_never_stand_still_are_compared_all_the_same() {
     assert!(compared >= 3, "{compared} in ten seconds");
 }
 
+/// Lets time pass; returns the packets of each node, by number: when, and to whom.
+fn packets(net: &mut Net, time: Duration) -> Vec<Vec<(Time, usize)>> {
+    let until = net.now + time;
+    net.sent = Some(Vec::new());
+    let number = |at: SocketAddr, net: &Net| net.nodes.iter().position(|node| node.address == at).expect("a node");
+    let (mut seen, mut packets) = (0, vec![Vec::new(); net.nodes.len()]);
+    net.run_until(time * 2, "it passes", |net| {
+        let sent = net.sent.as_deref().unwrap_or_default();
+        for (from, to, _) in &sent[seen..] {
+            packets[number(*from, net)].push((net.now, number(*to, net)));
+        }
+        seen = sent.len();
+        net.now >= until
+    });
+    packets
+}
+
+/// Returns the greatest share, of packets to a peer, that are followed by another one to it so many ticks later: of all
+/// numbers of ticks up to four rounds of thirty peers.
+fn most_periodic(packets: &[(Time, usize)]) -> f64 {
+    let at_once = packets.chunk_by(|a, b| a.0 == b.0).filter(|tick| tick.len() > 1);
+    let ticks: Vec<Vec<usize>> = at_once.map(|tick| tick.iter().map(|(_, to)| *to).collect()).collect();
+    let share = |lag: usize| {
+        let pairs = || ticks.iter().zip(&ticks[lag..]);
+        let again: usize = pairs().map(|(tick, later)| tick.iter().filter(|to| later.contains(to)).count()).sum();
+        again as f64 / pairs().map(|(tick, _)| tick.len()).sum::<usize>() as f64
+    };
+    (1..=40).map(share).fold(0.0, f64::max)
+}
+
 #[test]
-fn gossip_goes_to_those_that_have_waited_longest_so_that_few_need_a_heartbeat_besides() {
-    let mut net = Net::cluster(Profile::Default, 8);
+fn gossip_goes_by_rounds_to_everybody_and_in_no_order_that_comes_again() {
+    let mut net = Net::cluster(Profile::Default, 10);
+    net.run(Duration::from_secs(10));
+    for packets in packets(&mut net, Duration::from_secs(180)) {
+        let to: Vec<usize> = packets.iter().map(|(_, to)| *to).collect();
+        let is_round = |round: &[usize]| BTreeSet::from_iter(round).len() == 9;
+        assert!((0..9).any(|first| to[first..].chunks_exact(9).all(is_round)), "{to:?}");
+        assert!(most_periodic(&packets) < 0.5, "{to:?}");
+    }
+}
+
+#[test]
+fn every_packet_to_an_observer_is_a_heartbeat_and_counted_by_what_carried_it() {
+    let mut net = Net::cluster(Profile::Default, 11);
     net.run(Duration::from_secs(10));
     let before = net.nodes[0].core.counters().clone();
     net.run(Duration::from_secs(60));
     let after = net.nodes[0].core.counters();
     let sent = |carrier: Carrier| after.heartbeats_sent[carrier as usize] - before.heartbeats_sent[carrier as usize];
-    assert_eq!(sent(Carrier::Heartbeat), 0);
     assert_eq!(sent(Carrier::Gossip), after.gossip_sent - before.gossip_sent, "all others are observers");
-    let all = Carrier::ALL.into_iter().map(sent).sum::<u64>();
-    assert_eq!(all, after.packets_sent - before.packets_sent, "every packet to an observer is a heartbeat");
+    assert!(sent(Carrier::Heartbeat) > 0, "now and then a round has somebody first, and the next one last");
+    assert_eq!(Carrier::ALL.into_iter().map(sent).sum::<u64>(), after.packets_sent - before.packets_sent);
+}
+
+#[test]
+fn gossip_of_many_goes_to_all_of_them_and_in_no_order_that_comes_again() {
+    let mut net = Net::cluster(Profile::Default, 30);
+    net.run(Duration::from_secs(10));
+    for packets in packets(&mut net, Duration::from_secs(600)).into_iter().take(3) {
+        let to: BTreeSet<usize> = packets.iter().map(|(_, to)| *to).collect();
+        assert_eq!(to.len(), 29, "{to:?}");
+        assert!(most_periodic(&packets) < 0.5);
+    }
+}
+
+#[test]
+fn no_observer_waits_longer_than_the_heartbeat_interval() {
+    for (profile, n) in Profile::ALL.into_iter().flat_map(|profile| [3, 10, 30, 100].map(|n| (profile, n))) {
+        let mut net = Net::cluster(profile, n);
+        let interval = net.settings.heartbeat_interval;
+        net.run(interval);
+        let began = net.now;
+        let observe = |net: &Net, a: usize, b: usize| net.nodes[a].core.is_observed(&id(&format!("n{b}")));
+        let is_pair = |net: &Net, a: usize, b: usize| observe(net, a, b) && observe(net, b, a);
+        let pairs: Vec<(usize, usize)> =
+            (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|(a, b)| is_pair(&net, *a, *b)).collect();
+        let packets = packets(&mut net, interval * 6);
+        for (a, b) in pairs.into_iter().filter(|(a, b)| is_pair(&net, *a, *b)) {
+            let times = packets[a].iter().filter(|(_, to)| *to == b).map(|(at, _)| *at);
+            let times: Vec<Time> = [began].into_iter().chain(times).chain([net.now]).collect();
+            let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max();
+            assert!(longest <= Some(interval), "{profile}, {n} nodes: n{a} to n{b} {longest:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_is_not_observed_is_asked_nothing_by_gossip() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..30);
+    let slot_of = |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+    let (observers, others): (Vec<_>, Vec<_>) =
+        (0..30).map(|host| slot_of(&alone, host)).partition(|slot| alone.core.observes(*slot));
+    alone.outputs();
+    let is_asked = |alone: &mut Alone, slot| {
+        alone.core.gossip_to(slot, Carrier::Gossip);
+        let outputs = alone.outputs();
+        let Some(Output::Transmit { bytes, .. }) = outputs.first() else { panic!("no packet") };
+        let messages = Packet::decode(bytes).expect("ours").messages;
+        messages.iter().any(|message| matches!(message, Message::Probe { .. }))
+    };
+    assert!(!observers.is_empty() && observers.iter().all(|slot| is_asked(&mut alone, *slot)));
+    assert!(!others.is_empty() && !others.iter().any(|slot| is_asked(&mut alone, *slot)));
+    // Nothing is remembered of those.
+    assert!(others.iter().all(|slot| alone.core.view.entry(*slot).peer.touch() == 0));
+}
+
+#[test]
+fn a_peer_whose_view_is_known_to_be_equal_is_sent_no_updates() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..3);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
+    let is_told = |alone: &mut Alone, fingerprint| {
+        alone.sequence += 1;
+        let header =
+            Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: alone.sequence, fingerprint };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        assert!(packet.push(&Message::Reply));
+        alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &packet.finish() });
+        alone.outputs();
+        alone.core.gossip_to(slot, Carrier::Gossip);
+        let Some(Output::Transmit { bytes, .. }) = alone.outputs().into_iter().next() else { panic!("no packet") };
+        let messages = Packet::decode(&bytes).expect("ours").messages;
+        messages.iter().any(|message| matches!(message, Message::Update(_)))
+    };
+    let equal = alone.core.fingerprint();
+    assert!(is_told(&mut alone, equal ^ 1) && !is_told(&mut alone, equal));
+}
+
+#[test]
+fn a_packet_that_is_not_sent_for_want_of_credit_is_no_heartbeat() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..3, Status::Up);
+    alone.outputs();
+    let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
+    assert!(alone.core.observes(slot));
+    let before: u64 = alone.core.counters().heartbeats_sent.iter().sum();
+    for _ in 0..50 {
+        alone.core.gossip_to(slot, Carrier::Gossip);
+    }
+    let outputs = alone.outputs();
+    let sent = outputs.iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
+    let noted = outputs.iter().filter(|output| matches!(output, Output::HeartbeatSent(_))).count();
+    let counted = alone.core.counters().heartbeats_sent.iter().sum::<u64>() - before;
+    assert!((1..50).contains(&sent), "{sent}");
+    assert_eq!((noted, counted), (sent, sent as u64));
+}
+
+#[test]
+fn nobody_is_sent_to_twice_at_one_tick() {
+    let mut alone = Alone::with_teller();
+    alone.introduces(0..30);
+    for host in 0..30 {
+        prove(&mut alone, member(host, Status::Up).run);
+    }
+    let mut at_most = 0;
+    for _ in 0..2_000 {
+        alone.outputs();
+        alone.core.gossip();
+        let to = |output| if let Output::Transmit { to, .. } = output { Some(to) } else { None };
+        let to: Vec<SocketAddr> = alone.outputs().into_iter().filter_map(to).collect();
+        assert_eq!(BTreeSet::from_iter(&to).len(), to.len(), "{to:?}");
+        at_most = at_most.max(to.len());
+    }
+    assert!(at_most > 1);
 }
