@@ -8,7 +8,7 @@
 //! - The task keeps no agent alive, and ends with its runtime.
 //! - Nothing here blocks: binding a socket to an address sends nothing and waits for nobody.
 //!
-//! Must not know: how others come to believe the new address (see the core's `names`).
+//! Must not know: how it is found out that the new address is reached (see the core's `moving`).
 
 use std::future::Future;
 use std::io::ErrorKind;

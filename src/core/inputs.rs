@@ -96,7 +96,7 @@ impl Core {
             Timer::Joiner(run) => self.judge_joiner(run),
             Timer::NameProbe(run) => self.probe_name_again(run),
             Timer::Rival => self.dispute(),
-            Timer::Introduce => self.introduce_myself(),
+            Timer::Move => self.ask_at_new_address(),
             Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
             Timer::Contact(ticket) => self.end_contact(ticket),
             Timer::Partition => self.suspect_partition(),

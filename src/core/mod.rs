@@ -126,15 +126,14 @@ use joining::Reaches;
 use joining::Rivals;
 use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
-use membership::Claims;
 use membership::Confirmations;
 use membership::Incarnation;
-use membership::{Arrivals, Homes, Move};
+use membership::{Arrivals, Move};
 use messaging::Messaging;
 use observers::Observers;
+use packet::Prover;
 use packet::{ContactedAddresses, NoticeRate, PacketRate};
 use packet::{Inbox, Versions};
-use packet::{Keepsakes, Prover, Senders};
 use timers::{Timer, Timers};
 use view::Peer;
 use view::Tombstones;
@@ -194,7 +193,6 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
-    claims: Claims,
     rivals: Rivals,
     arrivals: Arrivals,
     /// Questions to strangers.
@@ -219,9 +217,6 @@ pub struct Core {
     refusals: PacketRate,
     /// The addresses that this node contacted itself.
     expected: ContactedAddresses,
-    senders: Senders,
-    keepsakes: Keepsakes,
-    homes: Homes,
     notices: NoticeRate,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
@@ -318,10 +313,6 @@ impl Core {
             objections: PacketRate::of_weight(),
             refusals: PacketRate::of_weight(),
             expected: ContactedAddresses::default(),
-            senders: Senders::default(),
-            keepsakes: Keepsakes::default(),
-            homes: Homes::default(),
-            claims: Claims::default(),
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
             notices: NoticeRate::default(),
@@ -374,8 +365,6 @@ impl Core {
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
         self.arrivals.forget(slot);
-        self.keepsakes.forget(run);
-        self.homes.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

@@ -26,8 +26,8 @@ pub struct Sizes {
     pub name_probes: usize,
     /// Departures and removals that wait to be confirmed.
     pub confirmations: usize,
-    /// Other addresses of members and of this node.
-    pub aliases: usize,
+    /// Addresses at which this node met itself.
+    pub own_addresses: usize,
     /// Strangers that were answered or asked lately, and holders of names that others want.
     pub strangers: usize,
     /// Messages between programs that are kept or on their way, and what recognises copies of them.
@@ -47,7 +47,7 @@ impl Core {
             inquiries: self.inquiries.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
-            aliases: self.senders.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
+            own_addresses: self.reunion.size(),
             strangers: self.questions.size()
                 + self.hearsay_questions.size()
                 + self.reaches.size()

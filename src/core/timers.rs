@@ -61,8 +61,8 @@ pub(super) enum Timer {
     PartitionOver,
     /// Another run of this node's name is asked again, or judged.
     Rival,
-    /// Observers that do not know of this node's move are asked again.
-    Introduce,
+    /// Members are asked again whether they reach this node where it has moved.
+    Move,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
     /// Members behind doubted neighbours are looked at.
@@ -107,7 +107,7 @@ impl Key for Timer {
             Timer::Spread => (26, 0),
             Timer::RepairMessages => (27, 0),
             Timer::Letter(number) => (28, number),
-            Timer::Introduce => (29, 0),
+            Timer::Move => (29, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -44,7 +44,15 @@ pub(super) const UPWARD: [Upward; 29] = [
     Upward {
         room: "packet",
         above: "connectivity",
-        calls: &[".calls", ".detours", ".links", "acknowledge_over_greeting", "send_by_call", "send_detoured"],
+        calls: &[
+            ".calls",
+            ".detours",
+            ".guests",
+            ".links",
+            "acknowledge_over_greeting",
+            "send_by_call",
+            "send_detoured",
+        ],
         why: "a copy goes by a connection where datagrams may not pass",
     },
     Upward {
@@ -52,12 +60,6 @@ pub(super) const UPWARD: [Upward; 29] = [
         above: "detection",
         calls: &["is_withheld", "own_word_of"],
         why: "a deaf node keeps its verdicts to itself",
-    },
-    Upward {
-        room: "packet",
-        above: "membership",
-        calls: &[".homes", "is_known_for_long"],
-        why: "an address needs no proof once its member has been at it for long",
     },
     Upward {
         room: "connectivity",
@@ -90,6 +92,12 @@ pub(super) const UPWARD: [Upward; 29] = [
         above: "leadership",
         calls: &["election", "renewal_interval"],
         why: "voters keep their detours before others, for as long as renewals need",
+    },
+    Upward {
+        room: "connectivity",
+        above: "membership",
+        calls: &["is_reached_by"],
+        why: "a member calls this node where it has moved",
     },
     Upward {
         room: "connectivity",

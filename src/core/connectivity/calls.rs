@@ -303,7 +303,7 @@ impl Core {
     pub(super) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
         let is_read = read(bytes).and_then(|(header, messages)| {
             let way = Way::Link(link);
-            let kind = self.sender_kind(header.run, from, way);
+            let kind = self.sender_kind(header.run, way);
             let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
             self.receive_packet(sender, header, messages)
         });
@@ -344,6 +344,7 @@ impl Core {
             (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
             (Message::Challenge { nonce, .. }, Phase::Joining(joining)) => joining.asked.answerer(*nonce).is_some(),
+            (Message::Reached { nonce }, _) => self.is_reached_by(*nonce),
             _ => false,
         };
         let is_asked = header.cluster == self.cluster

@@ -38,8 +38,8 @@ use std::net::SocketAddr;
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{
-    DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS,
-    MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
+    CLAIM_INTERVAL, DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_CLAIMS_PER_INTERVAL,
+    MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS, MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use crate::core::member::Run;
 use crate::core::packet::{PerKeyRate, Sender, SenderKind};
@@ -55,11 +55,17 @@ pub(in crate::core) struct Guests {
     held: BTreeMap<LinkId, Guest>,
     /// The rate at which members are dialled that have not proven their addresses.
     dialled: PerKeyRate<Run>,
+    /// The rate at which members are asked whether guests are their own.
+    asked: PerKeyRate<Run>,
 }
 
 impl Default for Guests {
     fn default() -> Self {
-        Self { held: BTreeMap::new(), dialled: PerKeyRate::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL) }
+        Self {
+            held: BTreeMap::new(),
+            dialled: PerKeyRate::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL),
+            asked: PerKeyRate::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL),
+        }
     }
 }
 
@@ -95,6 +101,11 @@ impl Guests {
         self.dialled.take(now, run)
     }
 
+    /// Takes a member's turn to be asked whether a guest is its own; returns false if it has none now.
+    pub(in crate::core) fn may_ask(&mut self, run: Run, now: Time) -> bool {
+        self.asked.take(now, run)
+    }
+
     /// Finds the guest that a new one displaces: `Ok(None)` if there is room, `Err` if nobody gives way.
     fn crowded_out(&self, run: Run, is_from_its_host: bool) -> Result<Option<LinkId>, ()> {
         let alike = |guest: &&Guest| guest.is_from_its_host == is_from_its_host;
@@ -127,7 +138,7 @@ impl Core {
         messages: Messages<'_>,
     ) {
         let way = Way::Link(link);
-        let kind = self.sender_kind(header.run, from, way);
+        let kind = self.sender_kind(header.run, way);
         let slot = match kind {
             SenderKind::ClaimsMember(slot) => Some(slot).filter(|slot| self.view.record(*slot).status.is_live()),
             SenderKind::Member(_) | SenderKind::Stranger => None,
@@ -238,7 +249,7 @@ impl Core {
                     if self.are_datagrams_in_doubt() || self.now.since(guest.since) >= GUEST_PATIENCE {
                         self.dial_back(slot);
                     }
-                    if self.view.entry(slot).peer.is_proven() && self.may_ask_about(guest.run) {
+                    if self.view.entry(slot).peer.is_proven() && self.guests.may_ask(guest.run, self.now) {
                         self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                     }
                 }

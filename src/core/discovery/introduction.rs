@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants:
-//! - Nobody is believed that was not asked, or that has not read what was sent to the address that its record names.
-//! - A known run is moved only by whoever reads at both addresses, or is where it was before it was gone (see `homes`).
+//! - Nobody is believed that was not asked, and no stranger that has not read what was sent to the address that its record
+//!   names: it would be a member that is not reached. A member has seen to that before it wrote another one (see
+//!   `membership::moving`).
 //!
 //! Must not know: why somebody was asked.
 
@@ -17,8 +18,8 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Receiver};
 use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::{Record, Status};
-use crate::core::packet::{Introduction, MoveStep, Newcomer, News, Sender, SenderKind, Way};
-use crate::core::view::{AddressOrigin, Slot, View};
+use crate::core::packet::{Introduction, Newcomer, News, Sender, SenderKind, Way};
+use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -41,52 +42,17 @@ impl Core {
         is_right
     }
 
-    /// Calls a member where it is known to be, as somebody calls in its name: the member is asked itself.
-    fn call_home(&mut self, slot: Slot) {
-        let home = self.view.record(slot).address;
-        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, home, false) {
-            self.call_again(home);
-        }
-    }
-
-    /// Takes the word of somebody who says who it is because this node asked. `has_reminded` is true if it brought back
-    /// what this node gave to its run.
-    pub(in crate::core) fn introduced(
-        &mut self,
-        sender: Sender,
-        nonce: Nonce,
-        record: Record,
-        has_reminded: bool,
-    ) -> Introduction {
+    /// Takes the word of somebody who says who it is because this node asked.
+    pub(in crate::core) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
-        let is_asked =
-            self.prover.is_nonce(nonce, sender.from, self.now) || self.prover.is_nonce(nonce, record.address, self.now);
-        if !is_asked {
+        let is_here = self.prover.is_nonce(nonce, sender.from, self.now);
+        let is_at_home = self.prover.is_nonce(nonce, record.address, self.now);
+        if !is_here && !is_at_home {
             self.counters.drop(DropReason::Unasked);
             return Introduction::Ignored;
         }
         if record.run != sender.run || record.run.is_nobody() {
             self.counters.drop(DropReason::Malformed);
-            return Introduction::Ignored;
-        }
-        let is_answer = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
-        if matches!(sender.kind, SenderKind::ClaimsMember(_)) && !is_answer {
-            // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
-            self.counters.drop(DropReason::Claimed);
-            if let SenderKind::ClaimsMember(slot) = sender.kind
-                && matches!(sender.way, Way::Link(_))
-            {
-                self.call_home(slot);
-                let held = self.view.record(slot).address;
-                let is_allowed = record.address != held && matches!(self.phase, Phase::Up);
-                if is_allowed
-                    && (self.reaches.introduced.allow(self.now, record.address, false)
-                        || self.may_ask_mover(slot, MoveStep::Call))
-                {
-                    // It may have moved: there it can prove that.
-                    self.call_for(sender.from, record.address);
-                }
-            }
             return Introduction::Ignored;
         }
         // A record that needs a note is told by others, never by its owner.
@@ -100,10 +66,7 @@ impl Core {
         if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
             return Introduction::Ignored;
         }
-        let (is_here, is_at_home) =
-            (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
-        // A node that says that it has moved is believed when it proves that.
-        if is_here && !matches!(sender.kind, SenderKind::ClaimsMember(_)) {
+        if is_here {
             self.answered_contact(sender.from, &record.id);
         }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
@@ -111,8 +74,9 @@ impl Core {
             self.counters.drop(DropReason::Outdated);
             return Introduction::Tombstoned { incarnation };
         }
-        let is_known = self.view.slot_of_run(record.run).is_some();
-        let mut has_moved = has_reminded;
+        if let Some(slot) = self.view.slot_of_run(record.run) {
+            return self.member_introduced(slot, sender, record);
+        }
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.reaches.introduced.allow(self.now, record.address, false) {
@@ -128,26 +92,8 @@ impl Core {
             return Introduction::Ignored;
         }
         if record.id == self.me().id {
-            self.met_rival(record);
+            self.met_rival(&record);
             return Introduction::Outdated { newer: View::ME };
-        }
-        if let Some(slot) = self.view.slot_of_run(record.run)
-            && self.view.record(slot).address != record.address
-        {
-            // A node is where it says if it is heard from where it was and reads what is sent to the new address, at
-            // once or in turn.
-            has_moved |= sender.kind == SenderKind::Member(slot) || self.has_announced(slot, record.address);
-            // Whoever is where a stray was before it was gone is its owner, whoever answers where the stray is.
-            has_moved |= self.homes.of(record.run) == Some(record.address);
-            let held = self.view.record(slot);
-            let is_held_live = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
-            if has_moved && !record.supersedes(held) {
-                return Introduction::Outdated { newer: slot };
-            } else if is_held_live && !has_moved {
-                // Anybody may claim a move: it is not believed as long as the member is not found to be gone from where
-                // it was.
-                return Introduction::Ignored;
-            }
         }
         if let Some(held) = self.live_holder(&record)
             && !self.prover.is_nonce(nonce, held.address, self.now)
@@ -160,37 +106,24 @@ impl Core {
             return Introduction::Ignored;
         }
         let held = self.view.slot_of(record.id.as_str());
-        if let Some(newer) = held.filter(|slot| !is_known && self.view.record(*slot).supersedes(&record)) {
+        if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
         }
         let is_expected = self.expected.contains(self.now, sender.from);
-        if !is_known && !self.introductions.allow(self.now, sender.from, is_expected) {
+        if !self.introductions.allow(self.now, sender.from, is_expected) {
             // One question lets one stranger in.
             self.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
         }
+        if held.is_none() && self.is_of_long_standing(&record) {
+            self.reunion.met(&record.id, record.address);
+        }
         let (run, id) = (record.run, record.id.clone());
-        if !is_known && held.is_none() && self.is_of_long_standing(&record) {
-            self.reunion.met(&id, record.address);
-        }
-        if has_moved && let Some(slot) = self.view.slot_of_run(run) {
-            self.view.peer_mut(slot).address_origin = AddressOrigin::JustProven;
-        }
         self.learn(News::told(record), None);
-        if has_moved && is_here {
-            self.answered_contact(sender.from, &id);
-        }
-        if has_moved && let Some(slot) = self.view.slot_of_run(run) {
-            // Either the member is where it says, or its move was not believed for other reasons; then no other's word
-            // moves it later.
-            self.view.peer_mut(slot).address_origin = AddressOrigin::Proven;
-        }
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 if self.view.record(slot).address == sender.from {
                     self.view.prove(slot);
-                } else if is_at_home && !is_known {
-                    self.add_alias(slot, sender.from);
                 }
                 Introduction::Member
             }
@@ -199,6 +132,32 @@ impl Core {
                 None => Introduction::Ignored,
             },
         }
+    }
+
+    /// Takes a member's own word of where and what it is.
+    fn member_introduced(&mut self, slot: Slot, sender: Sender, record: Record) -> Introduction {
+        if sender.from != self.view.record(slot).address && sender.way == Way::Datagrams {
+            self.ask_at_new_address_also(sender.from, sender.run);
+        }
+        let held = self.view.record(slot);
+        if held.supersedes(&record) {
+            return Introduction::Outdated { newer: slot };
+        }
+        let (run, address) = (record.run, record.address);
+        self.learn(News::told(record), None);
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).address == address) else {
+            return Introduction::Ignored;
+        };
+        match sender.way {
+            _ if address == sender.from => self.view.prove(slot),
+            Way::Datagrams | Way::Unbound => self.reunion.answers_at(sender.from, run, address),
+            // It called, so that datagrams may not pass: what it says is believed at its own address.
+            Way::Link(_) if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) => {
+                self.call_again(address);
+            }
+            Way::Link(_) => {}
+        }
+        Introduction::Member
     }
 
     /// Returns the live member of that name, if it is another run.

@@ -1,9 +1,8 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
 //! Every `retry_interval` a node has its seeds resolved again, also when all of them are found: their sources may name
-//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself, the most recently lost Down member, one other
-//! Down member in turn, and one member that appeared elsewhere in turn, where it was before (see `homes`). Two halves
-//! that declared each other Down find each other again that way: the first packet across is answered by what is
+//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself, the most recently lost Down member, and one
+//! other Down member in turn. Two halves that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
 //! told what is held, so that it can refute that, too. Strangers introduce themselves (see `introduction`).
 //!
@@ -40,8 +39,9 @@ pub(in crate::core) struct Reunion {
     remembered: Vec<SocketAddr>,
     /// Addresses under which this node met itself, and the time when it did last.
     mine: BTreeMap<SocketAddr, Time>,
-    /// The run that was Up at a seed's address the last time all members were looked at.
-    seats: BTreeMap<SocketAddr, Run>,
+    /// The run that was Up at a seed's address the last time all members were looked at, or has answered from there, and
+    /// the address in its record.
+    seats: BTreeMap<SocketAddr, (Run, SocketAddr)>,
     next_seed: usize,
     /// The view's count of changes when its addresses were remembered last: most often there was none since.
     remembered_at: Option<u64>,
@@ -100,7 +100,7 @@ impl Reunion {
 
     /// Returns the run that was Up at this seed's address when all members were looked at last.
     pub(in crate::core) fn run_at_seed(&self, address: SocketAddr) -> Option<Run> {
-        self.seats.get(&address).copied()
+        self.seats.get(&address).map(|(run, _)| *run)
     }
 
     /// Returns true if this is an address of one of the seeds.
@@ -193,6 +193,13 @@ impl Reunion {
         self.mine.insert(address, now);
     }
 
+    /// Takes note that a run whose record has another address has answered here: it is behind a translator, say.
+    pub(super) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
+        if self.is_seed(address) {
+            self.seats.insert(address, (run, advertised));
+        }
+    }
+
     /// Takes note that somebody else answers at this address.
     pub(super) fn is_another(&mut self, address: SocketAddr) {
         self.mine.remove(&address);
@@ -238,12 +245,6 @@ impl Core {
             self.look_for(slot);
             if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
                 self.call(self.view.record(slot).address);
-            }
-        }
-        if let Some(home) = self.homes.next() {
-            self.ask_who(home);
-            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
-                self.call(home);
             }
         }
         self.remember_addresses();
@@ -293,7 +294,7 @@ impl Core {
         let mut found = Vec::new();
         for (_, entry) in self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up) {
             if missing.contains(&entry.record.address) {
-                found.push((entry.record.address, entry.record.run));
+                found.push((entry.record.address, (entry.record.run, entry.record.address)));
             }
         }
         missing.retain(|seed| found.iter().all(|(address, _)| address != seed));
@@ -318,17 +319,15 @@ impl Core {
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.
     fn is_up_at(&self, seed: SocketAddr) -> bool {
-        let up = |run: &Run| {
-            let slot = self.view.slot_of_run(*run);
-            slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
+        let is_up = |(run, advertised): &(Run, SocketAddr)| {
+            let record = self.view.slot_of_run(*run).map(|slot| self.view.record(slot));
+            record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
         };
         // Each of them has its turn in that time.
         let intervals = MINE_FOR + self.reunion.mine.len() as u32;
         let until = self.settings.retry_interval * intervals;
         let is_recent = |met: &Time| seed == self.me().address || self.now.since(*met) < until;
-        self.reunion.mine.get(&seed).is_some_and(is_recent)
-            || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
-            || self.senders.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
+        self.reunion.mine.get(&seed).is_some_and(is_recent) || self.reunion.seats.get(&seed).is_some_and(is_up)
     }
 
     /// Returns the most recently lost Down member, and one other in turn.

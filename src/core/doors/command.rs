@@ -49,7 +49,8 @@ pub enum Command {
         /// True to drain, false to take it back.
         is_draining: bool,
     },
-    /// Change this node's own address: its driver has bound a socket there.
+    /// Change this node's own address: its driver has bound a socket there. Replied to once a member has reached it there,
+    /// or none did (`CommandError::NotReached`): it keeps the former one then.
     SetAddress {
         /// The ticket for the reply.
         ticket: Ticket,
@@ -319,6 +320,12 @@ pub enum CommandError {
     /// Others could not answer to this node's new address.
     #[error("{address} is no address that others can answer to: give one with an IP address and a port")]
     Unreachable {
+        /// The address in the command.
+        address: SocketAddr,
+    },
+    /// No member reaches this node at its new address, or another address was given meanwhile.
+    #[error("no member reaches this node at {address}: check its interfaces, NAT, firewall")]
+    NotReached {
         /// The address in the command.
         address: SocketAddr,
     },

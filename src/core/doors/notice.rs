@@ -135,6 +135,15 @@ pub enum Notice {
         /// The members that were asked.
         others: Vec<SocketAddr>,
     },
+    /// No member reaches this node at the address that it is to advertise from now on: it keeps the one before.
+    MoveNotReached {
+        /// The address that it keeps.
+        kept: SocketAddr,
+        /// The address at which it is not reached.
+        address: SocketAddr,
+        /// Members that were asked.
+        others: Vec<SocketAddr>,
+    },
     /// A joiner that was let in by this node does not become Up: members of one address family (IPv4, IPv6) do not
     /// reach one of the other.
     JoinerNotReached {
@@ -161,7 +170,7 @@ pub enum Notice {
         /// The source address of the sponsor's packets.
         heard_from: SocketAddr,
     },
-    /// Another process claims this node's name, but it does not answer, or fewer members hold it than this node.
+    /// Another process claims this node's name, but it does not answer.
     NameClaimed {
         /// The address of that process.
         claimant: SocketAddr,
@@ -196,6 +205,14 @@ fn some_of(addresses: &[SocketAddr]) -> String {
     let more = addresses.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     shown.join(", ") + &more
+}
+
+/// Writes addresses, each after a blank.
+fn write_list(f: &mut fmt::Formatter<'_>, addresses: &[SocketAddr]) -> fmt::Result {
+    addresses.iter().enumerate().try_for_each(|(place, address)| {
+        let comma = if place == 0 { "" } else { "," };
+        write!(f, "{comma} {address}")
+    })
 }
 
 impl fmt::Display for Notice {
@@ -301,11 +318,14 @@ impl fmt::Display for Notice {
                  its `advertise`, NAT, firewall{}; still trying",
                 Families(*advertised, *heard_from)
             ),
+            Notice::MoveNotReached { kept, address, others } => {
+                write!(f, "still advertising {kept}: at {address} this node is not reached by")?;
+                write_list(f, others)?;
+                f.write_str(": check its interfaces, NAT, firewall; still trying")
+            }
             Notice::NotReached { advertised, others } => {
                 write!(f, "not up yet: this node advertises {advertised}, and is not reached there by")?;
-                for (place, other) in others.iter().enumerate() {
-                    write!(f, "{} {other}", if place == 0 { "" } else { "," })?;
-                }
+                write_list(f, others)?;
                 f.write_str(": check that both address families (IPv4, IPv6) work between them; still trying")
             }
             Notice::NameClaimed { claimant } => write!(

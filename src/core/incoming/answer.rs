@@ -15,7 +15,7 @@ use crate::core::doors::Receiver;
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::core::member::{NodeId, Record, Status};
-use crate::core::packet::{Introduction, MoveStep, Sender, SenderKind, Way};
+use crate::core::packet::{Introduction, Sender, SenderKind, Way};
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
 use crate::core::{Core, Phase};
@@ -65,10 +65,6 @@ pub(super) struct Answer {
     pub(super) asked: Asked,
     /// The ranges of broadcasts that the packet asks for, at most [`MAX_WANTS`](crate::core::limits::MAX_WANTS).
     pub(super) wants: Vec<Span>,
-    /// The proof that the sender's run was given a keepsake, before it introduces itself.
-    pub(super) reminder: Option<Nonce>,
-    /// The packet proved that its sender holds what this node gave to the sender's run.
-    pub(super) has_reminded: bool,
 }
 
 impl Answer {
@@ -96,8 +92,6 @@ impl Answer {
             founded: None,
             asked: Asked::default(),
             wants: Vec::new(),
-            reminder: None,
-            has_reminded: false,
         }
     }
 }
@@ -106,6 +100,11 @@ impl Core {
     pub(super) fn answer_member(&mut self, slot: Slot, sender: Sender, fingerprint: u64, answer: &Answer) {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.answer_stranger(sender, answer);
+        }
+        // Who asks from elsewhere who is here may not read what is sent to its address: it is about to say where it is.
+        let asks_from_elsewhere = self.asks_from_elsewhere(slot, sender, answer);
+        if asks_from_elsewhere {
+            self.answer_stranger(sender, answer);
         }
         let is_live = self.view.record(slot).status.is_live();
         let differs = is_live && self.compare(slot, fingerprint);
@@ -122,8 +121,7 @@ impl Core {
         }
         let is_needed = with_updates
             || answer.myself
-            || answer.introduce.is_some()
-            || answer.has_reminded
+            || answer.introduce.is_some() && !asks_from_elsewhere
             || !answer.acks.is_empty()
             || !answer.testimony.is_empty()
             || !confirmed.is_empty()
@@ -136,19 +134,14 @@ impl Core {
             self.announce_by_calls();
         }
         let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
-        if answer.has_reminded && answer.acks.is_empty() {
-            // The last one was for where it was.
-            self.give_keepsake(&mut packet, slot);
-        }
         for testimony in &answer.testimony {
             packet.push(testimony);
         }
         for hash in confirmed {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
         }
-        if let Some(nonce) = answer.introduce {
+        if let Some(nonce) = answer.introduce.filter(|_| !asks_from_elsewhere) {
             if !(is_proven && self.defer_introduction(sender.run, self.view.record(slot).address, nonce)) {
-                self.push_reminder(&mut packet, sender.run, sender.from, nonce);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
         } else if answer.myself {
@@ -167,6 +160,13 @@ impl Core {
             }
             self.send_by(sender.way, slot, packet);
         }
+    }
+
+    /// Returns true if a member asks who is here, or says who it is, from another address than its record's.
+    fn asks_from_elsewhere(&self, slot: Slot, sender: Sender, answer: &Answer) -> bool {
+        sender.way == Way::Datagrams
+            && self.view.record(slot).address != sender.from
+            && (answer.introduce.is_some() || answer.introduction.is_some())
     }
 
     /// Answers a stranger's question by a question: a sender that proves its address by coming back is a stranger no
@@ -194,9 +194,7 @@ impl Core {
         let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
         let may_know = is_introduction || is_expected;
         let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
-        let is_allowed = limit.allow(self.now, sender.from, is_expected)
-            || matches!(answer.kind, SenderKind::ClaimsMember(slot) if self.may_ask_mover(slot, MoveStep::Question))
-            || self.may_answer_finder(sender.from);
+        let is_allowed = limit.allow(self.now, sender.from, is_expected) || self.may_answer_finder(sender.from);
         if !is_allowed {
             return self.counters.drop(DropReason::RateLimited);
         }
@@ -225,7 +223,6 @@ impl Core {
         }
         let mut packet = self.packet(sender.bytes.max(MAX_HEADER_BYTES));
         packet.push(&Message::Reply);
-        self.push_reminder(&mut packet, sender.run, sender.from, nonce);
         let is_answered = packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         if is_answered {
             self.push_told(&mut packet, slot);
@@ -249,25 +246,12 @@ impl Core {
         }
     }
 
-    /// Returns true if somebody who proved its address bears the run of an observer, and has not proven that it is that
-    /// member: it does so when it is asked once more, now that it learns who asks. The two may both have moved.
-    fn asks_back(&mut self, sender: Sender, answer: &Answer) -> bool {
-        let SenderKind::ClaimsMember(slot) = answer.kind else { return false };
-        let is_unproven = answer.has_brought_nonce && matches!(answer.introduction, Some(Introduction::Ignored));
-        is_unproven
-            && answer.introduce.is_some()
-            && matches!(self.phase, Phase::Up)
-            && self.observes(slot)
-            && (self.burials.allow(self.now, sender.from, false) || self.may_ask_mover(slot, MoveStep::SecondQuestion))
-    }
-
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
         // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
-            self.push_reminder(&mut packet, sender.run, sender.from, nonce);
             if answer.kind == SenderKind::Stranger {
                 // It may be a voter with an empty disk.
                 self.push_founded(&mut packet);
@@ -299,7 +283,7 @@ impl Core {
             _ => {}
         }
         let may_meet = !matches!(self.phase, Phase::Joining(_)) || self.must_be_found();
-        if (answer.has_echoed && may_meet) || self.asks_back(sender, answer) {
+        if answer.has_echoed && may_meet {
             let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

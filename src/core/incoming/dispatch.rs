@@ -31,17 +31,12 @@ impl Core {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
             }
-            Message::Reminder { proof } => answer.reminder = Some(proof),
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
                 let is_finder =
                     answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
-                answer.has_reminded = answer
-                    .reminder
-                    .take()
-                    .is_some_and(|proof| self.is_reminded(sender.run, sender.from, proof, record.address, nonce));
-                answer.introduction = Some(self.introduced(*sender, nonce, record, answer.has_reminded));
+                answer.introduction = Some(self.introduced(*sender, nonce, record));
                 if is_finder {
                     self.found_by(sender.from);
                 }
@@ -50,7 +45,7 @@ impl Core {
                 self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());
             }
             Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
-            Message::Reached { nonce } => self.reached_by(nonce),
+            Message::Reached { nonce } => self.reached_by(sender, nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => {
                 answer.founded = Some(founded);
@@ -68,8 +63,6 @@ impl Core {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.learn_lease_term(&word),
-            Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
-            Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
             Message::HeldStatus { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted)
@@ -141,7 +134,6 @@ impl Core {
         match *message {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
-            Message::Keepsake { keepsake } => self.given_keepsake(slot, keepsake),
             Message::HeldStatus { run, incarnation, status, age_ms } => {
                 let age = Duration::from_millis(age_ms);
                 answer.myself |= self.told(run, (incarnation, status), age);

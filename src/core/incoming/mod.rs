@@ -24,10 +24,10 @@
 //! | `WhoAreYou` | a member's: `IAm`; a stranger's: `WhoAreYou` with its nonce, then `IAm` | `IAm` is answered by what must be refuted alone; a stranger is asked once in [`QUESTION_INTERVAL`], by a joiner with an empty disk once in [`FINDER_INTERVAL`]; missing voters are asked on a timer |
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each call the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
-//! | any, in a member's name from elsewhere | a `Probe` at its home | once in [`CLAIM_INTERVAL`] for each run |
+//! | any, in a member's name by a connection to elsewhere | a `Probe` at its address | once in [`CLAIM_INTERVAL`] for each run |
 //! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::admission_limits`), and who has proven nothing in turn (see `joining::unproven`) |
-//! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page`, `Reminder` | – | they go with others |
-//! | `ReachMe`; `WhoHolds` | `Reached`; `Holds` | these are not answered |
+//! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page` | – | they go with others |
+//! | `ReachMe` | `Reached` | it is not answered |
 //! | `Pull` | `Page`s | each page that is asked for next is a later one, and [`MAX_PULL_RETRIES`] times the same |
 //! | `Digest` | `Want` with records; then records | records are not answered; a node compares once in [`SYNC_INTERVAL`], and [`SYNC_TRIES`] times for one difference |
 //! | `Confirm`; `LastHeard` | `Confirmed`; `HeardAt` | these are not answered |
@@ -39,7 +39,7 @@
 //! | `LeaseUpdate` | passed on, or declined | each is passed on once, [`LEASE_WORDS_PER_SECOND`] in all; what declines is not answered |
 //! | `HaveBroadcasts` | `WantBroadcasts`; then `Broadcast`s | a broadcast is passed on once, and asked for a few times on a timer |
 //! | `Letter` | `Receipt` | it is not answered |
-//! | `Heartbeat`, `Keepsake`, `Unheard`, `Unlink` | – | they change what goes out next, and call for nothing |
+//! | `Heartbeat`, `Unheard`, `Unlink` | – | they change what goes out next, and call for nothing |
 //!
 //! [`FINDER_INTERVAL`]: crate::core::limits::FINDER_INTERVAL
 //! [`ANSWER_INTERVAL`]: crate::core::limits::ANSWER_INTERVAL

@@ -19,8 +19,6 @@ pub(super) enum Question {
     Records = 1 << 1,
     /// The sender's introduction.
     Introduction = 1 << 2,
-    /// The run that this node holds under a name.
-    Holder = 1 << 3,
     /// A change of the electorate.
     Voters = 1 << 4,
     /// The leader.
@@ -51,7 +49,6 @@ impl Question {
             | Message::Elsewhere { .. } => Question::Step,
             Message::Pull { .. } | Message::Digest { .. } | Message::Want { .. } => Question::Records,
             Message::IAm { .. } => Question::Introduction,
-            Message::WhoHolds { .. } => Question::Holder,
             Message::ChangeVoters(_) => Question::Voters,
             Message::WhoLeads => Question::Leader,
             Message::WantView(_) => Question::View,

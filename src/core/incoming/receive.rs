@@ -39,7 +39,7 @@ impl Core {
             self.credit.received(self.now, from, bytes.len());
         }
         let taken = read(bytes).and_then(|(header, messages)| {
-            let kind = self.sender_kind(header.run, from, way);
+            let kind = self.sender_kind(header.run, way);
             let answer_bytes = bytes.len().saturating_sub(self.seal_slack);
             let sender = Sender { from, run: header.run, kind, way, bytes: answer_bytes };
             self.receive_packet(sender, header, messages)
@@ -89,17 +89,6 @@ impl Core {
         if self.is_one_join_too_many(sender, &messages) {
             self.counters.drop(DropReason::RateLimited);
             return Ok(false);
-        }
-        if let SenderKind::ClaimsMember(slot) = sender.kind
-            && matches!(sender.way, Way::Datagrams)
-        {
-            self.read_few(messages.clone(), inbox)?;
-            if self.brings_proof(slot, inbox) {
-                self.add_alias(slot, sender.from);
-                sender.kind = SenderKind::Member(slot);
-            } else if !self.is_awaited(sender) {
-                return Ok(true);
-            }
         }
         match sender.kind {
             SenderKind::Member(slot) => {
@@ -162,7 +151,7 @@ impl Core {
             }
             if !matches!(answer.kind, SenderKind::Member(_)) {
                 // It may have introduced itself, or said that it is Up.
-                answer.kind = self.sender_kind(sender.run, sender.from, way);
+                answer.kind = self.sender_kind(sender.run, way);
             }
         }
         if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.wants.is_empty()) {

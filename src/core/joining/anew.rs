@@ -6,7 +6,6 @@ use crate::core::Core;
 use crate::core::detection::Inquiries;
 use crate::core::dissemination::{FingerprintMismatch, Flooding, Gossiping};
 use crate::core::joining::{NameProbes, Rivals};
-use crate::core::membership::Claims;
 use crate::core::view::{Slot, View};
 
 impl Core {
@@ -15,7 +14,6 @@ impl Core {
         self.end_confirmations();
         self.end_contacts();
         self.name_probes = NameProbes::default();
-        self.claims = Claims::default();
         self.rivals = Rivals::default();
         self.drop_joiners();
         self.forget_partition();

@@ -331,12 +331,10 @@ impl Core {
                     let seeds = self.reunion.seeds();
                     let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.now) {
                         Some(from)
-                    } else if self.may_ask_about(self.run) {
+                    } else {
                         // A NAT may have sent it back from another address.
                         let seeds = self.reunion.seeds().iter().copied();
                         seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
-                    } else {
-                        None
                     };
                     if let Some(mine) = mine {
                         self.reunion.is_me(mine, self.now);

@@ -239,7 +239,7 @@ impl Core {
         says: Option<SocketAddr>,
         nonce: Nonce,
     ) {
-        let SenderKind::ClaimsMember(slot) = kind else { return };
+        let (SenderKind::Member(slot) | SenderKind::ClaimsMember(slot)) = kind else { return };
         let record = self.view.record(slot);
         let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
         let is_silent = matches!(record.status, Status::Suspect | Status::Down) && heard_from != advertised;
@@ -295,17 +295,27 @@ impl Core {
         if !self.may_answer(&sender, packet.len()) {
             return;
         }
+        // A member that has moved waits for it, and asks few.
+        let is_member = !matches!(sender.kind, SenderKind::Stranger);
         let limit = if is_let_in { &mut self.introductions } else { &mut self.reaches.on_request };
-        if limit.allow(self.now, address, is_let_in) {
+        if is_member || limit.allow(self.now, address, is_let_in) {
             // The packet may be answered itself, and one answer is not counted.
             self.credit.take(self.now, address, packet.len());
-            self.transmit(address, Receiver::of(sender.run), packet);
+            let bytes = packet.finish();
+            if self.calls.is_from(sender.from) {
+                // It called, so that datagrams may not pass.
+                self.call_with(sender.from, address, bytes.clone());
+            }
+            self.transmit_bytes(address, Receiver::of(sender.run), bytes);
         }
     }
 
     /// Handles `Reached`: a member of the other address family reached this joiner's advertised address, or its sponsor
-    /// is at its own.
-    pub(in crate::core) fn reached_by(&mut self, nonce: Nonce) {
+    /// is at its own; or a member reached this one where it has moved.
+    pub(in crate::core) fn reached_by(&mut self, sender: &Sender, nonce: Nonce) {
+        if self.reached_at_new_address(sender, nonce) {
+            return;
+        }
         let reach = match &mut self.phase {
             Phase::Joining(joining) => joining.reach.take_if(|reach| reach.nonce == nonce),
             _ => None,

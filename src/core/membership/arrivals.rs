@@ -110,23 +110,12 @@ impl Arrivals {
         let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
         (ago < SETTLE).then(|| now - ago)
     }
-
-    /// Returns true if a member came long ago, or while this node was new itself.
-    fn is_settled(&self, now: Time, slot: Slot) -> bool {
-        self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
-    }
 }
 
 impl Core {
     /// Returns true if there were no other members when this node became Up: nobody knew more than it.
     pub fn has_begun_alone(&self) -> bool {
         self.arrivals.was_alone
-    }
-
-    /// Returns true if a member has been known for a while, or is at an address where this node was told to look for
-    /// members.
-    pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
-        self.arrivals.is_settled(self.now, slot) || self.is_contact(slot)
     }
 
     /// Returns true if a member came before this node, or long ago.

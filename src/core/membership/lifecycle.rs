@@ -96,7 +96,6 @@ impl Core {
             if let Some((asker, to, nonce)) = self.incarnation.asked_by.take() {
                 let mut packet = self.packet(usize::MAX);
                 packet.push(&Message::Reply);
-                self.push_reminder(&mut packet, asker, to, nonce);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
                 self.transmit(to, Receiver::of(asker), packet);
             }

@@ -22,9 +22,8 @@ use crate::core::counters::DropReason;
 use crate::core::limits::MAX_MEMBERS;
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::packet::News;
-use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{AddressOrigin, Peer, Slot, View};
+use crate::core::view::{Peer, Slot, View};
 use crate::core::wire::Note;
 
 /// The parts of a replaced record that are still needed.
@@ -197,8 +196,6 @@ impl Core {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.meet_new_run(slot);
-            self.keepsakes.forget(held.run);
-            self.homes.forget(held.run);
             is_ours = self.joiners.take(&record).proven;
             Some(Peer::new(sign).with_proof(is_ours))
         } else {
@@ -220,7 +217,7 @@ impl Core {
                 Status::Down if is_dated => {}
                 _ => peer.lived_at(sign),
             }
-            (held.address != record.address).then(|| self.meet_elsewhere(slot, held, &record, sign)).flatten()
+            None
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
         self.count_suspicion(held.status, record.status, method);
@@ -242,39 +239,6 @@ impl Core {
         }
     }
 
-    /// Handles a run that is at another address. Unless it has proven that, it counts as new; and if it was gone, it
-    /// may be any process: all state about it is dropped.
-    fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
-        let peer = self.view.peer_mut(slot);
-        let is_proven =
-            std::mem::replace(&mut peer.address_origin, AddressOrigin::Hearsay) == AddressOrigin::JustProven;
-        if peer.rare().announced.is_some() {
-            peer.rare_mut().announced = None;
-        }
-        let is_home = self.homes.of(held.run) == Some(record.address);
-        self.claims.close(held.run);
-        if is_proven || is_home {
-            self.homes.forget(held.run);
-        }
-        if is_proven {
-            peer.address_origin = AddressOrigin::Proven;
-            self.keepsakes.moved(held.run, record.address);
-            return is_home.then(|| Peer::new(sign));
-        }
-        // If it is the same process, its keepsake serves to prove a move of this node to it, wherever it is.
-        self.keepsakes.moved(held.run, record.address);
-        self.arrivals.note_arrival(self.now, slot);
-        let was_gone = matches!(held.status, Status::Down | Status::Left(_));
-        if was_gone && !is_home {
-            self.homes.leave(held.run, held.address);
-        }
-        was_gone.then(|| {
-            let mut peer = Peer::new(sign);
-            peer.address_origin = AddressOrigin::Unproven;
-            peer
-        })
-    }
-
     /// Records this node's own verdict about a member.
     pub(in crate::core) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
         let held = Arc::clone(self.view.record(slot));
@@ -284,9 +248,6 @@ impl Core {
         self.count_suspicion(held.status, status, method);
         self.count_detection(slot, held.status, status, method);
         self.mark_judged(slot, status, method);
-        if status == Status::Down {
-            self.forget_aliases(held.run);
-        }
         let peer = self.view.peer_mut(slot);
         peer.method = method;
         if matches!(status, Status::Left(_)) {

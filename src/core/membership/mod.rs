@@ -4,17 +4,16 @@
 //! |---|---|
 //! | merging updates into the view: the maximum by `member::precedence` | `merge` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
-//! | records that wait for the word of whom they are about | `belief` |
+//! | the record that waits for the word of whom it is about | `belief` |
 //! | this node's own record: incarnations, tags, leaving | `lifecycle` |
 //! | what others hold this node for, and when it refutes that | `refutation` |
 //! | when members came | `arrivals` |
 //! | this node's own move to another address | `moving` |
 //! | an operator's command to remove a member; what a removal does | `remove_command`, `removal` |
-//! | the addresses where strays were held before | `homes` |
 //! | confirmations that peers hold a record | `confirm` |
 //! | forgetting dead members | `reap` |
 //!
-//! Owns: this node's incarnation; claims that wait for their owner's answer.
+//! Owns: this node's incarnation, and the address that it is about to have.
 //!
 //! Must not know: how silence is measured, or the way that a packet took.
 
@@ -22,7 +21,6 @@ mod accusation;
 mod arrivals;
 mod belief;
 mod confirm;
-mod homes;
 mod lifecycle;
 mod merge;
 mod moving;
@@ -32,8 +30,6 @@ mod removal;
 mod remove_command;
 
 pub(in crate::core) use arrivals::Arrivals;
-pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
-pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use moving::Move;

@@ -1,40 +1,56 @@
-//! This node's own move: another address in its record, and the proof of that to each of its observers.
+//! This node's own move: another address goes into its record once a member has reached it there.
 //!
-//! An observer believes the move when this node proves, from the new address, that it holds the observer's keepsake (see
-//! `keepsakes`). That takes four packets, of which each may be lost, or be one too many for its receiver at this moment;
-//! so this node introduces itself again, and calls, until it knows that the observer knows: the observer's packets to a
-//! member go to the address in the member's record, so a heartbeat that arrives here says so.
+//! ```text
+//! X, which is at another address by now           a member, where its record says
+//!   ReachMe{nonce, address} ────────────────────▶
+//!                       ◀──── Reached{nonce}, to that address
+//! X writes the address into its record, one incarnation above; everybody learns of it like of any update
+//! ```
 //!
-//! Invariants:
-//! - Each observer that has not shown that it knows, or has not given the next keepsake, is asked [`MAX_INTRODUCTIONS`]
-//!   times at most, at pauses that double.
-//! - An observer is called from the second time on only, and at once if datagrams do not pass everywhere.
+//! So an address that is no good (of an interface that leads nowhere, of a typo) reaches no record: this node keeps the
+//! one that it had, asks others, at pauses that double, and says both in the end; whoever gave the command
+//! looks for an address again. What this node sends counts meanwhile, wherever it is sent from (see `packet::senders`). A
+//! node that sees no live member has nobody to ask, and takes the
+//! address at once: it may have been cut off by just this move, and is found again by its seeds and by those that it
+//! remembers.
 //!
-//! Must not know: how a move is proven or believed.
+//! Invariants: a node's address is written by itself alone; [`REACH_ASKED`] members are asked first, and twice as many
+//! each time: they may have moved themselves.
+//!
+//! Must not know: how an address was found.
 
 use std::net::SocketAddr;
 
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
 use crate::core::Core;
 use crate::core::Phase;
-use crate::core::doors::{CommandError, Reply, Ticket};
-use crate::core::limits::{INTRODUCTION_RETRY, MAX_INTRODUCTIONS};
-use crate::core::member::{Record, is_reachable};
-use crate::core::time::Time;
+use crate::core::doors::{CommandError, Notice, Receiver, Reply, Ticket};
+use crate::core::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
+use crate::core::member::{Record, Run, Status, is_reachable};
+use crate::core::packet::{Sender, SenderKind};
 use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::wire::Message;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Message, Nonce};
 
-/// The last change of this node's address, until all observers know it.
+/// The number of times that members are asked before it is said that they do not reach this node.
+const MOST_ASKED: u32 = 5;
+
+/// An address at which nobody has reached this node so far.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::core) struct Move {
-    at: Time,
-    /// The number of times that observers were asked so far.
-    introductions: u32,
+    /// The command's number.
+    ticket: Ticket,
+    address: SocketAddr,
+    nonce: Nonce,
+    /// The number of times that members were asked.
+    asked: u32,
 }
 
 impl Core {
-    /// Carries out the command to change this node's address. Observers believe the change when this node proves, from
-    /// there, that it holds their keepsakes.
+    /// Carries out the command to change this node's address, as soon as a member has reached it there. Who is Joining is
+    /// in no record yet: its address is proven when it is let in.
     pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
@@ -42,53 +58,98 @@ impl Core {
         if !is_reachable(address) {
             return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
         }
-        if address != self.me().address {
-            if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
-                return self.reply(ticket, Reply::Refused(CommandError::Busy));
-            }
-            self.keepsakes.outlived();
-            self.link_all_anew();
-            self.moving = Some(Move { at: self.now, introductions: 0 });
-            self.introduce_myself();
+        self.give_up_move();
+        if address == self.me().address {
+            return self.reply(ticket, Reply::AddressSet);
         }
+        self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0 });
+        self.ask_at_new_address();
+    }
+
+    /// Asks members whether they reach this node at its new address.
+    pub(in crate::core) fn ask_at_new_address(&mut self) {
+        let Some(Move { address, nonce, asked, .. }) = self.moving else { return };
+        let live: Vec<Slot> = self.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
+        if live.is_empty() || matches!(self.phase, Phase::Joining(_)) {
+            return self.take_address();
+        }
+        let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.record(*slot).status == Status::Up).collect();
+        let among = if up.is_empty() { live } else { up };
+        let members: Vec<(SocketAddr, Run)> = among
+            .sample(&mut self.rng, REACH_ASKED << asked)
+            .map(|slot| (self.view.record(*slot).address, self.view.record(*slot).run))
+            .collect();
+        let addresses: Vec<SocketAddr> = members.iter().map(|(address, _)| *address).collect();
+        if asked >= MOST_ASKED {
+            let kept = self.me().address;
+            self.notice("move not reached", Notice::MoveNotReached { kept, address, others: addresses });
+            return self.give_up_move();
+        }
+        for (to, run) in members {
+            self.ask_to_reach(to, run, address, nonce);
+        }
+        if asked > 0 || self.are_datagrams_in_doubt() {
+            self.call_all(&addresses);
+        }
+        if let Some(moving) = &mut self.moving {
+            moving.asked += 1;
+        }
+        self.timers.set(Timer::Move, self.now + REACH_RETRY * 2_u32.pow(asked));
+    }
+
+    /// Keeps the address that this node has, if it wanted another one.
+    fn give_up_move(&mut self) {
+        self.timers.cancel(Timer::Move);
+        if let Some(Move { ticket, address, .. }) = self.moving.take() {
+            self.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
+        }
+    }
+
+    /// Asks a member that is not where its record says: it may have moved, too, and know of nobody else.
+    pub(in crate::core) fn ask_at_new_address_also(&mut self, to: SocketAddr, run: Run) {
+        if let Some(Move { address, nonce, .. }) = self.moving {
+            self.ask_to_reach(to, run, address, nonce);
+        }
+    }
+
+    fn ask_to_reach(&mut self, to: SocketAddr, run: Run, address: SocketAddr, nonce: Nonce) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::ReachMe { nonce, address });
+        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
+        self.transmit(to, Receiver::Run(run), packet);
+    }
+
+    /// Returns true if this is the nonce by which members answer that they reach this node at its new address.
+    pub(in crate::core) fn is_reached_by(&self, nonce: Nonce) -> bool {
+        self.moving.is_some_and(|moving| moving.nonce == nonce)
+    }
+
+    /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. Where it
+    /// is not where its record says, it is told by a packet of its own: what goes to everybody goes elsewhere.
+    pub(in crate::core) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
+        let is_asked = self.is_reached_by(nonce);
+        if is_asked {
+            self.take_address();
+            let is_elsewhere =
+                matches!(sender.kind, SenderKind::Member(slot) if self.view.record(slot).address != sender.from);
+            if is_elsewhere && self.moving.is_none() {
+                let mut packet = self.packet(usize::MAX);
+                self.push_update(&mut packet, View::ME);
+                self.transmit(sender.from, Receiver::Run(sender.run), packet);
+            }
+        }
+        is_asked
+    }
+
+    /// Writes the new address into this node's record; if that must wait for the disk, members are asked once more.
+    fn take_address(&mut self) {
+        let Some(Move { ticket, address, .. }) = self.moving else { return };
+        if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
+            return self.timers.set(Timer::Move, self.now + REACH_RETRY);
+        }
+        self.moving = None;
+        self.timers.cancel(Timer::Move);
+        self.link_all_anew();
         self.reply(ticket, Reply::AddressSet);
-    }
-
-    /// Sends `WhoAreYou` from this node's new address to the observers that do not know it yet: they ask back, and learn
-    /// where it is. Those that hear this node by its link alone do so no more: they are called as well. Those that know it
-    /// are asked for the next keepsake, if the answer that brought it was lost: this node may have to move again.
-    pub(in crate::core) fn introduce_myself(&mut self) {
-        let Some(Move { at, introductions }) = self.moving.filter(|_| matches!(self.phase, Phase::Up)) else {
-            self.moving = None;
-            return;
-        };
-        let observed = self.view.live().iter().copied().filter(|slot| self.observes(*slot));
-        let (aware, unaware): (Vec<Slot>, Vec<Slot>) =
-            observed.partition(|slot| self.view.entry(*slot).peer.has_stamped_since(at));
-        for slot in aware {
-            if self.keepsakes.is_outlived(self.view.record(slot).run) {
-                self.probe_both_ways(slot);
-            }
-        }
-        let mine = self.me().address;
-        let unaware = unaware.into_iter().map(|slot| self.view.record(slot).address);
-        let unaware: Vec<SocketAddr> = unaware.filter(|address| *address != mine).collect();
-        let may_wait_for = introductions < MAX_INTRODUCTIONS - 1;
-        for address in &unaware {
-            self.ask_who(*address);
-        }
-        if introductions > 0 || self.are_datagrams_in_doubt() {
-            self.call_all(&unaware);
-        }
-        self.moving = may_wait_for.then_some(Move { at, introductions: introductions + 1 });
-        if may_wait_for {
-            self.timers.set(Timer::Introduce, self.now + INTRODUCTION_RETRY * 2_u32.pow(introductions));
-        }
-    }
-
-    /// Asks a member to answer on every way there is, which brings a keepsake if it has one to give.
-    fn probe_both_ways(&mut self, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-        self.send_both_ways(slot, &Message::Probe { nonce, doubted: false });
     }
 }

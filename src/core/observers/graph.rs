@@ -113,11 +113,6 @@ impl Observers {
         self.rings.nearest().chain(self.settled.rings().nearest())
     }
 
-    /// Returns true if this node observes this member.
-    pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
-        self.neighbours.contains(&slot)
-    }
-
     /// Returns every ring, its number among those of its kind, and true if it is one of settled members.
     pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize, bool)> {
         let of = |rings, is_settled| (0..Rings::count(rings)).map(move |ring| (rings, ring, is_settled));

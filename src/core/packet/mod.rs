@@ -7,14 +7,13 @@
 //! | strangers that proved an address | `introduced` |
 //! | the messages of the packet at hand | `inbox` |
 //! | nonces and cookies: keyed hashes by which an address is proven | `proof` |
-//! | the proof that a member is at another address by now | `keepsakes` |
 //! | limits on answers to strangers: of an address, of hosts and of all; on notices | `rates`, `turns` |
 //! | whose address it is; who gives way in a full table | `host`, `crowds` |
 //! | bytes that go to addresses of members that never proved them | `credit` |
 //!
 //! Packets that come in are handed to the rooms by `incoming`, which stands above them.
 //!
-//! Owns: sequence numbers of sent packets, aliases, keepsakes, the key of nonces and cookies, the credit of hosts, the limits
+//! Owns: sequence numbers of sent packets, the key of nonces and cookies, the credit of hosts, the limits
 //! on answers to strangers and on notices.
 //!
 //! Must not know: the effect of a message, or why one is sent.
@@ -24,7 +23,6 @@ mod crowds;
 mod host;
 mod inbox;
 mod introduced;
-mod keepsakes;
 mod proof;
 mod rates;
 mod send;
@@ -38,10 +36,8 @@ pub(in crate::core) use crowds::gives_way;
 pub(in crate::core) use host::Host;
 pub(in crate::core) use inbox::{Inbox, News, Received, Versions};
 pub(in crate::core) use introduced::{Introduction, Newcomer};
-pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
 pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PacketRate, PerKeyRate};
 pub(in crate::core) use sender::{Sender, SenderKind};
-pub(in crate::core) use senders::{MoveStep, Senders};
 pub(in crate::core) use turns::Turns;
 pub(in crate::core) use way::Way;

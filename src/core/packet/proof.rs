@@ -1,8 +1,7 @@
 //! Proofs without memory: nonces and cookies are keyed hashes of the facts that they prove, so that asking a million
 //! strangers needs no table. The key lives as long as the run.
 //!
-//! Invariants: a nonce or a cookie holds for one address (and run) and two minutes at most; a keepsake for one run and
-//! address, as long as this node runs.
+//! Invariants: a nonce or a cookie holds for one address (and run) and two minutes at most.
 //!
 //! Must not know: what is granted for a proof.
 
@@ -50,20 +49,6 @@ impl Prover {
         (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
     }
 
-    /// Returns the keepsake that this run, to which it was given at `address`, must prove to hold to be believed that it
-    /// is at another one; valid for as long as this node's run lives.
-    pub(in crate::core) fn keepsake(&self, run: Run, address: SocketAddr) -> Nonce {
-        self.seal(2, address, run, 0)
-    }
-
-    /// Returns the proof, for this question, that its maker holds a keepsake and is at `address`. Nobody can make
-    /// another one of it: not for another address, nor for another question.
-    pub(in crate::core) fn reminder(keepsake: Nonce, address: SocketAddr, question: Nonce) -> Nonce {
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&keepsake.0.to_le_bytes());
-        seal(&key, 3, address, Run(0), question.0)
-    }
-
     fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
         seal(&self.key, purpose, address, run, minute)
     }
@@ -93,29 +78,6 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-
-    #[test]
-    fn a_keepsake_holds_for_its_run_and_its_address_alone_and_is_no_other_proof() {
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-        let (prover, other) = (Prover::new(&mut rng), Prover::new(&mut rng));
-        let (here, there) = ("10.0.0.1:1".parse().expect("address"), "10.0.0.2:1".parse().expect("address"));
-        assert_eq!(prover.keepsake(Run(1), here), prover.keepsake(Run(1), here));
-        assert_ne!(prover.keepsake(Run(1), here), prover.keepsake(Run(2), here));
-        assert_ne!(prover.keepsake(Run(1), here), prover.keepsake(Run(1), there), "given to somebody else");
-        assert_ne!(prover.keepsake(Run(1), here), other.keepsake(Run(1), here), "another process, another key");
-        assert_ne!(prover.keepsake(Run(1), here), prover.cookie(here, Run(1), Time::ORIGIN));
-    }
-
-    #[test]
-    fn a_reminder_holds_for_its_keepsake_its_address_and_its_question_alone() {
-        let (here, there) = ("10.0.0.1:1".parse().expect("address"), "10.0.0.2:1".parse().expect("address"));
-        let reminder = Prover::reminder(Nonce(1), here, Nonce(7));
-        assert_eq!(reminder, Prover::reminder(Nonce(1), here, Nonce(7)));
-        assert_ne!(reminder, Prover::reminder(Nonce(2), here, Nonce(7)));
-        assert_ne!(reminder, Prover::reminder(Nonce(1), there, Nonce(7)));
-        assert_ne!(reminder, Prover::reminder(Nonce(1), here, Nonce(8)));
-        assert_ne!(reminder, Nonce(1), "the keepsake itself is not shown");
-    }
 
     #[test]
     fn a_cookie_holds_for_its_address_its_run_and_a_minute() {

@@ -52,9 +52,7 @@ impl Core {
         let most = if proven { usize::MAX } else { self.question_bytes(self.unproven_bytes(slot)) };
         let mut packet = self.packet(limit.min(most));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
-        if proven {
-            self.ask_for_keepsake(&mut packet, slot);
-        } else {
+        if !proven {
             self.push_probe(&mut packet, slot);
             packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         }
@@ -83,9 +81,6 @@ impl Core {
         packet.push(&Message::Reply);
         for nonce in acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
-        }
-        if !acks.is_empty() {
-            self.give_keepsake(&mut packet, slot);
         }
         if !proven {
             self.push_probe(&mut packet, slot);

@@ -80,7 +80,6 @@ fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
         Message::HeardAt { age_ms, .. } => Message::HeardAt { run: third, age_ms },
         Message::Severed { age_ms, is_sure, .. } => Message::Severed { run: third, age_ms, is_sure },
         Message::Alive { sequence, .. } => Message::Alive { run: third, sequence },
-        Message::WhoHolds { .. } => Message::WhoHolds { nonce: Nonce(7), id: speaker.me().id.clone() },
         Message::ReachMe { .. } => Message::ReachMe { nonce: Nonce(7), address: address(from) },
         Message::HaveBroadcasts(_) => {
             Message::HaveBroadcasts(vec![Span { run: speaker.me().run, first: 1, last: 300 }])

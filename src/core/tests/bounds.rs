@@ -8,16 +8,16 @@ use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
-    GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
-    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_NAME_WITNESSES, MAX_PARTNERS,
-    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP, SETTLE, SETTLE_TOGETHER,
+    ADMISSION_INTERVAL, CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, GUEST_PROBE_INTERVAL,
+    LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_GUEST_FRAMES,
+    MAX_JOINERS_PER_HOST, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
+    SETTLE, SETTLE_TOGETHER,
 };
-use crate::core::member::{Record, Run, Status};
+use crate::core::member::{Record, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{Header, Message, Packet, PacketBuilder};
+use crate::core::wire::{Header, Message, PacketBuilder};
 
 impl Alone {
     pub(super) fn outputs(&mut self) -> Vec<Output> {
@@ -27,40 +27,6 @@ impl Alone {
     fn drops(&self) -> u64 {
         self.core.counters().dropped(DropReason::TableFull)
     }
-}
-
-#[test]
-fn so_many_members_are_asked_who_has_a_name() {
-    for (others, asked) in [
-        (MAX_NAME_WITNESSES - 1, MAX_NAME_WITNESSES - 1),
-        (MAX_NAME_WITNESSES, MAX_NAME_WITNESSES),
-        (MAX_NAME_WITNESSES + 1, MAX_NAME_WITNESSES),
-    ] {
-        let mut alone = Alone::with_teller();
-        alone.told_of(0..others - 1, Status::Up);
-        alone.outputs();
-        let me = Record::clone(alone.core.me());
-        alone.core.met_rival(Record { run: Run(0x51), address: address(88), incarnation: me.incarnation + 1, ..me });
-        let questions = alone.outputs().into_iter().filter(|output| match output {
-            Output::Transmit { bytes, .. } => {
-                let messages = Packet::decode(bytes).expect("decodes").messages;
-                messages.iter().any(|message| matches!(message, Message::WhoHolds { .. }))
-            }
-            _ => false,
-        });
-        assert_eq!(questions.count(), asked, "of {others}");
-    }
-}
-
-#[test]
-fn so_many_members_are_asked_in_an_interval_whether_others_packets_are_theirs() {
-    let mut alone = Alone::with_teller();
-    for run in 1..=MAX_CLAIMS_PER_INTERVAL as u64 {
-        assert!(alone.core.may_ask_about(Run(run)), "{run}");
-    }
-    assert!(!alone.core.may_ask_about(Run(10_000)), "one more waits");
-    alone.core.now = alone.core.now + CLAIM_INTERVAL;
-    assert!(alone.core.may_ask_about(Run(10_000)));
 }
 
 #[test]

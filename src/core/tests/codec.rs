@@ -186,12 +186,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
         Message::ReachMe { nonce, address: address(0) },
         Message::Reached { nonce },
         Message::Unheard,
-        Message::WhoHolds { nonce, id: id("d") },
-        Message::Holds { nonce, run: Some(Run(1)) },
-        Message::Holds { nonce, run: None },
         Message::ElectorateReport(founded()),
-        Message::Keepsake { keepsake: nonce },
-        Message::Reminder { proof: nonce },
         Message::LeaseUpdate(Box::new(LeaseUpdate {
             lease: id("l"),
             node: id("a"),

@@ -3,17 +3,11 @@
 
 use std::time::Duration;
 
-use rand::SeedableRng;
-
-use super::hostile::{packet, send};
 use super::leadership;
-use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, Contacted, Reply};
-use crate::core::member::{ChangeKind, Record, Run, Status};
-use crate::core::packet::Prover;
+use crate::core::member::{ChangeKind, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Message, Nonce, Packet};
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -235,25 +229,6 @@ fn a_newcomer_that_was_told_the_old_address_of_a_member_finds_it() {
 }
 
 #[test]
-fn an_observer_without_a_part_in_the_proof_believes_two_elders_and_not_one() {
-    for (elders, is_believed) in [(4, true), (3, true), (2, false)] {
-        // Nodes 0 to elders − 1 know where n1 is; the last one has lost what it gave to n1.
-        let n = elders + 1;
-        let last = n - 1;
-        let mut net = old_cluster(Profile::Local, n);
-        net.nodes[last].core.prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(0x5eed));
-        moves(&mut net, 1, 70);
-        let home = net.nodes[last].core.record(&id("n1")).map(|held| held.address);
-        net.run(net.settings.suspect_timeout / 2);
-        assert_eq!(net.nodes[last].core.record(&id("n1")).map(|held| held.address), home, "{n}: too early");
-        net.run(net.settings.suspect_timeout + net.settings.heartbeat_interval * 2);
-        let held = net.nodes[last].core.record(&id("n1")).expect("listed").address;
-        assert_eq!(held == address(70), is_believed, "{n}: {held}");
-        assert_converges(&mut net, &format!("{n}"));
-    }
-}
-
-#[test]
 fn three_voters_of_which_two_moved_and_the_third_died_have_a_leader() {
     for exchanged in [false, true] {
         let mut net = leadership::cluster(3, 3);
@@ -309,147 +284,4 @@ fn a_member_that_moves_where_datagrams_do_not_pass_is_found_over_tcp() {
             assert_eq!(apart(&net), [], "{case}: it does not last");
         }
     }
-}
-
-// Safety.
-
-/// Somebody at another address who bears the run of a member that moved away, and answers every question as it.
-struct Impostor {
-    record: Record,
-    sequence: u64,
-    /// The proofs that others sent to the impostor.
-    shown: Vec<(Run, Nonce)>,
-}
-
-impl Impostor {
-    fn answers(&mut self, net: &mut Net) {
-        for (to, bytes) in std::mem::take(&mut net.undelivered) {
-            let Ok(came) = Packet::decode(&bytes) else { continue };
-            let (run, from_there) = (came.header.run, to == address(ELSEWHERE));
-            for message in came.messages.into_iter().filter(|_| from_there) {
-                let answer = match message {
-                    Message::Reminder { proof } => {
-                        self.shown.push((run, proof));
-                        continue;
-                    }
-                    Message::WhoAreYou { nonce, .. } => vec![
-                        Message::WhoAreYou { nonce: Nonce(5), echo: Some(nonce) },
-                        Message::IAm { nonce, record: self.record.clone() },
-                    ],
-                    Message::Probe { nonce, .. } => vec![Message::Reply, Message::Ack { nonce }],
-                    _ => continue,
-                };
-                self.says(net, self.record.run, &answer);
-            }
-        }
-    }
-
-    fn says(&mut self, net: &mut Net, run: Run, messages: &[Message]) {
-        for to in 0..net.nodes.len() {
-            self.sequence += 1;
-            send(net, to, ELSEWHERE, &packet(run, self.sequence, messages));
-        }
-    }
-}
-
-#[test]
-fn what_a_member_that_moved_shows_to_an_impostor_moves_nobody() {
-    for n in [3, 6] {
-        let mut net = old_cluster(Profile::Local, n);
-        let newcomer = net.add("liar", 90, &[0]);
-        net.run_until(ms(3_000), "the liar is in", Net::all_agree);
-        // n1 moves, and n0 does not learn it yet; somebody elsewhere says that it is n0.
-        let incarnation = net.nodes[0].core.me().incarnation + 1;
-        let lie = Record { address: address(ELSEWHERE), ..about(&net, 0, incarnation, Status::Up) };
-        let mut impostor = Impostor { record: lie.clone(), sequence: 3_000, shown: Vec::new() };
-        net.cut(0, 1, true);
-        net.undelivered.clear();
-        moves(&mut net, 1, 70);
-        let (liar, victim) = (Liar::new(newcomer), net.nodes[1].core.me().run);
-        for _ in 0..20 {
-            liar.says(&mut net, 1, &[update(lie.clone())]);
-            net.run(ms(20));
-            impostor.answers(&mut net);
-            // It shows n0 the proofs that it was shown itself, under the name of n1.
-            let there = Record { address: address(ELSEWHERE), ..Record::clone(net.nodes[1].core.me()) };
-            let there = Record { incarnation: there.incarnation + 1, ..there };
-            for (_, proof) in impostor.shown.clone() {
-                let question = net.nodes[0].core.prover.nonce(address(ELSEWHERE), net.now);
-                let claim = [
-                    Message::Reply,
-                    Message::Reminder { proof },
-                    Message::IAm { nonce: question, record: there.clone() },
-                ];
-                impostor.says(&mut net, victim, &claim);
-            }
-            for node in net.running() {
-                for name in ["n0", "n1"] {
-                    let at = node.core.record(&id(name)).expect("listed").address;
-                    assert_ne!(at, address(ELSEWHERE), "{n}: {name} at {}", node.core.me().id);
-                }
-            }
-        }
-        assert!(!impostor.shown.is_empty(), "{n}: it was shown something");
-        net.cut(0, 1, false);
-        assert_converges(&mut net, &format!("{n}"));
-    }
-}
-
-#[test]
-fn a_member_that_is_heard_is_not_moved_by_all_elders_together() {
-    let mut net = old_cluster(Profile::Local, 6);
-    for _ in 0..40 {
-        let incarnation = net.nodes[1].core.me().incarnation + 2;
-        let lie = update(Record { address: address(ELSEWHERE), ..about(&net, 1, incarnation, Status::Up) });
-        for liar in [0, 2, 3, 4] {
-            Liar::new(liar).says(&mut net, 5, std::slice::from_ref(&lie));
-            assert_eq!(net.nodes[5].core.record(&id("n1")).map(|held| held.address), Some(address(1)));
-        }
-        net.run(ms(100));
-    }
-    assert_converges(&mut net, "the lies end");
-}
-
-#[test]
-fn the_owner_of_a_run_that_two_elders_moved_is_back_as_soon_as_it_answers() {
-    let mut net = old_cluster(Profile::Local, 6);
-    net.cut(5, 1, true);
-    let until = net.now + net.settings.suspect_timeout * 4;
-    let mut was_moved = false;
-    while net.now < until {
-        let incarnation = net.nodes[1].core.me().incarnation + 2;
-        let lie = update(Record { address: address(ELSEWHERE), ..about(&net, 1, incarnation, Status::Up) });
-        for liar in [2, 3] {
-            Liar::new(liar).says(&mut net, 5, std::slice::from_ref(&lie));
-        }
-        was_moved |= net.nodes[5].core.record(&id("n1")).map(|held| held.address) == Some(address(ELSEWHERE));
-        net.run(ms(100));
-    }
-    assert!(was_moved, "two elders are believed while it is silent");
-    net.cut(5, 1, false);
-    assert_converges(&mut net, "it answers");
-}
-
-#[test]
-fn the_owner_of_a_run_that_two_elders_moved_is_asked_at_its_home_and_needs_no_keepsake() {
-    let mut net = old_cluster(Profile::Local, 4);
-    // n0 has lost what it gave to n1, and hears nobody but two that lie.
-    net.nodes[0].core.prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(0x5eed));
-    for other in 1..4 {
-        net.cut(0, other, true);
-    }
-    let held = |net: &Net| net.nodes[0].core.record(&id("n1")).map(|held| held.address);
-    let until = net.now + net.settings.suspect_timeout * 2;
-    while net.now < until {
-        let incarnation = net.nodes[1].core.me().incarnation + 2;
-        let lie = update(Record { address: address(ELSEWHERE), ..about(&net, 1, incarnation, Status::Up) });
-        for liar in [2, 3] {
-            Liar::new(liar).says(&mut net, 0, std::slice::from_ref(&lie));
-        }
-        net.run(ms(100));
-    }
-    assert_eq!(held(&net), Some(address(ELSEWHERE)), "two elders are believed while it is silent");
-    net.cut(0, 1, false);
-    // Sooner than it would be Down where nobody is.
-    net.run_until(net.settings.retry_interval + ms(300), "it answered", |net| held(net) == Some(address(1)));
 }

@@ -8,10 +8,9 @@ use super::liars::{Liar, about, old_cluster, update};
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{Command, Input, LinkEvent, LinkId, Notice, Output};
-use crate::core::limits::{ANNOUNCEMENT_MEMORY, KEEP_FOR, SETTLE};
+use crate::core::doors::{Input, LinkEvent, LinkId, Notice, Output};
+use crate::core::limits::{KEEP_FOR, SETTLE};
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::core::packet::Prover;
 use crate::core::settings::{Profile, Timing};
 use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
 
@@ -22,11 +21,6 @@ const FORCED: Status = Status::Left(LeaveReason::Forced);
 
 fn held(alone: &Alone, host: usize) -> Option<Record> {
     alone.core.record(&member(host, Status::Up).id).map(|record| Record::clone(record))
-}
-
-fn prove(alone: &mut Alone, run: Run) {
-    let slot = alone.core.view.slot_of_run(run).expect("a member");
-    alone.core.view.prove(slot);
 }
 
 #[test]
@@ -67,14 +61,11 @@ fn whoever_was_heard_a_moment_ago_does_not_doubt_itself_though_an_elder_accuses_
     assert_eq!(net.nodes[1].core.health_score(), 0);
 }
 
-/// Has one elder say of a living member that another run of its name lives elsewhere, or died; returns who believes it.
-fn believers_of_one_elder(net: &mut Net, status: Status) -> Vec<String> {
+/// Has one member say of a living one that another run of its name died; returns who believes it.
+fn believers_of_a_death(net: &mut Net, status: Status) -> Vec<String> {
     net.forget_reports();
     let incarnation = net.nodes[1].core.me().incarnation + 5;
-    let mut lie = Record { run: Run(77), ..about(net, 1, incarnation, status) };
-    if status == Status::Up {
-        lie.address = address(ELSEWHERE);
-    }
+    let lie = Record { run: Run(77), ..about(net, 1, incarnation, status) };
     Liar::new(2).says_to_all(net, &[update(lie)]);
     net.run(ms(500));
     let run = net.nodes[1].core.me().run;
@@ -95,8 +86,8 @@ fn a_word_about_another_run_does_not_bury_a_living_member_that_few_observe() {
     // At first some are observed that do not observe in turn, and are heard as seldom as others.
     for age in [Duration::ZERO, KEEP_FOR] {
         net.run(age);
-        for status in [Status::Down, FORCED, Status::Up] {
-            believed.extend(believers_of_one_elder(&mut net, status).into_iter().map(|who| (age, status, who)));
+        for status in [Status::Down, FORCED] {
+            believed.extend(believers_of_a_death(&mut net, status).into_iter().map(|who| (age, status, who)));
         }
     }
     assert!(believed.is_empty(), "{believed:?}");
@@ -143,69 +134,6 @@ fn a_founder_is_told_that_it_is_not_reached_by_those_alone_that_it_gave_a_cookie
             let is_told = net.nodes[0].notices.iter().any(|notice| matches!(notice, Notice::Refused { .. }));
             assert_eq!(is_told, others == 0 && nonce == cookie, "{others} others, {nonce:?}");
         }
-    }
-}
-
-/// Has somebody introduce itself at an address, by a proof if there is one.
-fn introduces(alone: &mut Alone, run: Run, record: &Record, keepsake: Option<Nonce>) {
-    let nonce = alone.core.prover.nonce(record.address, alone.now);
-    alone.hand_in(record.address, run, |packet| {
-        if let Some(keepsake) = keepsake {
-            packet.push(&Message::Reminder { proof: Prover::reminder(keepsake, record.address, nonce) });
-        }
-        packet.push(&Message::IAm { nonce, record: record.clone() });
-    });
-}
-
-#[test]
-fn a_keepsake_of_an_address_where_a_member_is_no_more_moves_it_nowhere() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let home = member(0, Status::Up);
-    prove(&mut alone, home.run);
-    let there = Record { incarnation: 6, address: address(ELSEWHERE), ..home.clone() };
-    // It was given to the run while it was there: to whoever bore it then.
-    let outlived = alone.core.prover.keepsake(home.run, there.address);
-    introduces(&mut alone, home.run, &there, Some(outlived));
-    assert_eq!(held(&alone, 0).map(|held| held.address), Some(home.address));
-    let true_one = alone.core.prover.keepsake(home.run, home.address);
-    introduces(&mut alone, home.run, &there, Some(true_one));
-    assert_eq!(held(&alone, 0).map(|held| held.address), Some(there.address));
-}
-
-#[test]
-fn nobody_introduces_another_run() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let note = Note { age_ms: 0, method: DetectionMethod::ConnectionLost };
-    alone.told_by(TELLER, &[(Some(note), member(0, Status::Down))]);
-    let there = Record { incarnation: 6, address: address(ELSEWHERE), ..member(0, Status::Up) };
-    introduces(&mut alone, Run(0xe), &there, None);
-    assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Down));
-    assert_eq!(alone.core.counters().dropped(DropReason::Malformed), 1);
-    introduces(&mut alone, there.run, &there, None);
-    assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Up), "it may itself");
-}
-
-#[test]
-fn an_announced_move_is_believed_for_a_while_and_not_for_ever() {
-    for (after, is_believed) in [(ANNOUNCEMENT_MEMORY - ms(1), true), (ANNOUNCEMENT_MEMORY, false)] {
-        let mut alone = Alone::with_teller();
-        alone.told_of(0..1, Status::Up);
-        let home = member(0, Status::Up);
-        prove(&mut alone, home.run);
-        let there = Record { incarnation: 6, address: address(ELSEWHERE), ..home.clone() };
-        alone.told_from(home.address, home.run, &[(None, there.clone())]);
-        assert_eq!(held(&alone, 0).map(|held| held.address), Some(home.address), "not yet");
-        let until = alone.now + after;
-        while alone.now < until {
-            // It is there all the time.
-            alone.hand_in(home.address, home.run, |_| ());
-            alone.pass(ms(500).min(until.since(alone.now)));
-        }
-        introduces(&mut alone, home.run, &there, None);
-        let at = if is_believed { there.address } else { home.address };
-        assert_eq!(held(&alone, 0).map(|held| held.address), Some(at), "{after:?}");
     }
 }
 
@@ -282,37 +210,6 @@ fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
         })
         .collect();
     assert!(told.len() >= 3 && told.iter().all(|status| *status == Status::Up), "{told:?}");
-}
-
-#[test]
-fn nobody_gives_way_to_who_answers_at_a_seed_while_no_member_says_who_has_the_name() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..4, Status::Up);
-    let me = Record::clone(alone.core.me());
-    let rival = Record { run: Run(0x51), address: address(88), incarnation: me.incarnation + 1, ..me };
-    alone.core.handle(alone.now, Input::Command(Command::Join { ticket: 1, addresses: vec![rival.address] }));
-    alone.outputs();
-    alone.core.met_rival(rival.clone());
-    alone.outputs();
-    let until = alone.now + SECOND * 4;
-    let mut stopped = false;
-    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
-        alone.now = alone.now.max(deadline);
-        alone.core.handle(alone.now, Input::Tick);
-        for output in alone.outputs() {
-            stopped |= matches!(output, Output::Stopped(_));
-        }
-        // Words that nobody asked for.
-        for host in 0..4 {
-            let peer = member(host, Status::Up);
-            alone.sequence += 1;
-            let holds = Message::Holds { nonce: Nonce(7), run: Some(rival.run) };
-            let bytes = packet(peer.run, alone.sequence, &[holds]);
-            alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &bytes });
-            stopped |= alone.outputs().iter().any(|output| matches!(output, Output::Stopped(_)));
-        }
-    }
-    assert!(!stopped && alone.core.is_up());
 }
 
 #[test]

@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use rand::SeedableRng;
-
-use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
+use super::liars::old_cluster;
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, CommandError, Reply};
-use crate::core::member::{ChangeKind, Record, Status};
-use crate::core::packet::Prover;
+use crate::core::doors::{Command, CommandError, Notice, Reply};
+use crate::core::member::ChangeKind;
 use crate::core::settings::Profile;
-use crate::core::wire::Message;
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -24,10 +20,10 @@ fn a_node_that_moves_stays_a_member() {
         let mut net = old_cluster(profile, n);
         let within = net.settings.suspect_timeout;
         moves(&mut net, 1, 70);
-        assert_eq!(net.nodes[1].replies, [Reply::AddressSet]);
         net.run_until(within, "known where it is", |net| {
             net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == address(70)))
         });
+        assert_eq!(net.nodes[1].replies, [Reply::AddressSet]);
         net.run(within * 2);
         net.assert_all_up();
         for observer in (0..n).filter(|node| *node != 1) {
@@ -55,55 +51,6 @@ fn an_address_that_nobody_can_answer_to_is_refused() {
     assert_eq!(net.nodes[1].core.me().incarnation, before, "nothing to tell");
 }
 
-#[test]
-fn a_member_is_not_moved_by_others() {
-    for n in [3, 5, 40] {
-        let mut net = old_cluster(Profile::Local, n);
-        let liar = Liar::new(2);
-        for _ in 0..5 {
-            let incarnation = net.nodes[1].core.me().incarnation + 5;
-            let lie = Record { address: address(ELSEWHERE), ..about(&net, 1, incarnation, Status::Up) };
-            liar.says_to_all(&mut net, &[update(lie)]);
-            net.run(Duration::from_secs(1));
-        }
-        net.run(ms(500));
-        for node in net.running() {
-            let held = node.core.record(&id("n1")).expect("listed");
-            assert_eq!((held.address, held.status), (address(1), Status::Up), "{}", net.describe());
-        }
-    }
-}
-
-#[test]
-fn a_newcomers_own_word_of_another_address_puts_it_nowhere_else() {
-    let mut net = old_cluster(Profile::Local, 5);
-    let liar = net.add("liar", 90, &[0]);
-    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
-    for at in [address(0), address(1), address(ELSEWHERE)] {
-        let incarnation = net.nodes[liar].core.me().incarnation + 1;
-        let lie = update(Record { address: at, ..about(&net, liar, incarnation, Status::Up) });
-        Liar::new(liar).says_to_all(&mut net, &[lie]);
-        for _ in 0..20 {
-            net.run(ms(50));
-            for node in 0..5 {
-                let held = net.nodes[node].core.record(&id("liar")).expect("listed");
-                assert_eq!(held.address, address(90), "at n{node}");
-            }
-        }
-    }
-}
-
-/// Returns a cluster with links, in which nothing counts any more that was given to node 1.
-fn without_keepsakes(profile: Profile, n: usize) -> Net {
-    let mut net = Net::linked(profile, n);
-    net.run(Duration::from_secs(60));
-    for (node, seed) in (0..n).filter(|node| *node != 1).zip(7..) {
-        net.nodes[node].core.prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
-    }
-    net.forget_reports();
-    net
-}
-
 fn is_known_at(net: &Net, host: usize) -> bool {
     net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == address(host)))
 }
@@ -118,9 +65,11 @@ fn assert_not_gone(net: &Net, case: &str) {
 }
 
 #[test]
-fn a_member_that_says_over_a_link_that_it_moved_needs_no_keepsake() {
+fn a_member_with_links_that_moves_stays_a_member() {
     for (profile, n) in [(Profile::Local, 2), (Profile::Local, 4), (Profile::Local, 8), (Profile::Default, 4)] {
-        let mut net = without_keepsakes(profile, n);
+        let mut net = Net::linked(profile, n);
+        net.run(Duration::from_secs(60));
+        net.forget_reports();
         moves(&mut net, 1, 70);
         net.run_until(net.settings.down_timeout, "known where it is", |net| is_known_at(net, 70));
         net.run(net.settings.down_timeout * 2);
@@ -130,12 +79,9 @@ fn a_member_that_says_over_a_link_that_it_moved_needs_no_keepsake() {
 }
 
 #[test]
-fn a_member_that_says_where_it_was_that_it_moves_needs_no_keepsake() {
+fn a_member_that_says_that_it_moves_before_it_does_stays_a_member() {
     for n in [2, 5] {
         let mut net = old_cluster(Profile::Local, n);
-        for (node, seed) in (0..n).filter(|node| *node != 1).zip(7..) {
-            net.nodes[node].core.prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
-        }
         net.run(net.settings.heartbeat_interval * 2);
         net.forget_reports();
         // Its last packets from there say where it will be.
@@ -155,21 +101,40 @@ fn a_member_that_says_where_it_was_that_it_moves_needs_no_keepsake() {
 }
 
 #[test]
-fn a_member_that_answers_from_where_it_was_what_was_asked_where_it_is_has_moved() {
+fn an_address_at_which_nobody_reaches_a_node_is_not_in_its_record_and_it_says_so() {
+    for n in [2, 6] {
+        let mut net = old_cluster(Profile::Local, n);
+        let (home, nowhere) = (address(1), address(99));
+        net.command(1, Command::SetAddress { ticket: 1, address: nowhere });
+        net.run(Duration::from_secs(20));
+        net.assert_all_up();
+        assert!(net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == home)));
+        assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NotReached { address: nowhere })]);
+        let says_so = |notice: &Notice| matches!(notice, Notice::MoveNotReached { kept, address, .. } if (*kept, *address) == (home, nowhere));
+        assert!(net.nodes[1].notices.iter().any(says_so), "{:?}", net.nodes[1].notices);
+        for observer in (0..n).filter(|node| *node != 1) {
+            assert_eq!(net.reported(observer, "n1"), [], "n{observer} was told nothing");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_told_its_old_address_again_keeps_it() {
     let mut net = old_cluster(Profile::Local, 3);
-    net.sent = Some(Vec::new());
-    let incarnation = net.nodes[1].core.me().incarnation + 1;
-    let record = Record { address: address(ELSEWHERE), ..about(&net, 1, incarnation, Status::Up) };
-    // Somebody else says so: the member is asked there.
-    Liar::new(2).says(&mut net, 0, &[update(record.clone())]);
-    net.run(ms(5));
-    let questions = super::hostile::mail(&net, address(ELSEWHERE));
-    let nonce = questions.into_iter().find_map(|message| match message {
-        Message::WhoAreYou { nonce, .. } => Some(nonce),
-        _ => None,
-    });
-    assert_eq!(net.nodes[0].core.record(&id("n1")).map(|held| held.address), Some(address(1)));
-    let record = Record { incarnation: record.incarnation + 5, ..record };
-    Liar::new(1).says(&mut net, 0, &[Message::IAm { nonce: nonce.expect("asked"), record }]);
-    assert_eq!(net.nodes[0].core.record(&id("n1")).map(|held| held.address), Some(address(ELSEWHERE)));
+    net.command(1, Command::SetAddress { ticket: 1, address: address(99) });
+    net.run(ms(100));
+    net.command(1, Command::SetAddress { ticket: 2, address: address(1) });
+    let refused = Reply::Refused(CommandError::NotReached { address: address(99) });
+    assert_eq!(net.nodes[1].replies, [refused, Reply::AddressSet]);
+    // Somebody is there by now, but it is over.
+    net.run(Duration::from_secs(20));
+    assert!(net.nodes[1].notices.iter().all(|notice| !matches!(notice, Notice::MoveNotReached { .. })));
+}
+
+#[test]
+fn a_node_that_sees_nobody_takes_its_new_address_at_once() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    moves(&mut net, 0, 70);
+    assert_eq!(net.nodes[0].replies, [Reply::AddressSet]);
+    assert_eq!(net.nodes[0].core.me().address, address(70));
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
-use crate::core::doors::{Command, Input, LinkEvent, Output};
+use crate::core::doors::{Input, LinkEvent, Output};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, CLAIM_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_INTRODUCTIONS, MAX_REACHED_PER_HOST,
-    MAX_WORDS_PER_HOST, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, QUESTION_INTERVAL, TOLD_INTERVAL,
+    ADMISSION_INTERVAL, CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_REACHED_PER_HOST, MAX_WORDS_PER_HOST,
+    MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, QUESTION_INTERVAL, TOLD_INTERVAL,
 };
 use crate::core::member::{DetectionMethod, ProtocolRange, Run, Status};
 use crate::core::settings::Profile;
@@ -28,30 +28,10 @@ fn is_probe(message: &Message) -> bool {
     matches!(message, Message::Probe { .. })
 }
 
-fn is_question(message: &Message) -> bool {
-    matches!(message, Message::WhoAreYou { .. })
-}
-
 /// Has the slot of a member's address proven.
 pub(super) fn prove(alone: &mut Alone, run: Run) {
     let slot = alone.core.view.slot_of_run(run).expect("a member");
     alone.core.view.prove(slot);
-}
-
-#[test]
-fn a_member_is_asked_once_in_an_interval_whether_it_is_elsewhere_however_much_comes_from_there() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let peer = member(0, Status::Up);
-    prove(&mut alone, peer.run);
-    let mut asked = 0;
-    for _ in 0..500 {
-        let sent = alone.hand_in(address(ELSEWHERE), peer.run, |packet| packet.pad_to(MIN_QUESTION_BYTES));
-        asked += count(&sent, peer.address, is_probe);
-        alone.now = alone.now + ms(2);
-    }
-    let most = (SECOND.as_millis() / CLAIM_INTERVAL.as_millis()) as usize;
-    assert!((most - 1..=most + 1).contains(&asked), "{asked}");
 }
 
 #[test]
@@ -152,31 +132,6 @@ fn nodes_of_other_clusters_versions_and_protocols_are_refused_so_often_and_no_mo
         assert!(alone.now < crate::core::time::Time::ORIGIN + ADMISSION_INTERVAL);
     }
     assert!((MAX_WORDS_PER_HOST..=MAX_WORDS_PER_HOST * 3 / 2).contains(&answers), "another protocol: {answers}");
-}
-
-#[test]
-fn one_packet_asks_for_records_and_for_the_holder_of_a_name_once() {
-    let mut alone = Alone::with_teller();
-    prove(&mut alone, TELLER);
-    let id = alone.core.me().id.clone();
-    for (what, message) in [
-        ("pull", Message::Pull { after: None, pages: 1 }),
-        ("want", Message::Want { buckets: [0xff; BUCKETS / 8] }),
-        ("holder", Message::WhoHolds { nonce: Nonce(1), id }),
-    ] {
-        alone.now = alone.now + SECOND;
-        let answered = |alone: &mut Alone, times: usize| {
-            let packets = alone.hand_in_and_take_packets(address(19_999), TELLER, |packet| {
-                assert!(packet.push(&Message::Reply));
-                (0..times).for_each(|_| assert!(packet.push(&message)));
-                packet.pad_to(MIN_QUESTION_BYTES);
-            });
-            packets.len()
-        };
-        let once = answered(&mut alone, 1);
-        alone.now = alone.now + SECOND;
-        assert_eq!(answered(&mut alone, 10), once, "{what}");
-    }
 }
 
 #[test]
@@ -282,23 +237,6 @@ fn another_process_does_not_speak_over_a_link_that_was_opened_to_a_member() {
         let is_closed = alone.outputs().contains(&Output::CloseLink { link });
         assert_eq!((is_closed, alone.core.open_links()), (run != peer.run, usize::from(run == peer.run)), "{run:?}");
     }
-}
-
-#[test]
-fn a_node_that_moved_introduces_itself_so_often_to_who_does_not_answer() {
-    let mut net = Net::cluster(Profile::Wan, 2);
-    net.run(SECOND * 5);
-    net.cut(0, 1, true);
-    net.sent = Some(Vec::new());
-    net.nodes[1].address = address(70);
-    net.command(1, Command::SetAddress { ticket: 1, address: address(70) });
-    net.run(SECOND * 25);
-    let sent = net.sent.take().expect("kept");
-    let introductions = sent.iter().filter(|(from, to, bytes)| {
-        (*from, *to) == (address(70), address(0))
-            && Packet::decode(bytes).expect("ours").messages.iter().any(is_question)
-    });
-    assert_eq!(introductions.count(), MAX_INTRODUCTIONS as usize);
 }
 
 #[test]

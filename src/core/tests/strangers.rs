@@ -4,14 +4,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, mail, packet, send};
+use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Input, LinkEvent, LinkId, Output, Reply};
-use crate::core::limits::{LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES};
-use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::limits::{LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MIN_QUESTION_BYTES};
+use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
 fn run_of(net: &Net, node: usize) -> Run {
     net.nodes[node].core.me().run
@@ -34,64 +34,6 @@ fn is_ever_down(net: &Net, name: &str) -> bool {
     let is_down =
         |change: &(_, crate::core::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
     net.nodes.iter().any(|node| node.changes.iter().any(is_down))
-}
-
-#[test]
-fn a_stolen_run_says_nothing_from_elsewhere() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.forget_reports();
-    let (stolen, victim) = (run_of(&net, 1), run_of(&net, 2));
-    let twin = Record { incarnation: 1 << 41, ..evil("n1", 1, Status::Up) };
-    let left = Record { status: Status::Left(LeaveReason::Graceful), ..Record::clone(net.nodes[1].core.me()) };
-    let down = Record { status: Status::Suspect, ..Record::clone(net.nodes[0].core.me()) };
-    let note = Some(Note { age_ms: 60_000, method: DetectionMethod::HeartbeatTimeout });
-    let words = [
-        Message::HeldStatus { run: victim, incarnation: 1, status: FORCED, age_ms: 0 },
-        Message::Update(Update { note: None, record: twin }),
-        Message::Update(Update { note, record: left }),
-        Message::Update(Update { note, record: down }),
-        Message::Pull { after: None, pages: 8 },
-        Message::Probe { nonce: Nonce(7), doubted: false },
-        Message::Severed { run: run_of(&net, 0), age_ms: 0, is_sure: true },
-    ];
-    for (i, word) in words.iter().enumerate() {
-        send(&mut net, 2, EVIL, &packet(stolen, 900 + i as u64, std::slice::from_ref(word)));
-        net.run(ms(50));
-    }
-    assert_eq!(dropped(&net, 2, DropReason::Claimed), words.len() as u64);
-    net.run(Duration::from_secs(5));
-    assert!(net.nodes.iter().all(|node| node.stopped.is_none()), "{}", net.describe());
-    assert!(!["n0", "n1", "n2"].iter().any(|name| is_ever_down(&net, name)), "{}", net.describe());
-    assert_eq!(mail(&net, address(EVIL)), [], "nothing is said to whoever bears a member's run elsewhere");
-}
-
-#[test]
-fn signs_of_life_from_elsewhere_keep_nobody_alive() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let stolen = run_of(&net, 1);
-    net.kill(1);
-    for sequence in 0..100 {
-        for node in [0, 2] {
-            send(&mut net, node, EVIL, &packet(stolen, 900 + sequence, &[]));
-        }
-        net.run(ms(50));
-    }
-    assert_eq!(net.status(0, "n1"), Some(Status::Down));
-}
-
-#[test]
-fn a_window_is_not_pushed_from_elsewhere() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.forget_reports();
-    let stolen = run_of(&net, 1);
-    for push in 1..=400 {
-        for node in [0, 2] {
-            send(&mut net, node, EVIL, &bare(stolen, push * 1_000, &[]));
-        }
-    }
-    net.run(Duration::from_secs(60));
-    assert!(!is_ever_down(&net, "n1"), "{}", net.describe());
-    assert_eq!(dropped(&net, 0, DropReason::Duplicate), 0, "none of its real packets looked old");
 }
 
 #[test]
@@ -216,49 +158,6 @@ fn connections_that_prove_nothing_are_few_and_short_and_displace_no_link() {
 }
 
 #[test]
-fn a_members_record_is_not_introduced_from_elsewhere() {
-    for moved in [false, true] {
-        let mut net = Net::cluster(Profile::Local, 3);
-        let own = Record::clone(net.nodes[1].core.me());
-        // n0 itself asks at the attacker's address.
-        net.command(0, Command::Join { ticket: 1, addresses: vec![address(EVIL)] });
-        net.run(ms(5));
-        let nonce = mail(&net, address(EVIL)).into_iter().find_map(|message| match message {
-            Message::WhoAreYou { nonce, .. } => Some(nonce),
-            _ => None,
-        });
-        let nonce = nonce.expect("asked");
-        let mut record = Record { incarnation: own.incarnation + 5, ..own.clone() };
-        if moved {
-            record.address = address(EVIL);
-        }
-        send(&mut net, 0, EVIL, &packet(own.run, 900, &[Message::IAm { nonce, record }]));
-        assert_eq!(**net.nodes[0].core.record(&id("n1")).expect("listed"), own);
-        // And the attacker's address has not become another one of n1's.
-        let told = Message::HeldStatus { run: run_of(&net, 0), incarnation: 1, status: FORCED, age_ms: 0 };
-        send(&mut net, 0, EVIL, &packet(own.run, 901, &[told]));
-        assert_eq!(net.nodes[0].stopped, None);
-        assert!(
-            !matches!(&*net.nodes[0].replies, [Reply::Joined(who)] if matches!(who[0].1, crate::core::Contacted::Answered { .. })),
-            "nor is it named as n1"
-        );
-    }
-}
-
-#[test]
-fn a_members_run_does_not_join_from_elsewhere() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let own = Record::clone(net.nodes[1].core.me());
-    let mut record = Record { incarnation: own.incarnation + 5, status: Status::Joining, ..own.clone() };
-    record.address = address(EVIL);
-    super::hostile::join(&mut net, 0, &record);
-    let up = Record { status: Status::Up, ..record };
-    send(&mut net, 0, EVIL, &packet(own.run, 4, &[Message::Update(Update { note: None, record: up })]));
-    net.run(Duration::from_secs(3));
-    assert_eq!(**net.nodes[0].core.record(&id("n1")).expect("listed"), own);
-}
-
-#[test]
 fn one_packet_takes_one_step_of_the_handshake() {
     let mut net = Net::cluster(Profile::Local, 2);
     let joins: Vec<Message> = (0..12)
@@ -305,31 +204,6 @@ fn strangers_are_told_no_run_before_their_address_is_proven() {
         let packet = Packet::decode(answer).expect("decodes");
         assert_eq!(packet.header, Header::anonymous(packet.header.cluster), "{:?}", packet.messages);
     }
-}
-
-#[test]
-fn little_is_read_of_strangers_packets() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let stolen = run_of(&net, 1);
-    // A kind that nobody knows, 250 times.
-    let tiny = |run, sequence| {
-        let mut bytes = bare(run, sequence, &[]);
-        bytes.extend([1, 120].repeat(250));
-        bytes
-    };
-    for (run, from) in [(EVIL_RUN, EVIL), (stolen, EVIL)] {
-        let before = dropped(&net, 0, DropReason::UnknownMessage);
-        let unread = dropped(&net, 0, DropReason::Unread);
-        for sequence in 1_000..1_100 {
-            send(&mut net, 0, from, &tiny(run, sequence));
-        }
-        let read = dropped(&net, 0, DropReason::UnknownMessage) - before;
-        assert!(read <= 100 * MAX_STRANGER_MESSAGES as u64, "{read} messages looked at");
-        assert_eq!(dropped(&net, 0, DropReason::Unread) - unread, 100);
-    }
-    let before = dropped(&net, 0, DropReason::UnknownMessage);
-    send(&mut net, 0, 1, &tiny(stolen, 1_500));
-    assert_eq!(dropped(&net, 0, DropReason::UnknownMessage) - before, 250, "a member's packet is read to its end");
 }
 
 /// Floods nodes with first questions, 300 a second, from ever new ports of one host, and runs.
@@ -457,54 +331,9 @@ fn a_connection_of_another_cluster_is_closed_at_once() {
 }
 
 #[test]
-fn whoever_is_heard_from_elsewhere_is_nobody_there_once_it_is_held_as_dead() {
-    let mut net = Net::new(Profile::Local);
-    let elsewhere = SocketAddr::new(address(1).ip(), 40_000);
-    net.seen_at.insert(address(1), elsewhere);
-    for i in 0..3 {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(3));
-    net.assert_all_up();
-    let run = run_of(&net, 1);
-    let says = |net: &mut Net, sequence| {
-        let (signs, claims) = (net.nodes[0].core.counters().signs_of_life, dropped(net, 0, DropReason::Claimed));
-        net.input(0, Input::Packet { from: elsewhere, bytes: &packet(run, sequence, &[]) });
-        let counters = net.nodes[0].core.counters();
-        (counters.signs_of_life - signs, counters.dropped(DropReason::Claimed) - claims)
-    };
-    assert_eq!(says(&mut net, 900), (1, 0), "its packets come from there");
-    net.kill(1);
-    net.run(Duration::from_secs(3));
-    assert_eq!(net.status(0, "n1"), Some(Status::Down));
-    assert_eq!(says(&mut net, 901), (0, 1), "somebody else may be there by now");
-}
-
-/// A member that is behind a translator may have to be believed that it confirms a departure.
-#[test]
-fn a_node_that_leaves_still_asks_members_at_home_whether_they_are_elsewhere() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.cut(0, 1, true);
-    net.cut(0, 2, true);
-    net.command(0, Command::Leave);
-    net.run(ms(5));
-    net.sent = Some(Vec::new());
-    let stolen = run_of(&net, 1);
-    send(&mut net, 0, EVIL, &packet(stolen, 900, &[]));
-    let sent = net.sent.take().expect("kept");
-    let is_probe = |message: &Message| matches!(message, Message::Probe { .. });
-    let asked = sent.iter().filter(|(_, to, bytes)| {
-        *to == address(1) && Packet::decode(bytes).expect("decodes").messages.iter().any(is_probe)
-    });
-    assert_eq!(asked.count(), 1);
-    assert_eq!(net.nodes[0].stopped, None, "it has not left yet");
-}
-
-#[test]
 fn all_answers_to_a_strangers_packet_are_together_no_larger_than_it() {
     let questions = [
         Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None },
-        Message::WhoHolds { nonce: Nonce(2), id: id("n1") },
         Message::WhoAreYou { nonce: Nonce(3), echo: None },
         Message::ReachMe { nonce: Nonce(4), address: address(EVIL) },
     ];

@@ -128,7 +128,6 @@ fn of_an_unbound_packet_only_what_needs_no_receiver_is_read() {
 #[test]
 fn the_nameless_are_answered_nothing_that_needs_a_receiver() {
     for message in [
-        Message::WhoHolds { nonce: Nonce(1), id: super::net::id("n1") },
         Message::Join { nonce: Nonce(1), record: evil("joiner", 5, Status::Joining), cookie: None },
         Message::ReachMe { nonce: Nonce(1), address: address(77) },
     ] {
@@ -172,7 +171,6 @@ fn questions(net: &Net) -> Vec<Message> {
         Message::Digest { buckets: view.digest() },
         Message::Want { buckets: [255; 32] },
         Message::Pull { after: None, pages: 8 },
-        Message::WhoHolds { nonce: Nonce(1), id: other.id.clone() },
         Message::LastHeard { run: other.run },
         Message::WhoLeads,
         Message::HeldStatus { run: other.run, incarnation: 9, status: Status::Down, age_ms: 0 },

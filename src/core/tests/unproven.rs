@@ -96,29 +96,6 @@ fn addresses_that_this_node_contacted_have_a_share_of_their_own() {
 }
 
 #[test]
-fn who_bears_a_members_run_elsewhere_is_counted_with_all_others() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let known = member(0, Status::Joining);
-    let answered = (0..MAX_UNPROVEN_JOINS_PER_HOST + 100)
-        .filter(|port| !asks(&mut alone, host(0, *port), &known, None).is_empty())
-        .count();
-    // Beside the answers, the member is asked once whether that is it.
-    let most = MAX_UNPROVEN_JOINS_PER_HOST + 1;
-    assert!(answered <= most, "{answered}");
-}
-
-#[test]
-fn who_forges_a_members_address_has_no_turn_of_its_own() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    flood(&mut alone);
-    let known = member(0, Status::Joining);
-    let sent = asks(&mut alone, known.address, &known, None);
-    assert!(!sent.iter().any(|(_, message)| matches!(message, Message::Challenge { .. })), "{sent:?}");
-}
-
-#[test]
 fn what_is_one_too_many_is_not_decoded() {
     let mut alone = Alone::with_teller();
     flood(&mut alone);

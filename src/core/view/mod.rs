@@ -27,7 +27,7 @@ mod tombstones;
 
 pub(in crate::core) use echo_state::EchoState;
 pub(in crate::core) use members::{Entry, View};
-pub(in crate::core) use peer::{AddressOrigin, Peer, RareState, is_due};
+pub(in crate::core) use peer::{Peer, RareState, is_due};
 pub use pool::RecordPool;
 pub(in crate::core) use table::{Key, Table};
 pub(in crate::core) use tally::BUCKETS;

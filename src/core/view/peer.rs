@@ -11,7 +11,6 @@ mod tests;
 
 use super::EchoState;
 use super::refutations::Refutations;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
@@ -37,24 +36,8 @@ pub(in crate::core) struct Peer {
     proven: bool,
     /// True if it has been live for long (see `observers::settled`).
     settled: bool,
-    /// The way in which it got its present address.
-    pub(in crate::core) address_origin: AddressOrigin,
     /// Time at which it became live, in whole seconds, if it is not settled.
     pub(in crate::core) live_since: u32,
-}
-
-/// The way in which a member got its present address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum AddressOrigin {
-    /// The member joined with this address, or proved that it moved there.
-    Proven,
-    /// The member has just proven that it is at another address, most often by its keepsake: its own report of its
-    /// address is now believed.
-    JustProven,
-    /// The member moved according to others, who were believed.
-    Hearsay,
-    /// The member was gone, and came back at another address without a keepsake.
-    Unproven,
 }
 
 /// State of members that have sent us packets.
@@ -103,8 +86,6 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) view_parts_paid_until: Option<Time>,
     /// Time at which it was last answered who leads.
     pub(in crate::core) last_led: Option<Time>,
-    /// The new address that it announced from the held one, and the time of the announcement.
-    pub(in crate::core) announced: Option<(SocketAddr, Time)>,
     /// The refutations of its suspicions that are still remembered.
     pub(in crate::core) refutations: Refutations,
     /// The reports of the end of its process that it refuted, as far as they are still remembered.
@@ -116,16 +97,7 @@ pub(in crate::core) struct RareState {
 impl Peer {
     /// Returns the state of a member that was first seen alive at `last_sign`.
     pub(in crate::core) fn new(last_sign: Time) -> Self {
-        Self {
-            last_sign,
-            session: None,
-            rare: None,
-            method: None,
-            proven: false,
-            settled: false,
-            address_origin: AddressOrigin::Proven,
-            live_since: 0,
-        }
+        Self { last_sign, session: None, rare: None, method: None, proven: false, settled: false, live_since: 0 }
     }
 
     /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
@@ -296,11 +268,6 @@ impl Peer {
             round_trip = Some(Duration::from_nanos(u64::from(tenths) * NANOS_PER_TICK));
         }
         Echoed { is_new: session.echo_state.echoed(stamp), round_trip }
-    }
-
-    /// Returns true if a heartbeat of it came at this time or later.
-    pub(in crate::core) fn has_stamped_since(&self, time: Time) -> bool {
-        self.session.as_ref().and_then(|session| session.stamped_at).is_some_and(|stamped| stamped >= time)
     }
 
     /// Returns the heartbeat to put into a packet to this member.

@@ -229,37 +229,10 @@ pub enum Message {
     /// Reports that the receiver's datagrams do not reach the sender. The receiver then also sends everything over
     /// their link, until this is no longer repeated.
     Unheard,
-    /// Asks which run the receiver holds under this name. Sent by an owner of the name that met another one. Answered
-    /// with [`Message::Holds`].
-    WhoHolds {
-        /// The nonce to be echoed.
-        nonce: Nonce,
-        /// The name.
-        id: NodeId,
-    },
-    /// The answer to [`Message::WhoHolds`].
-    Holds {
-        /// The nonce of the question.
-        nonce: Nonce,
-        /// The run that the sender holds as Up, Suspect or Leaving under that name; absent if there is none.
-        run: Option<Run>,
-    },
     /// Reports that this cluster has an electorate: stands before a [`Message::Welcome`], so that a joiner knows it
     /// before it is Up; travels in gossip packets while there is no leader; and answers [`Message::WhoLeads`] if there
     /// is no [`Message::LeaderClaim`] to send.
     ElectorateReport(ElectorateReport),
-    /// A keepsake, which the receiver proves to hold when it sends from another address: travels beside an
-    /// [`Message::Ack`] to an observer, at its proven address.
-    Keepsake {
-        /// A keyed hash of the receiver's run: its sender keeps no state.
-        keepsake: Nonce,
-    },
-    /// Proves to the sender of a [`Message::Keepsake`] that this node holds it: stands before a [`Message::IAm`]. A node
-    /// that proves this is the run that the keepsake was given to, wherever that run is now.
-    Reminder {
-        /// A hash, keyed with the keepsake, of the address and the nonce in the [`Message::IAm`].
-        proof: Nonce,
-    },
     /// News about a lease in a database. Passed on by every member that receives it for the first time.
     LeaseUpdate(Box<LeaseUpdate>),
     /// A message of some member's program to all: delivered once, kept for a while, and sent on.
@@ -283,7 +256,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// The number of kinds that this build knows; higher kinds are skipped and counted.
-    pub(super) const KINDS: u32 = 51;
+    pub(super) const KINDS: u32 = 47;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
@@ -301,7 +274,6 @@ impl Message {
             | Message::Join { .. }
             | Message::Seeking(_)
             | Message::ReachMe { .. }
-            | Message::Reminder { .. }
             | Message::ElectorateReport(_)
             | Message::Refused { .. }
             | Message::Reply
@@ -338,9 +310,6 @@ impl Message {
             | Message::VotersChanged(_)
             | Message::Reached { .. }
             | Message::Unheard
-            | Message::WhoHolds { .. }
-            | Message::Holds { .. }
-            | Message::Keepsake { .. }
             | Message::LeaseUpdate(_)
             | Message::Broadcast(_)
             | Message::HaveBroadcasts(_)

@@ -69,7 +69,8 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "not-believed", "The leader does not believe this node yet", detail)
             }
             AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
-            AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
+            AgentError::TooManyAddresses { .. }
+            | AgentError::Refused(CommandError::Unreachable { .. } | CommandError::NotReached { .. }) => {
                 Self::value(detail)
             }
             AgentError::Refused(CommandError::NoLink { .. } | CommandError::NoLinks) => {

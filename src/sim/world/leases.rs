@@ -96,6 +96,8 @@ struct Agent {
     contender: Contender,
     /// The time at which its node became a member, so that it may lead.
     member_since: Option<Nanos>,
+    /// The time until which work goes on that its node began as a leader: it gives the lease up only then.
+    works_until: Nanos,
     /// The number of the valid waking.
     epoch: u64,
     rounds: u64,
@@ -195,6 +197,7 @@ impl World {
             process: number,
             contender,
             member_since: None,
+            works_until: 0,
             epoch: 0,
             rounds: 0,
             in_flight: None,
@@ -329,11 +332,12 @@ impl World {
         Some(Duration::from_nanos(found))
     }
 
-    /// Returns the earliest time since which a member contends.
+    /// Returns the earliest time since which a member contends, and waits for no work of its own.
     pub(crate) fn contended_since(&self) -> Option<Duration> {
         let leases = self.leases.as_ref()?;
         let agents = (0..leases.places.len()).filter_map(|node| leases.places[node].agent.as_ref());
-        let since = agents.filter(|agent| !agent.is_leaving).filter_map(|agent| agent.member_since).min();
+        let since = |agent: &Agent| Some(agent.member_since?.max(agent.works_until));
+        let since = agents.filter(|agent| !agent.is_leaving).filter_map(since).min();
         since.map(Duration::from_nanos)
     }
 

@@ -4,8 +4,9 @@
 
 use super::World;
 use crate::core::limits::{
-    MAX_ALIASES, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS,
-    MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
+    MAX_ADDRESSES_PER_SEED, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES,
+    MAX_LETTERS, MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSPREAD,
+    MAX_WANTED,
 };
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
@@ -73,7 +74,7 @@ impl World {
             ("crash cases", sizes.crashes, sizes.members),
             ("doubts", sizes.inquiries, 2 * sizes.members),
             ("name probes", sizes.name_probes, MAX_NAME_PROBES),
-            ("aliases", sizes.aliases, MAX_ALIASES + 2 * sizes.members),
+            ("own addresses", sizes.own_addresses, MAX_SEEDS * MAX_ADDRESSES_PER_SEED),
             ("strangers", sizes.strangers, MAX_STRANGERS),
             ("messages", sizes.messages, MAX_MESSAGES),
         ];

@@ -86,7 +86,7 @@ impl Core {
             self.act_on_link(run, actions);
         }
         let way = Way::Link(link);
-        let kind = self.sender_kind(run, from, way);
+        let kind = self.sender_kind(run, way);
         if !matches!(kind, SenderKind::Member(_)) {
             // Its record says another address by now.
             return self.drop_link(run);

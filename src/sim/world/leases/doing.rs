@@ -191,6 +191,10 @@ impl World {
         let hangs = leases.random.chance(self.options.hanging_work);
         let most = if hangs { leases.options.timing.lease_duration * 2 } else { self.options.led_work };
         let after = leases.random.duration(Duration::ZERO, most);
+        let until = self.now + nanos(after);
+        if let Some(agent) = self.agent(node) {
+            agent.works_until = agent.works_until.max(until);
+        }
         self.happens_after(node, after, Happening::WorkEnded { lease, term });
     }
 
