@@ -12,14 +12,12 @@ use crate::agent::{
 };
 use crate::config::{MAX_CONCURRENCY, MAX_HANDLERS, keys};
 use crate::core::limits::{
-    LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_BYTES_PER_MEMBER,
-    MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_GONE, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_JOINERS,
-    MAX_JOINERS_PER_HOST, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS,
-    MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS,
+    LINK_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_GONE,
+    MAX_HEARSAY_QUESTIONS, MAX_JOINERS, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES,
+    MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_LINKS, MAX_MEMBERS, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, MAX_PAYLOAD_BYTES, MAX_QUESTIONS,
-    MAX_QUESTIONS_PER_HOST, MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES,
-    MAX_UNPROVEN_JOINS, MAX_UNPROVEN_JOINS_PER_HOST, MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS, MAX_WORDS_PER_HOST,
-    PARTITION_PAUSE_PER_NAME,
+    MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES, MAX_VIEWS_SERVED,
+    MAX_VOTERS, MAX_WORDS, PARTITION_PAUSE_PER_NAME,
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
@@ -73,16 +71,14 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("dead members", count(MAX_TOMBSTONES)),
         ("seeds", format!("{MAX_SEEDS}; {MAX_ADDRESSES_PER_SEED}")),
         ("addresses remembered", count(MAX_REMEMBERED_ADDRESSES)),
-        ("joiners at one sponsor", format!("{}; {MAX_JOINERS_PER_HOST}", count(MAX_JOINERS))),
-        ("joiners admitted", format!("{MAX_ADMISSIONS_PER_HOST}; {MAX_ADMISSIONS_PER_NETWORK}")),
+        ("joiners at one sponsor", count(MAX_JOINERS)),
         ("joiners that fetch", count(MAX_VIEWS_SERVED)),
         ("members removed", count(MAX_REMOVALS)),
         ("voters", count(MAX_VOTERS)),
         ("leases", count(MAX_LEASES)),
-        ("questions to strangers", format!("{}; {}", count(MAX_QUESTIONS), count(MAX_QUESTIONS_PER_HOST))),
-        ("first answers to joiners", format!("{}; {}", count(MAX_UNPROVEN_JOINS), count(MAX_UNPROVEN_JOINS_PER_HOST))),
-        ("other answers to strangers", format!("{MAX_WORDS}; {MAX_WORDS_PER_HOST}")),
-        ("questions to addresses", format!("{MAX_HEARSAY_QUESTIONS}; {MAX_HEARSAY_QUESTIONS_PER_HOST}")),
+        ("questions to strangers", count(MAX_QUESTIONS)),
+        ("other answers to strangers", count(MAX_WORDS)),
+        ("questions to addresses", count(MAX_HEARSAY_QUESTIONS)),
         ("strangers whose sealed", count(seal::MAX_STRANGERS)),
         ("keys of a node", count(seal::MAX_KEYS)),
         ("a frame", format!("{} bytes", count(MAX_FRAME_BYTES))),

@@ -118,7 +118,6 @@ use dissemination::FingerprintMismatch;
 use dissemination::Flooding;
 use dissemination::Gossiping;
 use dissemination::LeaseUpdates;
-use joining::Admissions;
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
@@ -201,14 +200,10 @@ pub struct Core {
     hearsay_questions: PacketRate,
     /// Packets to addresses that others advertise.
     reaches: Reaches,
-    /// The bytes that may go to unproven addresses of members.
-    credit: packet::Credit,
     /// Strangers let into the view because they introduced themselves.
     introductions: PacketRate,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
-    /// Joiners let in.
-    admissions: Admissions,
     /// The limit of `HeldStatus` to senders of whose name there is a tombstone.
     burials: PacketRate,
     /// The limit of what is taken from senders that proved an address and are not in the view, about this node's own status.
@@ -305,10 +300,8 @@ impl Core {
             questions: PacketRate::to_strangers(),
             hearsay_questions: PacketRate::on_hearsay(),
             reaches: Reaches::default(),
-            credit: packet::Credit::default(),
             introductions: PacketRate::of_weight(),
             unreached_at: None,
-            admissions: Admissions::default(),
             burials: PacketRate::of_weight(),
             objections: PacketRate::of_weight(),
             refusals: PacketRate::of_weight(),

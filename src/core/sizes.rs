@@ -52,11 +52,9 @@ impl Core {
                 + self.hearsay_questions.size()
                 + self.reaches.size()
                 + self.name_probes.asked()
-                + self.credit.size()
                 + self.introductions.size()
                 + self.burials.size()
-                + self.joiners.answered.size()
-                + self.joiners.unproven.size(),
+                + self.joiners.answered.size(),
             messages: self.messaging.size(),
         }
     }

@@ -15,8 +15,7 @@
 //! Invariants:
 //! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, as many
 //!   accepted ones, and [`MAX_CALLS_FOR_OTHERS`] to addresses that strangers named: what others do takes no place from own
-//!   calls. [`MAX_CALLS_PER_HOST`] of those are from one host, those
-//!   of a crowded host or network give way to others, and each lasts for at most [`CALL_LASTS`].
+//!   calls. The oldest give way, and each lasts for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody but, before it founds a cluster, the seeds that did not answer (one may
 //!   have another key, and say so: see `joining::status`), and a sponsor whose pages of the view, which are larger, do not
 //!   come (see `transfer`).
@@ -32,11 +31,10 @@ use std::net::SocketAddr;
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
 use crate::core::limits::{
-    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION,
-    TOLD_INTERVAL,
+    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL,
 };
 use crate::core::member::Status;
-use crate::core::packet::{Host, Sender, gives_way};
+use crate::core::packet::Sender;
 use crate::core::time::Time;
 use crate::core::view::View;
 use crate::core::wire::{Header, Message, Messages, Read, read};
@@ -164,16 +162,17 @@ impl Core {
     }
 
     /// Calls an address that a stranger named, unless that is called already. There are few of these calls; if there are too
-    /// many, one for the most crowded host gives way.
+    /// many, the oldest gives way.
     pub(in crate::core) fn call_for(&mut self, asker: SocketAddr, address: SocketAddr) {
         self.end_old_calls();
         if address == self.me().address || self.calls.at.contains_key(&address) {
             return;
         }
         if self.calls.made_for_others().count() >= MAX_CALLS_FOR_OTHERS {
-            let made = self.calls.made_for_others().map(|(asker, call)| (call.link, asker, call.until));
-            let Some(first) = gives_way(made, asker) else { return self.counters.drop(DropReason::TableFull) };
-            self.hang_up(first);
+            let oldest = self.calls.made_for_others().min_by_key(|(_, call)| call.until).map(|(_, call)| call.link);
+            if let Some(oldest) = oldest {
+                self.hang_up(oldest);
+            }
         }
         self.open_call(address, Some(asker));
     }
@@ -313,22 +312,17 @@ impl Core {
         }
     }
 
-    /// Returns true if one more call may be accepted from this address. If there are too many, the oldest of the most
-    /// crowded host gives way.
-    fn has_room_for_call(&mut self, from: SocketAddr) -> bool {
-        let of_host = self.calls.accepted().filter(|(address, _)| Host::of(*address) == Host::of(from)).count();
-        if of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
+    /// Makes room for one more accepted call, of which the oldest gives way; returns false if this address calls already.
+    fn make_room_for_call(&mut self, from: SocketAddr) -> bool {
+        if self.calls.at.contains_key(&from) {
             return false;
         }
-        if self.calls.accepted().count() < MAX_CALLS {
-            return true;
+        if self.calls.accepted().count() >= MAX_CALLS
+            && let Some(oldest) = self.calls.accepted().min_by_key(|(_, call)| call.until).map(|(_, call)| call.link)
+        {
+            self.hang_up(oldest);
         }
-        let accepted = self.calls.accepted().map(|(address, call)| (call.link, address, call.until));
-        let first = gives_way(accepted, from);
-        if let Some(link) = first {
-            self.hang_up(link);
-        }
-        first.is_some()
+        true
     }
 
     /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
@@ -356,7 +350,7 @@ impl Core {
             return false;
         }
         self.end_old_calls();
-        if !self.has_room_for_call(from) {
+        if !self.make_room_for_call(from) {
             self.counters.drop(DropReason::TableFull);
             return false;
         }

@@ -226,7 +226,6 @@ impl Core {
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
         self.arrivals.tidy(self.now);
-        self.credit.tidy(self.now);
         self.reap_the_longest_gone();
         self.release_kept();
         if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {

@@ -154,10 +154,6 @@ impl Core {
             self.view.peer_mut(slot).rare_mut().last_answer = Some(self.now);
         }
         if is_proven || self.may_answer(&sender, packet.len()) {
-            if !is_proven {
-                // Whoever asks may prove its address by the answer, whatever else has used up its host's credit.
-                self.credit.grant(self.now, self.view.record(slot).address, packet.len());
-            }
             self.send_by(sender.way, slot, packet);
         }
     }

@@ -8,8 +8,7 @@
 //!   life, and brings neither news nor votes.
 //! - From everybody else only this goes further (`dispatch` has the list): questions; answers to our own, which prove by a
 //!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
-//!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at. Of those who ask to
-//!   join and have proven nothing, one too many is not read (see `joining::unproven`).
+//!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at.
 //! - What is gathered (see `answer`) goes back as one packet at most. Beside it the first question of each kind in
 //!   `questions` is answered by packets of its own. Answers carry the reply flag and are never answered with updates.
 //! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
@@ -35,9 +34,6 @@ impl Core {
     pub(in crate::core) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
-        if !matches!(way, Way::Link(_)) {
-            self.credit.received(self.now, from, bytes.len());
-        }
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = self.sender_kind(header.run, way);
             let answer_bytes = bytes.len().saturating_sub(self.seal_slack);
@@ -84,10 +80,6 @@ impl Core {
             self.counters.drop(DropReason::Own);
             self.read_few(messages, inbox)?;
             self.met_myself(sender.from, inbox);
-            return Ok(false);
-        }
-        if self.is_one_join_too_many(sender, &messages) {
-            self.counters.drop(DropReason::RateLimited);
             return Ok(false);
         }
         match sender.kind {

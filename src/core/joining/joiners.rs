@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use super::admission_limits::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
-use super::unproven::UnprovenJoins;
 use crate::core::Core;
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, REACH_PATIENCE};
 use crate::core::member::{Change, ChangeKind, NodeId, Record, Run};
-use crate::core::packet::{Host, Newcomer, gives_way};
+use crate::core::packet::Newcomer;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 
@@ -36,8 +35,6 @@ pub(in crate::core) struct Joiners {
     pub(super) denied: Denials,
     /// The questions that were answered lately.
     pub(in crate::core) answered: AnsweredJoins,
-    /// The turns of those that have proven nothing.
-    pub(in crate::core) unproven: UnprovenJoins,
 }
 
 #[derive(Debug)]
@@ -115,17 +112,15 @@ impl Joiners {
         self.held.values().filter(|joiner| joiner.is_listed).count()
     }
 
-    /// Keeps a newcomer until this node is Up. If there are too many, the one of the most crowded host gives way that asked
-    /// least lately; who did not ask again for `patience` is forgotten first.
+    /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least lately; who did not ask again for `patience` is forgotten first.
     pub(super) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
         let run = newcomer.record.run;
         if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
             self.forget_who_gave_up(now, patience);
         }
         if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
-            let waiting = self.waiting.iter().map(|(run, (newcomer, asked))| (*run, newcomer.from, *asked));
-            let Some(first) = gives_way(waiting, newcomer.from) else { return };
-            self.waiting.remove(&first);
+            let idlest = self.waiting.iter().min_by_key(|(_, (_, asked))| *asked).map(|(run, _)| *run);
+            idlest.and_then(|idlest| self.waiting.remove(&idlest));
         }
         self.waiting.insert(run, (newcomer.clone(), now));
     }
@@ -140,23 +135,14 @@ impl Joiners {
         self.waiting.len()
     }
 
-    /// Takes out those that wait, one of each host after the other.
+    /// Takes out those that wait.
     pub(super) fn take_waiting(&mut self) -> Vec<Newcomer> {
-        let waiting = self.waiting_in_turn();
-        self.waiting.clear();
-        waiting
+        std::mem::take(&mut self.waiting).into_values().map(|(newcomer, _)| newcomer).collect()
     }
 
-    /// Returns those that wait, one of each host after the other.
-    pub(super) fn waiting_in_turn(&self) -> Vec<Newcomer> {
-        let mut of_host: BTreeMap<Host, usize> = BTreeMap::new();
-        let mut turns = BTreeMap::new();
-        for (run, (newcomer, _)) in &self.waiting {
-            let turn = of_host.entry(Host::of(newcomer.from)).or_default();
-            turns.insert((*turn, *run), newcomer);
-            *turn += 1;
-        }
-        turns.into_values().cloned().collect()
+    /// Returns those that wait.
+    pub(super) fn all_waiting(&self) -> Vec<Newcomer> {
+        self.waiting.values().map(|(newcomer, _)| newcomer.clone()).collect()
     }
 
     /// Returns the record of the joiner of this name.
@@ -183,15 +169,9 @@ impl Joiners {
         taken
     }
 
-    /// Returns the number of joiners at addresses of the same host as this one.
-    pub(super) fn of_host(&self, address: SocketAddr) -> usize {
-        let host = Host::of(address);
-        self.held.values().filter(|joiner| Host::of(joiner.from) == host).count()
-    }
-
-    /// Returns the joiner that gives way to a newcomer at this address: the longest idle one of the most crowded host.
-    pub(super) fn gives_way(&self, newcomer: SocketAddr) -> Option<Run> {
-        gives_way(self.held.iter().map(|(run, joiner)| (*run, joiner.from, joiner.heard)), newcomer)
+    /// Returns the joiner that has been idle for the longest.
+    pub(super) fn idlest(&self) -> Option<Run> {
+        self.held.iter().min_by_key(|(_, joiner)| joiner.heard).map(|(run, _)| *run)
     }
 }
 

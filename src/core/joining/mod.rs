@@ -7,7 +7,6 @@
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission_limits`, `reachable` |
 //! | the joiners that it holds beside the view | `joiners` |
-//! | joiners that have proven nothing: whose turn it is | `unproven` |
 //! | a node that was cut off for too long begins anew | `anew` |
 //! | crowds: being referred to another sponsor | `referral` |
 //! | the owner of a name; two live processes of one name | `names`, `rivals` |
@@ -33,9 +32,7 @@ mod rivals;
 mod sponsor;
 mod status;
 mod transfer;
-mod unproven;
 
-pub(in crate::core) use admission_limits::Admissions;
 pub(in crate::core) use join::Joining;
 pub(in crate::core) use joiners::Joiners;
 pub(in crate::core) use names::NameProbes;

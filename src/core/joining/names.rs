@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::doors::Notice;
-use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MAX_NAME_QUESTIONS};
+use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
 use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{Host, Newcomer, News, Sender, gives_way};
+use crate::core::packet::{Newcomer, News, Sender};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
@@ -28,7 +28,7 @@ use crate::core::wire::{Message, Nonce, Refusal};
 /// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
-/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`], and [`MAX_NAME_PROBES_PER_HOST`] for newcomers
+/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`]
 /// of one host. Those of a crowded host or network give way to others.
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
@@ -41,8 +41,6 @@ pub(in crate::core) struct NameProbes {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Time,
-    /// The address of the newcomer for which it was asked.
-    newcomer: SocketAddr,
 }
 
 /// A question that a probe counts as its own.
@@ -79,15 +77,9 @@ impl NameProbes {
         self.asked.len()
     }
 
-    /// Returns the number of newcomers at addresses of the same host as this one.
-    fn of_host(&self, newcomer: SocketAddr) -> usize {
-        let host = Host::of(newcomer);
-        self.open.values().filter(|probe| Host::of(probe.newcomer.from) == host).count()
-    }
-
     /// Returns the question to an address that counts now, and counts it; `None` if too many others were asked in the
-    /// last `pause`, for newcomers that are no more crowded than this one.
-    fn question(&mut self, address: SocketAddr, newcomer: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
+    /// last `pause`.
+    fn question(&mut self, address: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
         let is_recent = |asked: &Asked| now.since(asked.at) < pause;
         if let Some(asked) = self.asked.get(&address).filter(|asked| is_recent(asked)) {
             return Some(Question::Shared { at: asked.at });
@@ -96,18 +88,10 @@ impl NameProbes {
             self.asked.retain(|_, asked| is_recent(asked));
         }
         if self.asked.len() >= MAX_NAME_PROBES {
-            let held = self.asked.iter().map(|(address, asked)| (*address, asked.newcomer, (asked.at, *address)));
-            let first = gives_way(held, newcomer)?;
-            self.asked.remove(&first);
+            return None;
         }
-        self.asked.insert(address, Asked { at: now, newcomer });
+        self.asked.insert(address, Asked { at: now });
         Some(Question::Due)
-    }
-
-    /// Returns the newcomer of the most crowded host whose holder was asked least often: it gives way to one at this
-    /// address, and may come again.
-    fn gives_way(&self, newcomer: SocketAddr) -> Option<Run> {
-        gives_way(self.open.iter().map(|(run, probe)| (*run, probe.newcomer.from, (probe.sent, *run))), newcomer)
     }
 }
 
@@ -120,15 +104,9 @@ impl Core {
             let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
             self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         }
-        if self.name_probes.open.contains_key(&run)
-            || self.name_probes.of_host(newcomer.from) >= MAX_NAME_PROBES_PER_HOST
-        {
+        // One for whom there is no room comes again.
+        if self.name_probes.open.contains_key(&run) || self.name_probes.open.len() >= MAX_NAME_PROBES {
             return;
-        }
-        if self.name_probes.open.len() >= MAX_NAME_PROBES {
-            let Some(first) = self.name_probes.gives_way(newcomer.from) else { return };
-            self.timers.cancel(Timer::NameProbe(first));
-            self.name_probes.open.remove(&first);
         }
         let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
         self.name_probes.open.insert(run, probe);
@@ -146,9 +124,9 @@ impl Core {
 
     fn ask_holder(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
-        let (address, from) = (probe.address, probe.newcomer.from);
+        let address = probe.address;
         let pause = self.settings.probe_timeout;
-        let question = self.name_probes.question(address, from, self.now, pause);
+        let question = self.name_probes.question(address, self.now, pause);
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         probe.sent += u8::from(question.is_some());
         let is_first = probe.sent == 1;

@@ -299,8 +299,6 @@ impl Core {
         let is_member = !matches!(sender.kind, SenderKind::Stranger);
         let limit = if is_let_in { &mut self.introductions } else { &mut self.reaches.on_request };
         if is_member || limit.allow(self.now, address, is_let_in) {
-            // The packet may be answered itself, and one answer is not counted.
-            self.credit.take(self.now, address, packet.len());
             let bytes = packet.finish();
             if self.calls.is_from(sender.from) {
                 // It called, so that datagrams may not pass.

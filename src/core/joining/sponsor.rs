@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::MAX_JOINERS_PER_HOST;
 use crate::core::member::{ProtocolRange, Record, Run, Status};
 use crate::core::packet::{Newcomer, Sender, SenderKind};
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
@@ -33,14 +32,10 @@ impl Core {
         if !self.joiners.answered.take(self.now, sender.run, sender.from) {
             return self.counters.drop(DropReason::RateLimited);
         }
-        let is_of = |address| cookie.is_some_and(|cookie| self.is_cookie_of(cookie, address, sender.run));
+        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
         // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
         let is_of_advertised = is_of(record.address);
         let is_proven = is_of_advertised || is_of(sender.from);
-        // Others than members took their turn before they were read.
-        if !is_proven && matches!(sender.kind, SenderKind::Member(_)) && !self.may_answer_unproven(sender.from) {
-            return self.counters.drop(DropReason::RateLimited);
-        }
         if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
@@ -114,7 +109,7 @@ impl Core {
 
     /// Tells some of the joiners that asked that another candidate comes first.
     pub(super) fn tell_waiting(&mut self, limit: usize) {
-        for newcomer in self.joiners.waiting_in_turn().into_iter().take(limit) {
+        for newcomer in self.joiners.all_waiting().into_iter().take(limit) {
             self.answer_not_up(&newcomer);
         }
     }
@@ -156,18 +151,6 @@ impl Core {
             return self.counters.drop(DropReason::Outdated);
         }
         let is_held = self.joiners.contains(record.run);
-        if !is_held && self.joiners.of_host(from) >= MAX_JOINERS_PER_HOST {
-            return self.deny(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
-        }
-        if !is_held && !self.admissions.allow(self.now, from.ip()) {
-            // Other sponsors have admission limits of their own.
-            let elsewhere = self.refer(from, nonce);
-            return self.decide(&newcomer, &elsewhere);
-        }
-        if !is_held && self.joiners.is_full() && self.joiners.gives_way(from).is_none() {
-            return self.deny(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
-        }
-        // This check reads every member, so it is made no more often than joiners are admitted.
         if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
             return self.probe_name(newcomer, &owner);
         }
@@ -178,7 +161,7 @@ impl Core {
         self.name_stuck_joiner(&newcomer.record);
         if !is_held
             && self.joiners.is_full()
-            && let Some(run) = self.joiners.gives_way(from)
+            && let Some(run) = self.joiners.idlest()
         {
             self.drop_joiner(run);
         }

@@ -26,14 +26,14 @@
 //!
 //! Must not know: what a node does that is found.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::RngExt;
 
 use super::{Core, Electorate, LeaderTracker, NodeId, Phase, Run, Status};
-use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MIN_PROBE_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::core::view::{Slot, View};
 
 /// The time for which packets of a process that is gone may still be under way.
@@ -169,12 +169,10 @@ impl Core {
 
     fn addresses_of_missing_voters(&mut self) -> Vec<SocketAddr> {
         let missing = self.voters_sought().filter(|slot| !self.is_voter_there(*slot)).chain(self.cut_off());
-        let known: BTreeMap<SocketAddr, bool> =
-            missing.map(|slot| (self.view.record(slot).address, self.view.entry(slot).peer.is_proven())).collect();
+        let known: BTreeSet<SocketAddr> = missing.map(|slot| self.view.record(slot).address).collect();
         let mut addresses = self.missing_seeds(MAX_VOTERS);
-        let (now, credit) = (self.now, &mut self.credit);
-        for (to, is_proven) in known {
-            if !addresses.contains(&to) && (is_proven || credit.take(now, to, MIN_PROBE_BYTES)) {
+        for to in known {
+            if !addresses.contains(&to) {
                 addresses.push(to);
             }
         }

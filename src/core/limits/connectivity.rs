@@ -56,8 +56,6 @@ pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 pub const MAX_CALLS: usize = 64;
 /// The greatest number of calls made at one time to addresses that strangers named.
 pub const MAX_CALLS_FOR_OTHERS: usize = 32;
-/// The greatest number of calls accepted from one host (an IPv4 address, or 64 bits of an IPv6 one).
-pub const MAX_CALLS_PER_HOST: usize = 16;
 /// The time after which a call ends.
 pub const CALL_LASTS: Duration = Duration::from_secs(10);
 /// The time after which a call ends once this node is Up.

@@ -6,8 +6,6 @@ use super::MISSING_VOTER_PAUSE;
 
 /// The greatest number of joiners that a sponsor holds beside its view, and that a node remembers while Joining itself.
 pub const MAX_JOINERS: usize = 1_024;
-/// The greatest number of joiners held of one IP address.
-pub const MAX_JOINERS_PER_HOST: usize = 128;
 /// The greatest number of joiners to which a member serves its view at one time; others are referred to other members.
 pub const MAX_VIEWS_SERVED: usize = 4;
 /// The greatest number of members that a busy sponsor names.
@@ -55,15 +53,6 @@ pub const MAX_CANDIDATE_NEWS: u32 = 32;
 /// The greatest number of seeds, and of nodes that have this one for a seed, that are told at once of a candidate that
 /// comes first.
 pub const MAX_CANDIDATES_TOLD: usize = 64;
-/// The greatest number of joiners of one host (an IPv4 address, or the first half of an IPv6 address) that a sponsor
-/// admits in [`ADMISSION_INTERVAL`].
-pub const MAX_ADMISSIONS_PER_HOST: u32 = 128;
-/// The greatest number of joiners of one network (/24, /48) that a sponsor admits in [`ADMISSION_INTERVAL`].
-pub const MAX_ADMISSIONS_PER_NETWORK: u32 = 512;
-/// The interval of the limits on admissions.
-pub const ADMISSION_INTERVAL: Duration = Duration::from_secs(1);
-/// The greatest number of hosts and networks for which admissions are counted.
-pub const MAX_ADMITTED_PREFIXES: usize = 4_096;
 /// The time without progress after which the place of a joiner that is being served the view may be given to another
 /// one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 /// The greatest number of names whose present owner is being probed at one time.
 pub const MAX_NAME_PROBES: usize = 256;
-/// The greatest number of newcomers of one host for which that is done at one time.
-pub const MAX_NAME_PROBES_PER_HOST: usize = 64;
 /// The greatest number of questions to a silent holder of a name before its newcomer has to ask again.
 pub const MAX_NAME_QUESTIONS: u8 = 60;
 /// The greatest number of members in a view; a record of a further one is dropped and counted.

@@ -7,20 +7,15 @@
 //! | strangers that proved an address | `introduced` |
 //! | the messages of the packet at hand | `inbox` |
 //! | nonces and cookies: keyed hashes by which an address is proven | `proof` |
-//! | limits on answers to strangers: of an address, of hosts and of all; on notices | `rates`, `turns` |
-//! | whose address it is; who gives way in a full table | `host`, `crowds` |
-//! | bytes that go to addresses of members that never proved them | `credit` |
+//! | limits on answers to strangers: of an address, and of all; on notices | `rates` |
 //!
 //! Packets that come in are handed to the rooms by `incoming`, which stands above them.
 //!
-//! Owns: sequence numbers of sent packets, the key of nonces and cookies, the credit of hosts, the limits
+//! Owns: sequence numbers of sent packets, the key of nonces and cookies, the limits
 //! on answers to strangers and on notices.
 //!
 //! Must not know: the effect of a message, or why one is sent.
 
-mod credit;
-mod crowds;
-mod host;
 mod inbox;
 mod introduced;
 mod proof;
@@ -28,16 +23,11 @@ mod rates;
 mod send;
 mod sender;
 mod senders;
-mod turns;
 mod way;
 
-pub(in crate::core) use credit::Credit;
-pub(in crate::core) use crowds::gives_way;
-pub(in crate::core) use host::Host;
 pub(in crate::core) use inbox::{Inbox, News, Received, Versions};
 pub(in crate::core) use introduced::{Introduction, Newcomer};
 pub(in crate::core) use proof::Prover;
 pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PacketRate, PerKeyRate};
 pub(in crate::core) use sender::{Sender, SenderKind};
-pub(in crate::core) use turns::Turns;
 pub(in crate::core) use way::Way;

@@ -1,8 +1,8 @@
 //! Rate limits of packets that strangers provoke, bounded in memory by construction.
 //!
-//! Each address gets one turn in [`QUESTION_INTERVAL`] and each host its share of all turns, but an address that this
-//! node itself contacted needs no share: an attacker that floods it uses up the turns of one host, and neither islands
-//! that look for each other nor a `join` command have to wait for those.
+//! Each address gets one turn in [`QUESTION_INTERVAL`], and all of them so many. An address that this node itself contacted
+//! takes none of those: a crowd (another cluster that has this node among its seeds) keeps neither islands that look for each
+//! other nor a `join` command waiting.
 //!
 //! Invariants: memory is bounded by the number of turns, whatever arrives.
 //!
@@ -12,10 +12,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::turns::Turns;
 use crate::core::limits::{
-    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_QUESTIONS,
-    MAX_QUESTIONS_PER_HOST, MAX_REACHED, MAX_REACHED_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST, NOTICE_INTERVAL,
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_WORDS, NOTICE_INTERVAL,
     QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
@@ -37,76 +35,72 @@ impl<K: Ord> PerKeyRate<K> {
 
     /// Returns true if it is this key's turn, and takes the turn.
     pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
-        let is_free = self.is_free(now, &key);
+        self.take_of(now, key, self.most)
+    }
+
+    /// Does the same, if fewer than `most` turns were taken in this interval.
+    fn take_of(&mut self, now: Time, key: K, most: usize) -> bool {
+        if self.began.is_none_or(|began| now.since(began) >= self.interval) {
+            self.before = std::mem::take(&mut self.taken);
+            self.began = Some(now);
+        }
+        let interval = self.interval;
+        let recently = |table: &BTreeMap<K, Time>| table.get(&key).is_some_and(|at| now.since(*at) < interval);
+        let is_free = self.taken.len() < most && !recently(&self.taken) && !recently(&self.before);
         if is_free {
             self.taken.insert(key, now);
         }
         is_free
     }
 
-    fn is_free(&mut self, now: Time, key: &K) -> bool {
-        if self.began.is_none_or(|began| now.since(began) >= self.interval) {
-            self.before = std::mem::take(&mut self.taken);
-            self.began = Some(now);
-        }
-        let interval = self.interval;
-        let recently = |table: &BTreeMap<K, Time>| table.get(key).is_some_and(|at| now.since(*at) < interval);
-        self.taken.len() < self.most && !recently(&self.taken) && !recently(&self.before)
+    /// Returns the number of entries.
+    fn size(&self) -> usize {
+        self.taken.len() + self.before.len()
     }
 }
 
-/// Limits packets to one per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
+/// Limits packets to one per address and [`QUESTION_INTERVAL`], and so many in all.
 #[derive(Debug)]
 pub(in crate::core) struct PacketRate {
     places: PerKeyRate<SocketAddr>,
-    turns: Turns,
+    in_all: usize,
 }
 
 impl PacketRate {
     /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
-        self.places.taken.len() + self.places.before.len() + self.turns.size()
+        self.places.size()
     }
 
     /// Returns the limits of questions to strangers.
     pub(in crate::core) fn to_strangers() -> Self {
-        Self::new(MAX_QUESTIONS_PER_HOST, MAX_QUESTIONS)
+        Self::new(MAX_QUESTIONS)
     }
 
     /// Returns the limits of questions to addresses that others named: those may be a third party's, who asked nothing.
     pub(in crate::core) fn on_hearsay() -> Self {
-        Self::new(MAX_HEARSAY_QUESTIONS_PER_HOST, MAX_HEARSAY_QUESTIONS)
+        Self::new(MAX_HEARSAY_QUESTIONS)
     }
 
     /// Returns the limits of packets to addresses at which joiners want to be reached.
     pub(in crate::core) fn to_advertised() -> Self {
-        Self::new(MAX_REACHED_PER_HOST, MAX_REACHED)
+        Self::new(MAX_REACHED)
     }
 
     /// Returns the limits of answers that cost more, or that change something.
     pub(in crate::core) fn of_weight() -> Self {
-        Self::new(MAX_WORDS_PER_HOST, MAX_WORDS)
+        Self::new(MAX_WORDS)
     }
 
-    fn new(per_host: usize, in_all: usize) -> Self {
-        // Addresses that this node contacted come on top; and a whole share may be used just before an interval's
-        // turns.
-        let places = PerKeyRate::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
-        Self { places, turns: Turns::new(per_host, in_all) }
+    fn new(in_all: usize) -> Self {
+        Self { places: PerKeyRate::new(QUESTION_INTERVAL, in_all + MAX_CONTACTED), in_all }
     }
 
     /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
-    /// it itself.
+    /// it itself, and it takes no turn of the others.
     pub(in crate::core) fn allow(&mut self, now: Time, address: SocketAddr, is_expected: bool) -> bool {
-        if is_expected {
-            return self.places.take(now, address);
-        }
-        let Some(turn) = self.turns.next(now, address) else { return false };
-        let is_free = self.places.take(now, address);
-        if is_free {
-            self.turns.take(now, turn);
-        }
-        is_free
+        let most = if is_expected { self.in_all + MAX_CONTACTED } else { self.in_all };
+        self.places.take_of(now, address, most)
     }
 }
 
@@ -175,71 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn all_addresses_of_a_host_together_are_bounded_and_other_hosts_do_not_wait_for_them() {
-        let mut questions = PacketRate::of_weight();
-        let allowed = (1..=1_000).filter(|port| questions.allow(Time::ORIGIN, address(*port), false)).count();
-        assert_eq!(allowed, MAX_WORDS_PER_HOST);
-        let other = SocketAddr::from(([10, 0, 0, 2], 1));
-        assert!(questions.allow(Time::ORIGIN, other, false));
-        assert!(questions.allow(Time::ORIGIN, address(1_001), true), "of that host, and contacted");
-        let later = (1..=1_000).filter(|ms| questions.allow(at(*ms), address(2_000 + *ms as u16), false)).count();
-        assert_eq!(later, MAX_WORDS_PER_HOST, "evenly over the next interval");
-    }
-
-    #[test]
-    fn all_hosts_together_are_bounded() {
-        let mut questions = PacketRate::of_weight();
-        let host = |i: u32| SocketAddr::from((i.to_be_bytes(), 7_117));
-        let allowed = (1..=10_000).filter(|i| questions.allow(Time::ORIGIN, host(*i), false)).count();
-        assert_eq!(allowed, MAX_WORDS);
-        let later = (1..=10_000).filter(|i| questions.allow(at(u64::from(*i)), host(20_000 + *i), false)).count();
-        assert!(later <= 10 * MAX_WORDS, "{later}");
-        assert!(questions.turns.size() <= 2 * MAX_WORDS, "{} hosts remembered", questions.turns.size());
-    }
-
-    #[test]
-    fn strangers_are_asked_so_often_per_host_and_in_all() {
-        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
+    fn all_addresses_together_are_bounded_but_for_those_that_were_contacted() {
         let mut questions = PacketRate::to_strangers();
-        let asked = |questions: &mut PacketRate, i: u8| {
-            (1..=2 * MAX_QUESTIONS as u16).filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count()
+        let host = |i: usize| SocketAddr::from(((i as u32).to_be_bytes(), 7_117));
+        let allowed = |questions: &mut PacketRate, from: usize, is_expected| {
+            (from..from + 10_000).filter(|i| questions.allow(Time::ORIGIN, host(*i), is_expected)).count()
         };
-        let hosts = (MAX_QUESTIONS / MAX_QUESTIONS_PER_HOST) as u8;
-        for i in 0..hosts {
-            assert_eq!(asked(&mut questions, i), MAX_QUESTIONS_PER_HOST, "host {i}");
-        }
-        assert_eq!(asked(&mut questions, hosts), 0, "those of all hosts are used up");
-        let mut contacted = 0;
-        while questions.allow(Time::ORIGIN, host(hosts, contacted), true) {
-            contacted += 1;
-        }
-        assert_eq!(usize::from(contacted), MAX_QUESTIONS + MAX_CONTACTED, "no more than there is room for");
-        assert!(questions.size() <= 2 * MAX_QUESTIONS + MAX_CONTACTED + MAX_QUESTIONS, "{}", questions.size());
-    }
-
-    #[test]
-    fn addresses_that_others_named_are_asked_so_often_per_host_and_in_all() {
-        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
-        let mut questions = PacketRate::on_hearsay();
-        let hosts = (MAX_HEARSAY_QUESTIONS / MAX_HEARSAY_QUESTIONS_PER_HOST) as u8;
-        for i in 0..=hosts {
-            let ports = 1..=2 * MAX_HEARSAY_QUESTIONS_PER_HOST as u16;
-            let asked = ports.filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count();
-            assert_eq!(asked, if i < hosts { MAX_HEARSAY_QUESTIONS_PER_HOST } else { 0 }, "host {i}");
-        }
-    }
-
-    #[test]
-    fn addresses_where_joiners_want_to_be_reached_get_so_many_packets_per_host_and_in_all() {
-        let host = |i: u8, port: u16| SocketAddr::from(([10, 0, 0, i], port));
-        let mut questions = PacketRate::to_advertised();
-        let hosts = (MAX_REACHED / MAX_REACHED_PER_HOST) as u8;
-        assert!(MAX_REACHED.is_multiple_of(MAX_REACHED_PER_HOST), "so that whole hosts use up all of them");
-        for i in 0..=hosts {
-            let ports = 1..=2 * MAX_REACHED_PER_HOST as u16;
-            let reached = ports.filter(|port| questions.allow(Time::ORIGIN, host(i, *port), false)).count();
-            assert_eq!(reached, if i < hosts { MAX_REACHED_PER_HOST } else { 0 }, "host {i}");
-        }
+        assert_eq!(allowed(&mut questions, 1, false), MAX_QUESTIONS);
+        assert_eq!(allowed(&mut questions, 20_000, false), 0);
+        assert_eq!(allowed(&mut questions, 30_000, true), MAX_CONTACTED);
+        assert!(questions.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", questions.size());
     }
 
     #[test]

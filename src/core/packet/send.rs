@@ -49,7 +49,7 @@ impl Core {
     /// Returns the same, of at most `limit` bytes.
     pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
-        let most = if proven { usize::MAX } else { self.question_bytes(self.unproven_bytes(slot)) };
+        let most = if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(limit.min(most));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if !proven {
@@ -160,24 +160,12 @@ impl Core {
         }
     }
 
-    /// Returns the greatest size of a packet to a member's unproven address: what its host has credit for, and a probe
-    /// at least.
-    fn unproven_bytes(&self, slot: Slot) -> usize {
-        let left = self.credit.left(self.now, self.view.record(slot).address);
-        left.clamp(MIN_PROBE_BYTES, MAX_UNPROVEN_BYTES)
-    }
-
-    /// Sends a packet to the address in a member's record, bound to its run. Returns false if nothing is sent, since the
-    /// address is unproven and its host has no credit. Where a member has fallen silent another run may be by now: whoever
+    /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run may be by now: whoever
     /// is there is asked by those who had an echo from there, and makes itself known.
     pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
         let is_proven = self.view.entry(slot).peer.is_proven();
-        if !is_proven && !self.credit.take(self.now, to, bytes.len()) {
-            self.counters.drop(DropReason::RateLimited);
-            return false;
-        }
         let is_silent = matches!(record.status, Status::Suspect | Status::Down);
         self.transmit_bytes(to, Receiver::Run(run), bytes);
         if is_silent && is_proven {

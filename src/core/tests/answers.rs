@@ -115,17 +115,6 @@ fn answered(message: &Message, packets: usize, times: usize) -> (usize, usize) {
 }
 
 #[test]
-fn a_packet_full_of_one_question_is_answered_as_one_question() {
-    for message in one_of_each() {
-        let (_, once) = answered(&message, 1, 1);
-        let (said, often) = answered(&message, 1, usize::MAX);
-        // What is gathered into one answer may be longer than the answer to one.
-        let most = once.max(said) + once + 200;
-        assert!(often <= most, "{message:?}: {often} bytes to {said}; {once} to one question");
-    }
-}
-
-#[test]
 fn a_question_that_is_repeated_at_once_brings_little_more_than_it_costs() {
     const PACKETS: usize = 200;
     for message in one_of_each() {

@@ -8,16 +8,15 @@ use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, GUEST_PROBE_INTERVAL,
-    LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_GUEST_FRAMES,
-    MAX_JOINERS_PER_HOST, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
-    SETTLE, SETTLE_TOGETHER,
+    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT,
+    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_GUEST_FRAMES, MAX_PARTNERS, MAX_PENDING_COMMANDS,
+    MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
 };
 use crate::core::member::{Record, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{Header, Message, PacketBuilder};
+use crate::core::wire::{Header, PacketBuilder};
 
 impl Alone {
     pub(super) fn outputs(&mut self) -> Vec<Output> {
@@ -170,31 +169,6 @@ fn a_guest_that_proves_nothing_is_dismissed_in_the_end() {
 }
 
 #[test]
-fn one_host_has_so_many_joiners() {
-    let mut alone = Alone::new(0);
-    let joiner = |port: usize| {
-        let mut record = member(port, Status::Joining);
-        record.address = SocketAddr::from(([11, 0, 0, 1], 1_000 + port as u16));
-        record
-    };
-    for port in 0..MAX_JOINERS_PER_HOST {
-        if port == MAX_JOINERS_PER_HOST / 2 {
-            // As many in one second would be too many.
-            alone.now = alone.now + ADMISSION_INTERVAL;
-        }
-        let told = alone.joins(&joiner(port));
-        assert!(matches!(told[..], [Message::Welcome { .. }]), "{port}: {told:?}");
-    }
-    alone.now = alone.now + ADMISSION_INTERVAL;
-    let told = alone.joins(&joiner(MAX_JOINERS_PER_HOST));
-    assert!(matches!(told[..], [Message::Wait { .. }]), "one more waits: {told:?}");
-    assert!(
-        matches!(alone.joins(&member(70_000, Status::Joining))[..], [Message::Welcome { .. }]),
-        "other hosts do not"
-    );
-}
-
-#[test]
 fn so_many_commands_wait_for_their_answers() {
     let mut net = Net::cluster(Profile::Local, 1);
     let join = |ticket| Command::Join { ticket, addresses: vec![address(60)] };
@@ -240,29 +214,6 @@ fn so_many_addresses_are_known_as_this_nodes_own() {
         alone.core.reunion.is_me(address(host), alone.now + ms(host as u64));
     }
     assert_eq!(alone.core.reunion.size(), MAX_SEEDS * MAX_ADDRESSES_PER_SEED);
-}
-
-#[test]
-fn who_joins_soon_after_another_settles_together_with_it() {
-    let second = std::time::Duration::from_secs(1);
-    for (gap, steps) in [(SETTLE_TOGETHER, vec![2, 4]), (SETTLE_TOGETHER + second * 2, vec![2, 3, 4])] {
-        let mut net = Net::cluster(Profile::Local, 3);
-        net.run(SETTLE * 2);
-        assert_eq!(net.nodes[0].core.view.settled(), 2, "the first three");
-        net.add("late", 10, &[0]);
-        net.run(gap);
-        net.add("later", 11, &[0]);
-        let mut seen = vec![2];
-        for _ in 0..(SETTLE * 2).as_secs() * 10 {
-            net.run(ms(100));
-            let settled = net.nodes[0].core.view.settled();
-            if seen.last() != Some(&settled) {
-                seen.push(settled);
-            }
-        }
-        assert_eq!(seen, steps, "{gap:?} apart");
-        assert_eq!(net.status(0, "later"), Some(Status::Up));
-    }
 }
 
 #[test]

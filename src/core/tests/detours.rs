@@ -228,8 +228,8 @@ fn each_of_two_missing_seeds_is_called_in_its_turn() {
 }
 
 #[test]
-fn calls_are_bounded_in_all_and_of_one_host() {
-    use crate::core::limits::{CALL_LASTS, MAX_CALLS_PER_HOST};
+fn accepted_calls_are_bounded_and_the_oldest_gives_way() {
+    use crate::core::limits::{CALL_LASTS, MAX_CALLS};
     let mut net = Net::linked(Profile::Local, 2);
     let question = {
         let mut stranger = Net::new(Profile::Local);
@@ -241,15 +241,16 @@ fn calls_are_bounded_in_all_and_of_one_host() {
     let from = |port: u16| std::net::SocketAddr::from(([10, 9, 9, 9], port));
     let core = &mut net.nodes[0].core;
     let mut closed = 0;
-    for port in 1..=100 {
+    let made = 2 * MAX_CALLS as u16;
+    for port in 1..=made {
         let event = LinkEvent::Frame { from: from(port), bytes: &question };
         core.handle(net.now, Input::Link { link: LinkId::Accepted(1_000 + u64::from(port)), event });
         while let Some(output) = core.poll() {
             closed += usize::from(matches!(output, Output::CloseLink { .. }));
         }
     }
-    assert_eq!(closed, 100 - MAX_CALLS_PER_HOST);
-    assert_eq!(core.calls.len(), MAX_CALLS_PER_HOST);
+    assert_eq!(closed, MAX_CALLS);
+    assert_eq!(core.calls.len(), MAX_CALLS);
     net.run(CALL_LASTS + SECOND);
     assert_eq!(net.nodes[0].core.calls.len(), 0, "they end by themselves");
 }

@@ -5,10 +5,7 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, Input, LinkEvent, Output, Reply};
-use crate::core::limits::{
-    MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, UNPROVEN_BURST,
-    UNPROVEN_PER_SECOND,
-};
+use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::core::member::Run;
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Packet, PacketBuilder};
@@ -327,41 +324,4 @@ fn asks_strangers_at_n0(mut net: Net) {
     assert_eq!(asked(&mut net, 10), 0, "it was asked a moment ago");
     net.run(ms(1));
     assert_eq!(asked(&mut net, 10), 1);
-}
-
-#[test]
-fn nobody_is_asked_for_a_strangers_sake_at_an_address_that_its_voter_has_not_proven() {
-    let mut net = cluster(4, 3);
-    net.pause(0, true);
-    let run = net.nodes[0].core.me().run;
-    let core = &mut net.nodes[MEMBER].core;
-    let slot = core.view.slot_of_run(run).expect("known");
-    core.view.peer_mut(slot).unprove();
-    net.sent = Some(Vec::new());
-    stranger_sends(&mut net, 0, 1);
-    let sent = net.sent.take().expect("kept");
-    assert!(sent.iter().all(|(_, to, _)| *to != address(0)), "{sent:?}");
-}
-
-#[test]
-fn what_goes_to_an_address_that_a_missing_voter_has_not_proven_is_within_its_hosts_credit() {
-    let bytes_to = |net: &mut Net, to: usize| {
-        net.sent = Some(Vec::new());
-        net.run(SECOND * 60);
-        let sent = net.sent.take().expect("kept");
-        // Whoever is lost is looked for besides, once in a retry interval, by larger questions.
-        let small = sent.iter().filter(|(_, at, bytes)| *at == address(to) && bytes.len() < MIN_QUESTION_BYTES);
-        small.map(|(_, _, bytes)| bytes.len()).sum::<usize>()
-    };
-    let mut net = cluster(4, 3);
-    (0..3).for_each(|node| net.kill(node));
-    net.run(SECOND * 5);
-    // No seed of anybody's.
-    let run = net.nodes[1].core.me().run;
-    let core = &mut net.nodes[MEMBER].core;
-    let slot = core.view.slot_of_run(run).expect("known");
-    core.view.peer_mut(slot).unprove();
-    let credit = UNPROVEN_BURST + 60 * UNPROVEN_PER_SECOND;
-    let sent = bytes_to(&mut net, 1);
-    assert!(sent <= credit, "{sent} of {credit}");
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::liars::mail;
 use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
-use super::shares;
 use crate::core::doors::{CoreInit, Input, Output, StopReason};
-use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_PROBES_PER_HOST, MIN_QUESTION_BYTES};
+use crate::core::limits::MIN_QUESTION_BYTES;
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
@@ -53,22 +52,6 @@ fn refuses(net: &mut Net, asker: usize, round: u64) {
     let mut packet = PacketBuilder::new(&header, 1_400);
     assert!(packet.push(&Message::Reply) && packet.push(&Message::Refused { nonce, refusal }));
     net.input(asker, Input::Packet { from: address(LIAR), bytes: &packet.finish() });
-}
-
-#[test]
-fn one_of_those_that_are_remembered_does_not_stop_a_node_that_comes_back() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    // The members that tell the truth are not heard at first.
-    net.cut(1, 2, true);
-    let back = comes_back(&mut net, vec![LIAR, 1]);
-    for round in 0..20 {
-        net.run(ms(100));
-        refuses(&mut net, back, round);
-        assert_eq!(net.nodes[back].stopped, None, "round {round}");
-    }
-    assert!(!mail(&net, LIAR).is_empty());
-    net.cut(1, 2, false);
-    net.run_until(net.settings.retry_interval * 2, "back in its cluster", Net::all_agree);
 }
 
 #[test]
@@ -291,42 +274,4 @@ fn who_wants_a_name_a_moment_after_its_holder_answered_is_refused_after_a_pause(
         claimed.pass(true);
     }
     assert_eq!((claimed.asked.len(), claimed.refused), (2, 2));
-}
-
-#[test]
-fn so_many_newcomers_of_one_host_wait_for_the_holders_of_names() {
-    let mut claimed = Claimed::new();
-    for nth in 0..MAX_NAME_PROBES_PER_HOST + 10 {
-        claimed.comes(nth, outsider(0, nth), false);
-        assert_eq!(claimed.alone.core.name_probes.size(), (nth + 1).min(MAX_NAME_PROBES_PER_HOST));
-    }
-    claimed.comes(5_000, outsider(1, 0), false);
-    assert_eq!(claimed.alone.core.name_probes.size(), MAX_NAME_PROBES_PER_HOST + 1, "another host's newcomer");
-}
-
-/// Questions outlast the newcomers that were refused or gave way. So crowds keep nobody waiting by those, either.
-#[test]
-fn holders_are_asked_so_many_at_one_time_and_those_for_crowds_give_way() {
-    let mut alone = Alone::with_teller();
-    alone.introduces(0..2 * MAX_NAME_PROBES);
-    let comes = |alone: &mut Alone, nth: usize, host: usize| {
-        let holder = member(nth, Status::Up);
-        let run = Run(0x20_0000 + nth as u64);
-        let at = SocketAddr::from(([12, 1, 0, host as u8], 1_000 + nth as u16));
-        let newcomer = Record { run, address: at, incarnation: 6, status: Status::Joining, ..holder.clone() };
-        let sent = shares::asks(alone, &newcomer);
-        sent.iter().any(|(to, message)| *to == holder.address && matches!(message, Message::WhoAreYou { .. }))
-    };
-    // A few hosts fill both tables, each newcomer with another name.
-    let crowded = MAX_NAME_PROBES / MAX_NAME_PROBES_PER_HOST;
-    let asked = (0..MAX_NAME_PROBES).filter(|nth| comes(&mut alone, *nth, nth % crowded)).count();
-    assert_eq!((asked, alone.core.name_probes.size()), (MAX_NAME_PROBES, MAX_NAME_PROBES));
-    let asked = (0..20).filter(|nth| comes(&mut alone, MAX_NAME_PROBES + nth, 100 + nth)).count();
-    assert_eq!((asked, alone.core.name_probes.asked()), (20, MAX_NAME_PROBES), "others are asked about at once");
-    assert_eq!(alone.core.name_probes.size(), MAX_NAME_PROBES);
-    assert!(!comes(&mut alone, MAX_NAME_PROBES + 20, 0), "one more of a crowd");
-    assert_eq!(alone.core.name_probes.asked(), MAX_NAME_PROBES);
-    alone.now = alone.now + alone.core.settings.probe_timeout;
-    assert!(comes(&mut alone, MAX_NAME_PROBES + 21, 121), "a while later");
-    assert_eq!(alone.core.name_probes.asked(), 1, "the others are forgotten");
 }

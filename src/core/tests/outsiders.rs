@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::hostile::{EVIL, EVIL_RUN, evil, mail, packet, send};
-use super::net::{Net, address, birth, ms};
+use super::hostile::{EVIL_RUN, evil, mail, packet};
+use super::net::{Net, address, ms};
 use crate::core::Phase;
-use crate::core::doors::{CoreInit, Notice, StopReason};
-use crate::core::limits::{FOUNDING_DELAY, FOUNDING_RETRIES, MAX_HURRIES};
+use crate::core::doors::{Notice, StopReason};
+use crate::core::limits::{FOUNDING_DELAY, MAX_HURRIES};
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
@@ -109,8 +109,6 @@ fn lured(seeds: &[usize]) -> (Net, usize, Outsider) {
     (net, joiner, outsider)
 }
 
-const LIES: usize = 8;
-
 fn at_home() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 0], 99))
 }
@@ -118,128 +116,6 @@ fn at_home() -> SocketAddr {
 /// Returns true if a joiner takes itself for one of its own seeds.
 fn is_seed(net: &Net, joiner: usize) -> bool {
     matches!(&net.nodes[joiner].core.phase, Phase::Joining(joining) if joining.is_seed)
-}
-
-#[test]
-fn an_outsider_does_not_stop_a_node_that_waits_for_its_seeds() {
-    let (mut net, lonely, mut outsider) = lured(&[60]);
-    for round in 0..40 {
-        net.run(net.settings.retry_interval / 8);
-        for lie in [4, 5] {
-            for from in [at_home(), address(60)] {
-                outsider.lies(&mut net, lie, from);
-                assert_eq!(net.nodes[lonely].stopped, None, "round {round}, {lie} from {from}");
-            }
-        }
-    }
-}
-
-#[test]
-fn an_outsider_does_not_stop_a_node_that_comes_back() {
-    let mut net = Net::new(Profile::Local);
-    let init = CoreInit { run: Run(500), remembered: vec![address(60)], ..birth("back", 1, address(5), &net.settings) };
-    let back = net.add_birth(init, Vec::new());
-    net.run(ms(300));
-    // It may be asked as a seed of others; only who has seeds itself is a candidate then.
-    let mut outsider = Outsider::lure(&mut net, back);
-    for round in 0..40 {
-        net.run(net.settings.retry_interval / 8);
-        for lie in [4, 5] {
-            outsider.lies(&mut net, lie, at_home());
-            assert_eq!(net.nodes[back].stopped, None, "round {round}, {lie}");
-        }
-    }
-    assert!(net.nodes[back].core.is_up(), "nobody else is there");
-}
-
-#[test]
-fn an_outsider_keeps_no_joiner_from_its_seeds() {
-    for lie in 0..LIES {
-        let (mut net, joiner, mut outsider) = lured(&[0]);
-        for _ in 0..100 {
-            outsider.lies(&mut net, lie, at_home());
-            net.run(ms(100));
-        }
-        net.add("n0", 0, &[0]);
-        let mut waited = ms(0);
-        while !(net.nodes[joiner].core.is_up() && net.status(joiner, "n0") == Some(Status::Up)) {
-            outsider.lies(&mut net, lie, at_home());
-            net.run(ms(20));
-            waited += ms(20);
-            assert!(waited < net.settings.retry_interval * 3 + ms(500), "lie {lie}: {}", net.describe());
-        }
-        assert!(net.nodes[joiner].core.me().incarnation < 1 << 40, "lie {lie}");
-    }
-}
-
-#[test]
-fn an_outsider_keeps_no_ring_of_seeds_from_founding() {
-    for lie in 0..LIES {
-        let mut net = Net::new(Profile::Local);
-        let hosts = [3, 1, 4, 0, 2];
-        for (place, host) in hosts.iter().enumerate() {
-            net.add(&format!("n{host}"), *host, &[hosts[(place + 1) % hosts.len()]]);
-        }
-        net.run(ms(20));
-        let mut outsiders: Vec<_> = (0..hosts.len()).map(|node| Outsider::lure(&mut net, node)).collect();
-        let began = net.now;
-        // They wait for a candidate that does not answer, and as long again; then the islands merge.
-        let most = net.settings.retry_interval * (2 * FOUNDING_RETRIES + 4);
-        let is_one = |net: &Net| {
-            let all = || net.nodes.iter();
-            all().all(|node| {
-                node.core.is_up()
-                    && hosts.iter().all(|host| {
-                        let name = super::net::id(&format!("n{host}"));
-                        node.core.record(&name).is_some_and(|record| record.status == Status::Up)
-                    })
-            })
-        };
-        while !is_one(&net) {
-            for outsider in &mut outsiders {
-                outsider.lies(&mut net, lie, at_home());
-            }
-            net.run(ms(50));
-            assert!(net.now.since(began) < most, "lie {lie}: {}", net.describe());
-        }
-    }
-}
-
-#[test]
-fn who_reads_a_joiners_question_to_one_address_does_not_answer_for_others() {
-    let mut net = Net::new(Profile::Local);
-    let joiner = net.add("joiner", 5, &[60, 61]);
-    net.run(ms(50));
-    let nonces = [60, 61].map(|host| mail(&net, address(host)).iter().find_map(nonce_of_join).expect("asked"));
-    assert_ne!(nonces[0], nonces[1]);
-    // A forger that got a question of its own gets no further question to the address that it forges.
-    let outsider = Outsider::lure(&mut net, joiner);
-    net.undelivered.clear();
-    let challenge = Message::Challenge { nonce: outsider.nonce, cookie: Nonce(7) };
-    send(&mut net, joiner, EVIL, &packet(EVIL_RUN, 200, &[Message::Reply, challenge]));
-    net.run(ms(5));
-    assert!(mail(&net, address(EVIL)).is_empty(), "a third party is sent nothing");
-}
-
-#[test]
-fn an_outsider_makes_no_node_take_its_seeds_for_itself() {
-    let (mut net, lonely, mut outsider) = lured(&[60, 61]);
-    let (nonce, record) = (outsider.nonce, net.nodes[lonely].core.me().as_ref().clone());
-    for seed in [60, 61] {
-        outsider.sequence += 1;
-        let join = Message::Join { nonce, record: record.clone(), cookie: None };
-        let bytes = packet(record.run, outsider.sequence, &[join]);
-        net.input(lonely, crate::core::doors::Input::Packet { from: address(seed), bytes: &bytes });
-    }
-    assert!(!is_seed(&net, lonely), "its own list does not name it");
-    // It was made to believe that it is a seed of others, and founds in the end; it looks for its seeds all the same.
-    net.run(net.settings.retry_interval * (2 * FOUNDING_RETRIES + 4));
-    assert!(net.nodes[lonely].core.is_up());
-    for seed in [60, 61] {
-        net.add(&format!("n{seed}"), seed, &[seed]);
-    }
-    net.run_until(net.settings.retry_interval * 6, "all are one cluster", Net::all_agree);
-    net.assert_all_up();
 }
 
 #[test]
@@ -280,49 +156,6 @@ fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_th
     }
     let most = seconds * (MAX_HURRIES as usize + 1);
     assert!((1..=most).contains(&joins), "{joins} of {most}");
-}
-
-#[test]
-fn an_outsider_sends_a_joiner_to_no_third_party() {
-    let (mut net, _, mut outsider) = lured(&[60]);
-    let mut sponsor = evil("sponsor", 5, Status::Up);
-    (sponsor.run, sponsor.address) = (EVIL_RUN, address(201));
-    let nonce = outsider.nonce;
-    outsider.says(&mut net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor, count: 2 });
-    net.run(Duration::from_secs(3));
-    assert!(mail(&net, address(201)).is_empty(), "{:?}", mail(&net, address(201)));
-}
-
-#[test]
-fn a_view_that_an_outsider_hands_over_is_not_taken_for_that_of_a_sponsor_which_is_not_where_it_says() {
-    let (mut net, joiner, mut outsider) = lured(&[0]);
-    outsider.lies(&mut net, 2, at_home());
-    assert!(net.nodes[joiner].core.transfer.is_some(), "it is handed a view");
-    // The seed is heard from elsewhere, so that it is asked first where it is.
-    net.seen_at.insert(address(0), address(40));
-    net.add("n0", 0, &[0]);
-    let is_told = |net: &Net| match &net.nodes[joiner].core.phase {
-        Phase::Joining(joining) => joining.is_sponsor_told(),
-        _ => true,
-    };
-    while !is_told(&net) {
-        outsider.lies(&mut net, 2, at_home());
-        net.run(ms(1));
-    }
-    assert!(net.nodes[joiner].core.transfer.is_none(), "{:?}", net.nodes[joiner].core.transfer);
-}
-
-#[test]
-fn a_joiner_goes_where_its_busy_seed_sends_it_while_an_outsider_hands_it_a_view() {
-    let (mut net, joiner, mut outsider) = lured(&[60]);
-    net.run(net.settings.retry_interval);
-    let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce_of_join).expect("the seed is asked");
-    outsider.lies(&mut net, 2, at_home());
-    assert!(net.nodes[joiner].core.is_pulling());
-    let elsewhere = Message::Elsewhere { nonce: of_seed, members: [Some(address(61)), None, None] };
-    outsider.says(&mut net, address(60), Run(0xabc), elsewhere);
-    net.run(ms(5));
-    assert!(mail(&net, address(61)).iter().any(|message| nonce_of_join(message).is_some()), "it is asked");
 }
 
 #[test]

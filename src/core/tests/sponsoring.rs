@@ -207,17 +207,3 @@ fn a_joiner_learns_nothing_of_members_but_by_its_pages() {
     net.input(joiner, Input::Packet { from: first.address, bytes: &word });
     assert_eq!(net.nodes[joiner].core.record(&member(1, Status::Up).id), None);
 }
-
-#[test]
-fn a_joiner_that_waits_for_its_sponsor_to_be_up_is_in_one_place() {
-    let mut alone = Alone::new(1);
-    let joiner = member(1, Status::Joining);
-    let (from, run) = (joiner.address, joiner.run);
-    let told = asks(&mut alone, from, run, &joiner);
-    assert!(told.iter().any(|message| matches!(message, Message::NotUp { .. })), "{told:?}");
-    // Somebody else with its run, which is no secret: it would take the place, and nobody the one that waits.
-    let there = Record { address: address(ELSEWHERE), incarnation: 9, ..joiner.clone() };
-    let told = asks(&mut alone, there.address, run, &there);
-    assert!(!told.iter().any(|message| matches!(message, Message::NotUp { .. })), "{told:?}");
-    assert_eq!(alone.core.counters().dropped(DropReason::Claimed), 1);
-}

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
-use super::net::{Net, address, id, ms};
+use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{Command, Input, LinkEvent, LinkId, Output, Reply};
-use crate::core::limits::{LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MIN_QUESTION_BYTES};
-use crate::core::member::{Record, Run, Status};
+use crate::core::doors::{Input, LinkEvent, LinkId, Output};
+use crate::core::limits::LINK_TIMEOUT;
+use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
@@ -129,141 +129,6 @@ fn a_connection_in_a_members_name_is_nobodys_until_it_is_proven() {
     let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &right });
     assert_eq!(net.nodes[0].core.open_links(), 1, "who receives at the member's address is the member");
     assert!(outputs.iter().any(|output| matches!(output, Output::SendFrame { .. })), "it is greeted");
-}
-
-#[test]
-fn connections_that_prove_nothing_are_few_and_short_and_displace_no_link() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let stolen = run_of(&net, 1);
-    let from = |port| SocketAddr::new(address(EVIL).ip(), port);
-    let (mut open, mut closed) = (0_usize, 0_usize);
-    let is_close = |output: &&Output| matches!(output, Output::CloseLink { link: LinkId::Accepted(_) });
-    for i in 0..1_000_u64 {
-        let frame = bare(stolen, 900 + i, &[]);
-        let event = LinkEvent::Frame { from: from(i as u16 + 1), bytes: &frame };
-        closed += link(&mut net, 0, LinkId::Accepted(i), event).iter().filter(is_close).count();
-        open += 1;
-    }
-    assert!(open - closed <= MAX_FOREIGN_GUESTS, "{} stay", open - closed);
-    let deadline = net.now + LINK_TIMEOUT + Duration::from_secs(1);
-    while let Some(at) = net.nodes[0].core.next_deadline().filter(|at| *at <= deadline) {
-        net.now = net.now.max(at);
-        let (now, core) = (net.now, &mut net.nodes[0].core);
-        core.handle(now, Input::Tick);
-        while let Some(output) = core.poll() {
-            closed += usize::from(is_close(&&output));
-        }
-    }
-    assert!(closed >= open, "{closed} of {open} closed at the end");
-}
-
-#[test]
-fn one_packet_takes_one_step_of_the_handshake() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let joins: Vec<Message> = (0..12)
-        .map(|i| Message::Join { nonce: Nonce(i), record: evil("j", 5, Status::Joining), cookie: None })
-        .collect();
-    let question = packet(EVIL_RUN, 1, &joins);
-    send(&mut net, 0, EVIL, &question);
-    net.run(ms(5));
-    assert_eq!(net.undelivered.len(), 1, "{} packets for one", net.undelivered.len());
-    assert!(net.undelivered[0].1.len() <= question.len());
-}
-
-#[test]
-fn strangers_are_told_no_run_before_their_address_is_proven() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let lonely = net.add("lonely", 5, &[60]);
-    net.run(ms(100));
-    let foreign = {
-        let header = Header { cluster: 1, run: EVIL_RUN, sequence: 1, fingerprint: 0 };
-        let mut packet = PacketBuilder::new(&header, 1400);
-        packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
-        packet.pad_to(MIN_QUESTION_BYTES);
-        packet.finish()
-    };
-    let question = |message| packet(EVIL_RUN, 1, &[message]);
-    let questions = [
-        question(Message::WhoAreYou { nonce: Nonce(1), echo: None }),
-        question(Message::Probe { nonce: Nonce(1), doubted: false }),
-        question(Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None }),
-        question(Message::WhoLeads),
-        foreign,
-    ];
-    for (i, question) in questions.iter().enumerate() {
-        for node in [0, 1, lonely] {
-            let from = SocketAddr::new(address(EVIL).ip(), 1_000 + i as u16);
-            net.input(node, Input::Packet { from, bytes: question });
-        }
-    }
-    net.run(ms(5));
-    let is_evil = |to: &SocketAddr| to.ip() == address(EVIL).ip();
-    let answers: Vec<_> = net.undelivered.iter().filter(|(to, _)| is_evil(to)).collect();
-    assert!(answers.len() >= questions.len(), "{} answers", answers.len());
-    for (_, answer) in answers {
-        let packet = Packet::decode(answer).expect("decodes");
-        assert_eq!(packet.header, Header::anonymous(packet.header.cluster), "{:?}", packet.messages);
-    }
-}
-
-/// Floods nodes with first questions, 300 a second, from ever new ports of one host, and runs.
-fn flood(
-    net: &mut Net,
-    nodes: &[usize],
-    host: SocketAddr,
-    duration: Duration,
-    mut until: impl FnMut(&Net) -> bool,
-) -> bool {
-    let end = net.now + duration;
-    let mut port = 10_000_u16;
-    while net.now < end && !until(net) {
-        for node in nodes {
-            port = port.wrapping_add(1).max(10_000);
-            let from = SocketAddr::new(host.ip(), port);
-            let question = packet(EVIL_RUN, 1, &[Message::WhoAreYou { nonce: Nonce(1), echo: None }]);
-            net.input(*node, Input::Packet { from, bytes: &question });
-        }
-        net.run(Duration::from_micros(3_333));
-    }
-    until(net)
-}
-
-#[test]
-fn a_flood_of_questions_keeps_no_islands_apart() {
-    for attacker in [address(EVIL), address(0)] {
-        let mut net = Net::new(Profile::Default);
-        for (name, host, seed) in [("a1", 0, 0), ("a2", 1, 0), ("b1", 10, 10), ("b2", 11, 10)] {
-            net.add(name, host, &[seed]);
-        }
-        net.run(Duration::from_secs(10));
-        let all = [0, 1, 2, 3];
-        flood(&mut net, &all, attacker, Duration::from_secs(3), |_| false);
-        net.command(0, Command::Join { ticket: 1, addresses: vec![address(10)] });
-        let is_merged = flood(&mut net, &all, attacker, Duration::from_secs(5), Net::all_agree);
-        assert!(is_merged, "{attacker}: {}", net.describe());
-        assert_eq!(
-            net.nodes[0].replies,
-            [Reply::Joined(vec![(address(10), crate::core::Contacted::Answered { id: id("b1") })])]
-        );
-    }
-}
-
-#[test]
-fn nobody_makes_a_node_believe_that_it_met_itself() {
-    let mut net = Net::new(Profile::Local);
-    let lonely = net.add("lonely", 5, &[60]);
-    net.run(ms(100));
-    let own = run_of(&net, lonely);
-    let me = Record::clone(net.nodes[lonely].core.me());
-    for (i, from) in [EVIL, 60].into_iter().enumerate() {
-        let join = Message::Join { nonce: Nonce(7), record: me.clone(), cookie: None };
-        let question = Message::WhoAreYou { nonce: Nonce(7), echo: None };
-        for message in [join, question] {
-            send(&mut net, lonely, from, &packet(own, 1 + i as u64, &[message]));
-        }
-    }
-    net.run(Duration::from_secs(30));
-    assert!(!net.nodes[lonely].core.is_up(), "founded a cluster of its own, though it is no seed");
 }
 
 #[test]

@@ -261,8 +261,6 @@ impl Message {
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
-    /// The kind of [`Message::Join`].
-    pub(super) const JOIN_KIND: u32 = 8;
     /// The kind of [`Message::Page`].
     pub(crate) const PAGE_KIND: u32 = 16;
     /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions, answers to the

@@ -21,7 +21,7 @@
 //! | a packet as a whole, and its header | `packet`, `header` |
 //! | every message: the specification; what messages of membership and of leadership carry | `message`; `fields`, `leading` |
 //! | messages between programs | `parcel` |
-//! | reading no more than is needed: a record in place, a glance at a `Join` | `read`, `raw`, `raw_join` |
+//! | reading no more than is needed: a record in place | `read`, `raw` |
 //! | why bytes are no packet; address families in words | `error`, `families` |
 //!
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
@@ -36,7 +36,6 @@ mod message;
 mod packet;
 mod parcel;
 mod raw;
-mod raw_join;
 mod read;
 
 pub use error::PacketError;

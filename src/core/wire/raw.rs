@@ -132,17 +132,6 @@ impl<'a> RawRecord<'a> {
         Ok(Self { id, run, status, version, is_rewritten, incarnation, address, api_address, tags, timing, protocol })
     }
 
-    /// Returns the address in the record at the beginning of these bytes; reads nothing that comes after it.
-    pub(super) fn address_in(bytes: &[u8]) -> Result<SocketAddr, PacketError> {
-        let mut bytes = Bytes::new(bytes);
-        let name_bytes = bytes.number()?;
-        bytes.take(name_bytes)?;
-        bytes.array::<{ size_of::<Run>() }>()?;
-        bytes.varint()?;
-        status(&mut bytes)?;
-        address(&mut bytes).map(canonical)
-    }
-
     /// Returns the record, with newly allocated texts.
     pub(in crate::core) fn into_record(self) -> Record {
         let id = NodeId::new(self.id).expect("names are checked as they are read");

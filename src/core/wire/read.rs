@@ -14,7 +14,6 @@ use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::{DIGEST_BYTES, Message};
 use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};
-use super::raw_join::RawJoin;
 use crate::core::election::Electorate;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
 use crate::core::member::{ProtocolRange, Record, Run, Status, canonical, is_reachable};
@@ -143,19 +142,6 @@ impl<'a> Messages<'a> {
             Bytes::new(rest.take(length).ok()?).varint().ok()
         };
         std::iter::from_fn(&mut next).any(|found| found == u64::from(kind))
-    }
-
-    /// Returns the first [`Message::Join`] among so many messages; decodes nothing.
-    pub(in crate::core) fn first_join(&self, most: usize) -> Option<RawJoin<'a>> {
-        let mut rest = self.rest;
-        let mut next = || {
-            let length = usize::try_from(rest.varint().ok()?).ok()?;
-            let mut fields = Bytes::new(rest.take(length).ok()?);
-            let kind = fields.varint().ok()?;
-            Some((kind, fields.rest()))
-        };
-        let first = std::iter::from_fn(&mut next).take(most).find(|(kind, _)| *kind == u64::from(Message::JOIN_KIND));
-        first.map(|(_, fields)| RawJoin::new(fields))
     }
 
     /// Returns true if all messages have been read.

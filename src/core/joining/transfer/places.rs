@@ -5,8 +5,8 @@
 //! - At most [`PAGES_PER_INTERVAL`] pages are allowed in [`SERVING_INTERVAL`], whoever they are for; one member gets
 //!   [`PAGES_PER_MEMBER`] of them, and all members [`MEMBERS_PAGES_PER_INTERVAL`].
 //! - At most [`MAX_VIEWS_SERVED`] joiners have a place, one for each address.
-//! - A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`], or comes from a host that
-//!   has several, is given to a joiner that has none.
+//! - A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`] is given to a joiner that
+//!   has none.
 //! - A joiner that did not use its place gets none of the last ones for [`UNUSED_PLACE_PENALTY`].
 //!
 //! Must not know: records, pages, packets, the core. Its caller says which joiner pulls from where.
@@ -19,7 +19,6 @@ use crate::core::limits::{
     IDLE_PLACE, MAX_PLACE_TIME, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, SYNC_PACKETS, UNUSED_PLACE_PENALTY, VIEW_PATIENCE,
 };
 use crate::core::member::{NodeId, Run};
-use crate::core::packet::Host;
 use crate::core::time::Time;
 
 /// The number of pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
@@ -99,18 +98,15 @@ impl ViewServer {
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
 
-    /// Returns the run whose place this joiner gets if there is no free one: that of its own address, the longest idle
-    /// one, or one of a host that has several, if its own host has none.
+    /// Returns the run whose place this joiner gets if there is no free one: that of its own address, or the longest
+    /// idle one.
     fn spare(&self, run: Run, address: SocketAddr, now: Time) -> Option<Run> {
         let others = || self.places.iter().filter(|(other, _)| **other != run);
         if let Some((same, _)) = others().find(|(_, place)| place.address == address) {
             return Some(*same);
         }
         let idle = others().filter(|(_, place)| place.is_spare(now)).min_by_key(|(_, place)| place.moved);
-        let of_host = |host| others().filter(|(_, place)| Host::of(place.address) == host).count();
-        let has_none = of_host(Host::of(address)) == 0;
-        let crowded = || others().filter(|(_, place)| has_none && of_host(Host::of(place.address)) > 1);
-        idle.or_else(|| crowded().min_by_key(|(_, place)| place.given)).map(|(run, _)| *run)
+        idle.map(|(run, _)| *run)
     }
 
     /// Takes a place for this joiner; returns true if there is one. Asking again does not keep a place.

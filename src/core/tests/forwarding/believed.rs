@@ -64,20 +64,6 @@ fn a_repeated_question_is_no_second_command() {
 }
 
 #[test]
-fn one_packet_asks_once() {
-    let mut net = cluster(6, 3);
-    let (first, _) = leader(&net);
-    net.kill(LEARNER);
-    let run = net.nodes[LEARNER].core.me().run;
-    let questions: Vec<Message> = (0..10).map(|nonce| question(nonce, VoterRequest::Remove(id("nobody")))).collect();
-    let before = net.nodes[first].core.counters().dropped(DropReason::RateLimited);
-    net.input(first, Input::Packet { from: address(LEARNER), bytes: &forged(run, 100_000, &questions) });
-    net.run(ms(10));
-    assert_eq!(told_the_dead(&net, LEARNER).len(), 1);
-    assert_eq!(net.nodes[first].core.counters().dropped(DropReason::RateLimited), before + 9);
-}
-
-#[test]
 fn only_members_that_are_up_are_obeyed_and_only_from_their_proven_addresses() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);
