@@ -103,7 +103,6 @@ impl Core {
             Timer::PartitionOver => self.partition_over(),
             Timer::Leadership => self.tend_leadership(),
             Timer::Walk => self.walk(),
-            Timer::Settle => self.settle_members(),
             Timer::Spread => self.spread(),
             Timer::RepairMessages => self.repair_messages(),
             Timer::Letter(number) => self.tend_letter(number),
@@ -116,7 +115,7 @@ impl Core {
             return;
         }
         self.gossip();
-        self.review_founders();
+        self.review_kept();
         self.tell_the_accused();
         self.sync_if_needed();
         self.end_old_calls();

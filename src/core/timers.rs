@@ -67,8 +67,6 @@ pub(super) enum Timer {
     Leadership,
     /// Members behind doubted neighbours are looked at.
     Walk,
-    /// Members may have been live for long enough to be relied on.
-    Settle,
     /// Send new broadcasts on.
     Spread,
     /// Others are told what is held of broadcasts, or asked again; or something is too old.
@@ -102,7 +100,6 @@ impl Key for Timer {
             Timer::Walk => (19, 0),
             Timer::Reach => (20, 0),
             Timer::Guests => (21, 0),
-            Timer::Settle => (22, 0),
             Timer::Rival => (23, 0),
             Timer::Spread => (26, 0),
             Timer::RepairMessages => (27, 0),

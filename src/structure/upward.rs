@@ -12,7 +12,7 @@ pub(super) struct Upward {
     pub(super) why: &'static str,
 }
 
-pub(super) const UPWARD: [Upward; 29] = [
+pub(super) const UPWARD: [Upward; 28] = [
     Upward { room: "outputs", above: "packet", calls: &[".notices"], why: "notices have a limit like answers" },
     Upward {
         room: "observers",
@@ -34,12 +34,6 @@ pub(super) const UPWARD: [Upward; 29] = [
             "watch",
         ],
         why: "whoever is observed from now on is watched, whoever is walked past was silent",
-    },
-    Upward {
-        room: "observers",
-        above: "packet",
-        calls: &["packet_to", "send_to"],
-        why: "of members that do not settle some are sent a packet, to learn whether they are there",
     },
     Upward {
         room: "packet",

@@ -259,8 +259,9 @@ fn an_adversary_without_a_key_is_not_even_answered() {
 
 #[test]
 fn a_node_that_answers_the_unsealed_is_noticed() {
-    let answered = Attack::ALL.into_iter().find_map(|attack| against(attack, Some(SealFlaw::AnswersUnsealed)).1.err());
-    assert!(answered.is_some_and(|answered| answered.contains("has sealed nothing")));
+    // Some break other promises before that, since whatever passes the seal is believed.
+    let broken = |attack| against(attack, Some(SealFlaw::AnswersUnsealed)).1.err();
+    assert!(Attack::ALL.into_iter().filter_map(broken).any(|broken| broken.contains("has sealed nothing")));
 }
 
 #[test]

@@ -141,10 +141,6 @@ impl Core {
     /// Asks witnesses about a silent member; later, since the doubt has not ended, the other observers, and again the
     /// silent ones.
     pub(super) fn probe_indirectly(&mut self, subject: Slot) {
-        if self.is_crowded() && self.view.entry(subject).peer.is_newcomer() {
-            // A thousand invented members are not to cause ten thousand questions.
-            return;
-        }
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();

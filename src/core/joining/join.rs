@@ -412,7 +412,6 @@ impl Core {
         self.phase = Phase::Up;
         self.plan_links();
         self.messaging.begin(self.now);
-        self.begin_to_settle_myself();
         self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);

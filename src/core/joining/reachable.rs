@@ -292,11 +292,14 @@ impl Core {
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Reply);
         packet.push(&Message::Reached { nonce });
+        // A member that has moved waits for it, and asks few. It says at once where it is.
+        let is_member = !matches!(sender.kind, SenderKind::Stranger);
+        if is_member {
+            packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.now), echo: None });
+        }
         if !self.may_answer(&sender, packet.len()) {
             return;
         }
-        // A member that has moved waits for it, and asks few.
-        let is_member = !matches!(sender.kind, SenderKind::Stranger);
         let limit = if is_let_in { &mut self.introductions } else { &mut self.reaches.on_request };
         if is_member || limit.allow(self.now, address, is_let_in) {
             let bytes = packet.finish();

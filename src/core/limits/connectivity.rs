@@ -36,9 +36,6 @@ pub const LINK_FIRST_PAUSE: Duration = Duration::from_millis(30);
 pub const LINK_NEWCOMER_COURTESY: Duration = Duration::from_millis(250);
 /// The further time that a node with the larger address leaves the other one to open their link.
 pub const LINK_COURTESY: Duration = Duration::from_secs(3);
-/// The pause before a link to an unproven address is opened: the address is probed, and looked at again after twice
-/// this time; the pause doubles up to [`MAX_LINK_BACKOFF`].
-pub const LINK_PROOF_RETRY: Duration = Duration::from_millis(25);
 /// The longest time for opening a link and being greeted over it.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time for which a link to a member that is no longer a neighbour is kept: it may become one again.

@@ -30,45 +30,18 @@ pub const FIRST_REACH: usize = 1;
 pub const REACH_GROWTH: usize = 4;
 /// The share of the neighbours, as a fraction, that must be doubted for all other members to be asked at once.
 pub const WIDE_DOUBT: (usize, usize) = (3, 4);
-/// The greatest number of members that have not settled, and echoed nothing to this node, that it walks past at one
-/// time. Anybody may invent those, and each one costs probes; the dead of a hundred members that came together are
-/// passed at once.
-pub const MAX_NEWCOMERS_PASSED: usize = 256;
-/// The least number of the newcomers that are left to pass that one way may pass, if so many are left.
-pub const MIN_NEWCOMERS_PER_WAY: usize = 32;
-/// The number of members that have not settled above which they count as a crowd: those of them that never echoed to
-/// this node are judged without witnesses, and settle only once they did if there were doubts (see
-/// [`CROWD_MEMORY`]).
-pub const CROWD: usize = 256;
-/// The time for which a crowd is not trusted after a neighbour was doubted.
-pub const CROWD_MEMORY: Duration = Duration::from_secs(60);
-/// The greatest number of members of a crowd that are asked at one time for the echo without which they do not settle.
-pub const MAX_AUDITS: usize = 64;
-/// The time, beside its down timeout, for which a member has to be live to be settled: one that never answered would
-/// have been detected by then. From then on its word counts about the life and death of others, too.
+/// The time after which a member is no newcomer any more.
 pub const SETTLE: Duration = Duration::from_secs(60);
-/// The greatest amount by which a member settles earlier, so that members that joined one after the other settle
-/// together.
-pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
 /// The least time as a neighbour after which a member that others displaced on the rings is kept (see [`KEEP_FOR`]).
-pub const KEEP_AFTER: Duration = Duration::from_millis(500);
-/// The least such time while every member observed every other, as in the first moments of a cluster.
-pub const KEEP_FOUNDER_AFTER: Duration = Duration::from_millis(50);
-/// The time after which it is checked whether all members that displaced such neighbours hold links; then those are let
-/// go.
-pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
-/// The time for which a displaced neighbour is kept: until the members that displaced it have settled, and as long
-/// again.
+pub const KEEP_AFTER: Duration = Duration::from_millis(50);
+/// The time after which it is looked whether all that displaced such neighbours have links; then those are let go.
+pub const KEEP_REVIEW: Duration = Duration::from_secs(2);
+/// The greatest time for which a displaced neighbour is kept.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
+/// The time for which a sponsor observes a newborn, if there is room.
+pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
 /// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::newborns`).
 pub const MAX_NEWBORNS: usize = 32;
-/// The least time for which a sponsor observes a newborn, if there is room.
-pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
-/// The greatest time for which a sponsor observes a newborn, while neighbours are doubted and the newborn is not settled.
-pub const MAX_NEWBORN_WATCH: Duration = Duration::from_secs(120);
-/// The time after the refusal of a newborn's port for which its probes have to stay unanswered, where its sponsor decides
-/// alone.
-pub const NEWBORN_PATIENCE: Duration = Duration::from_millis(500);
 /// The least time between two cases about the same member that are opened on the word of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a

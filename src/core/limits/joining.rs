@@ -64,7 +64,7 @@ pub const UNUSED_PLACE_PENALTY: Duration = Duration::from_secs(5);
 pub const MAX_UNUSED_PLACES: usize = 256;
 /// The greatest number of joiners that a sponsor cannot reach at their addresses and remembers; the oldest are dropped
 /// first.
-pub const MAX_UNREACHED: usize = 256;
+pub const MAX_UNREACHED: usize = MAX_JOINERS;
 /// The time without an answer from its advertised address after which a joiner that is heard from another one is told
 /// so.
 pub const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);

@@ -62,6 +62,8 @@ impl Core {
         if address == self.me().address {
             return self.reply(ticket, Reply::AddressSet);
         }
+        // What stands leads from where this node is no more.
+        self.hang_up_all();
         self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0 });
         self.ask_at_new_address();
     }
@@ -149,6 +151,7 @@ impl Core {
         }
         self.moving = None;
         self.timers.cancel(Timer::Move);
+        self.flood();
         self.link_all_anew();
         self.reply(ticket, Reply::AddressSet);
     }

@@ -6,8 +6,8 @@
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago prove nothing by being there; `settled` and `retained` say which others are
-//! observed while there are such members, and `newborns` who observes them themselves.
+//! Members that joined a moment ago may have no links yet; `retained` says which others are observed meanwhile, and `newborns`
+//! who observes them themselves.
 //!
 //! Invariants:
 //! - The rings are symmetric: an observer is observed by its subject. (Retained members, newborns and members behind
@@ -24,7 +24,6 @@ use std::time::Duration;
 use super::newborns::Newborns;
 use super::retained::RetainedNeighbours;
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
-use super::settled::Settled;
 use super::walk::Walk;
 use crate::core::limits::{MIN_CRASH_PROBE_GAP, probe_after};
 use crate::core::member::Status;
@@ -41,8 +40,6 @@ pub(in crate::core) struct Observers {
     rings: Rings,
     /// The number of other members that [`ring_count`] was last asked for, and its answer.
     counted: (usize, usize),
-    /// The graph made of settled members alone, while there are others.
-    pub(in crate::core) settled: Settled,
     /// The neighbours that others displaced a while ago.
     retained: RetainedNeighbours,
     /// The newborns that this node brought in, and its own sponsor.
@@ -61,18 +58,12 @@ impl Observers {
             wanted,
             rings: Rings::new(me),
             counted: (0, 0),
-            settled: Settled::new(me),
             retained: RetainedNeighbours::default(),
             newborns: Newborns::default(),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
             quickest: Duration::MAX,
         }
-    }
-
-    /// Returns the configured number of observers.
-    pub(in crate::core) fn wanted(&self) -> usize {
-        self.wanted
     }
 
     /// Returns the shortest suspect timeout of all members that this node observes.
@@ -100,7 +91,7 @@ impl Observers {
     /// Returns the neighbours on the first rings, and the members that answer behind doubted ones.
     pub(in crate::core) fn flood_targets(&self) -> BTreeSet<Slot> {
         let first = self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots);
-        first.chain(self.settled.flood_targets()).chain(self.walk.ends()).collect()
+        first.chain(self.walk.ends()).collect()
     }
 
     /// Returns the neighbours that others displaced a while ago.
@@ -110,13 +101,7 @@ impl Observers {
 
     /// Returns the nearest members on all rings; none in a full mesh.
     pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
-        self.rings.nearest().chain(self.settled.rings().nearest())
-    }
-
-    /// Returns every ring, its number among those of its kind, and true if it is one of settled members.
-    pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize, bool)> {
-        let of = |rings, is_settled| (0..Rings::count(rings)).map(move |ring| (rings, ring, is_settled));
-        of(&self.rings, false).chain(of(self.settled.rings(), true))
+        self.rings.nearest()
     }
 }
 
@@ -128,9 +113,6 @@ impl Core {
         }
         self.observers.walk.forget(slot);
         self.observers.retained.forget(slot);
-        self.begin_to_settle(slot);
-        // A graph of settled members that begins now begins as the graph that all had in common.
-        let has_changed = self.reobserve_settled(slot);
         let others = self.view.live().len();
         let view = &self.view;
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
@@ -139,8 +121,7 @@ impl Core {
         } else {
             let rings = self.observers.ring_count(others);
             let name = view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.name_hash);
-            let has_changed = self.observers.rings.update(rings, slot, name, &live) || has_changed;
-            let has_changed = self.newborns_changed() || has_changed;
+            let has_changed = self.observers.rings.update(rings, slot, name, &live);
             // Most members of a large cluster are no neighbours of this node.
             if !has_changed && !self.observers.neighbours.contains(&slot) {
                 return;
@@ -157,14 +138,13 @@ impl Core {
         let mut after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
             self.view.live().iter().copied().collect()
         } else {
-            self.observers.nearest().chain(self.observers.settled.mesh()).collect()
+            self.observers.nearest().collect()
         };
         let view = &self.view;
-        let came =
-            |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
+        let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
         // A joiner meets one member after the other, and knows few of many at first.
-        let is_mesh = matches!(self.phase, Phase::Up) && self.observers.is_full_mesh(view.live().len());
-        self.observers.retained.update(self.now, &after, is_mesh, self.observers.wanted, came);
+        let most = if matches!(self.phase, Phase::Up) { self.observers.wanted } else { 0 };
+        self.observers.retained.update(self.now, &after, most, is_live);
         if !self.observers.is_full_mesh(self.view.live().len()) {
             after.extend(self.observers.walk.passed().chain(self.observers.retained()));
         }
@@ -186,8 +166,8 @@ impl Core {
         }
     }
 
-    /// Lets go the members kept from the first moments of a cluster, if the members in their places have links.
-    pub(in crate::core) fn review_founders(&mut self) {
+    /// Lets go the neighbours that others displaced, if the members in their places have links.
+    pub(in crate::core) fn review_kept(&mut self) {
         if self.observers.retained.is_review_due(self.now) {
             let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
             self.observers.retained.review(self.now, are_linked);
@@ -267,7 +247,6 @@ impl Core {
         let mut rings = Rings::new(name_of(subject));
         rings.rebuild(ring_count(others, self.observers.wanted), &with_me);
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
-        observers.extend(self.settled_observers_of(subject, &live));
         // They knew the same members before others came.
         observers.extend(self.observers.retained().filter(|slot| !doubted.contains(slot)));
         observers.remove(&subject);

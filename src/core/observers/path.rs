@@ -13,15 +13,6 @@ pub(super) struct Place {
     pub(super) distance: u64,
     pub(super) slot: Slot,
     pub(super) liveness: Liveness,
-    /// True if it is one more of the newcomers of which few are passed.
-    pub(super) is_newcomer: bool,
-}
-
-impl Place {
-    /// Returns true if passing it leaves room for one newcomer less.
-    fn is_counted(&self) -> bool {
-        self.is_newcomer && self.liveness != Liveness::Answers
-    }
 }
 
 /// The liveness of a member that a walk comes to.
@@ -44,32 +35,18 @@ pub(super) struct Path {
     pub(super) end: Option<Slot>,
 }
 
-/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones and at
-/// most so many `newcomers`. If the nearest member is not doubted, the way is empty.
-pub(super) fn path(places: &mut Vec<Place>, reach: usize, newcomers: usize) -> Path {
+/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones.
+/// If the nearest member is not doubted, the way is empty.
+pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     let end = places.iter().filter(|place| place.liveness == Liveness::Answers).map(|place| place.distance).min();
     if let Some(end) = end {
         places.retain(|place| place.distance <= end);
     }
-    // In a crowd the nearest few are all that can be passed, and only those are worth sorting.
-    let uncounted = places.iter().filter(|place| !place.is_counted()).count();
-    let enough = newcomers.saturating_add(uncounted + 1);
-    if enough < places.len() {
-        places.select_nth_unstable_by_key(enough, |place| place.distance);
-        places.truncate(enough);
-    }
     places.sort_unstable_by_key(|place| place.distance);
     let mut path = Path { is_finished: true, ..Path::default() };
     let Some(Place { liveness: Liveness::Doubted, .. }) = places.first() else { return path };
-    let (mut unknown, mut new) = (0, 0);
+    let mut unknown = 0;
     for place in places {
-        if place.is_counted() {
-            if new == newcomers {
-                path.is_finished = false;
-                break;
-            }
-            new += 1;
-        }
         match place.liveness {
             Liveness::Unknown if unknown == reach => {
                 path.is_finished = false;
@@ -103,7 +80,6 @@ mod tests {
             distance: (nth as u64 + 1) * 10,
             slot: nth as Slot,
             liveness: *liveness,
-            is_newcomer: false,
         };
         let mut places: Vec<Place> = states.iter().enumerate().map(place).collect();
         // They are listed in the order of the table, not of the ring.
@@ -120,7 +96,7 @@ mod tests {
         fn a_way_holds_the_nearest_that_answers_and_all_before_it(
             states in prop::collection::vec(liveness(), 1..60), reach in 1usize..80,
         ) {
-            let path = path(&mut places(&states), reach, 0);
+            let path = path(&mut places(&states), reach);
             if states[0] != Liveness::Doubted {
                 prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
                 return Ok(());
@@ -147,21 +123,9 @@ mod tests {
         fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
             let mut states = vec![Liveness::Doubted; dead];
             states.push(Liveness::Answers);
-            let there = path(&mut places(&states), FIRST_REACH, 0);
+            let there = path(&mut places(&states), FIRST_REACH);
             prop_assert_eq!(there.end, Some(dead as Slot));
             prop_assert_eq!(there.slots.len(), dead + 1);
-        }
-    }
-
-    #[test]
-    fn so_many_newcomers_are_passed_and_no_more_whatever_is_known_of_them() {
-        for liveness in [Liveness::Unknown, Liveness::Doubted] {
-            let mut states = vec![Liveness::Doubted];
-            states.resize(100, liveness);
-            let mut places = places(&states);
-            places.iter_mut().filter(|place| place.slot >= 10).for_each(|place| place.is_newcomer = true);
-            let path = path(&mut places, usize::MAX, 20);
-            assert_eq!((path.slots.len(), path.is_finished, path.end), (30, false, None), "{liveness:?}");
         }
     }
 
@@ -173,7 +137,7 @@ mod tests {
         while known < 1_000 {
             let states: Vec<Liveness> =
                 (0..1_000).map(|nth| if nth < known { Liveness::Doubted } else { Liveness::Unknown }).collect();
-            known = path(&mut places(&states), reach, 0).slots.len();
+            known = path(&mut places(&states), reach).slots.len();
             reach *= REACH_GROWTH;
             pauses += 1;
         }

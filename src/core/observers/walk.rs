@@ -24,9 +24,6 @@
 //! - Doubt alone accuses nobody: a member that is taken over is probed, and judged, like any neighbour.
 //! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
 //! - A member that is doubted no more is walked past no more, and the members behind it are left alone.
-//! - Of members that have not settled and never echoed to this node, which anybody may invent by the thousand, at most
-//!   [`MAX_NEWCOMERS_PASSED`] are passed at one time; those behind them have their turn when these are judged. A node
-//!   that hears hardly any of the neighbours that echoed to it passes all: it may be cut off.
 //!
 //! Must not know: why a member is silent.
 
@@ -34,10 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::path::{Liveness, Path, Place, path};
-use super::rings::{FLOOD_RINGS, Rings};
-use crate::core::limits::{
-    FIRST_REACH, MAX_NEWCOMERS_PASSED, MIN_CRASH_PROBE_GAP, MIN_NEWCOMERS_PER_WAY, REACH_GROWTH, WIDE_DOUBT,
-};
+use super::rings::FLOOD_RINGS;
+use crate::core::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
 use crate::core::member::Status;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -118,21 +113,11 @@ impl Lives {
     }
 }
 
-/// The number of members that may be passed on one way.
-struct Limits {
-    /// The number of members about which nothing is known.
-    reach: usize,
-    /// The number of newcomers that are not passed on another way.
-    newcomers: usize,
-}
-
 /// A live member, as it is seen on all ways of one step: looked up once, since there may be very many.
 struct Seen {
     slot: Slot,
     name: u64,
     liveness: Liveness,
-    is_newcomer: bool,
-    is_settled: bool,
 }
 
 /// The outcome of one step.
@@ -193,9 +178,7 @@ impl Core {
         let is_walking = matches!(self.phase, Phase::Up)
             && doubted_nearest > 0
             && !self.observers.is_full_mesh(self.view.live().len());
-        if is_walking {
-            self.observers.settled.note_doubts(self.now);
-        } else {
+        if !is_walking {
             return self.renew_neighbours(&BTreeMap::new());
         }
         let since = before.since.unwrap_or(self.now);
@@ -208,8 +191,7 @@ impl Core {
             reach if has_paused => reach.saturating_mul(REACH_GROWTH),
             reach => reach,
         };
-        let newcomers = if self.is_cut_off(&nearest) { usize::MAX } else { MAX_NEWCOMERS_PASSED };
-        let step = self.step(since, reach, newcomers);
+        let step = self.step(since, reach);
         let walk = &mut self.observers.walk;
         walk.passed.clone_from(&step.passed);
         walk.silent.clone_from(&step.silent);
@@ -227,35 +209,17 @@ impl Core {
         }
     }
 
-    /// Returns true if nearly all of the neighbours that ever echoed to this node are doubted, and are no small part of
-    /// its neighbours: then it may be cut off from members that are all new, and has no time to pass them in parts.
-    /// Whoever invents members gives it neighbours that never echoed.
-    fn is_cut_off(&self, nearest: &BTreeSet<Slot>) -> bool {
-        let known = || nearest.iter().filter(|slot| !self.view.entry(**slot).peer.is_newcomer());
-        let doubted = known().filter(|slot| self.observers.walk.doubted.contains(slot)).count();
-        let known = known().count();
-        known * 2 >= nearest.len() && doubted * WIDE_DOUBT.1 >= known * WIDE_DOUBT.0
-    }
-
-    fn step(&self, since: Time, reach: usize, newcomers: usize) -> Step {
+    fn step(&self, since: Time, reach: usize) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
-        let mut newcomers_left = newcomers;
-        let mut members = self.seen(since);
-        for (rings, ring, is_settled) in self.observers.all_rings() {
+        let members = self.seen(since);
+        for ring in 0..self.observers.rings().count() {
             for is_ahead in [true, false] {
-                // The first ways leave some for the last.
-                let most = (newcomers_left / 2).max(MIN_NEWCOMERS_PER_WAY).min(newcomers_left);
-                let limits = Limits { reach, newcomers: most };
-                let path = self.path_on((rings, ring, is_settled), is_ahead, &members, &limits);
+                let path = self.path_on(ring, is_ahead, &members, reach);
                 step.is_finished &= path.is_finished;
                 if ring < FLOOD_RINGS {
                     step.ends.extend(path.end);
                 }
                 let (mut lives, mut is_behind_crashed) = (Lives::default(), false);
-                for place in path.slots.iter().filter_map(|slot| self.view.place_in_live(*slot)) {
-                    // Each newcomer counts on the first way that passes it.
-                    members[place].is_newcomer = false;
-                }
                 for slot in path.slots {
                     let entry = self.view.entry(slot);
                     let pace = entry.record.timing.suspect_timeout();
@@ -270,8 +234,7 @@ impl Core {
                         lives.add(pace, entry.peer.last_sign());
                     }
                     is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
-                    let is_one_more = step.passed.insert(slot) && entry.peer.is_newcomer() && path.end != Some(slot);
-                    newcomers_left -= usize::from(is_one_more);
+                    step.passed.insert(slot);
                     if path.end != Some(slot) {
                         step.silent.insert(slot);
                     }
@@ -292,24 +255,21 @@ impl Core {
                 true => Liveness::Answers,
                 false => Liveness::Unknown,
             };
-            let (is_newcomer, is_settled) = (entry.peer.is_newcomer(), entry.peer.is_settled());
-            Seen { slot, name: entry.name_hash, liveness, is_newcomer, is_settled }
+            Seen { slot, name: entry.name_hash, liveness }
         };
         self.view.live().iter().copied().map(seen).collect()
     }
 
-    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, members: &[Seen], limits: &Limits) -> Path {
-        let (rings, ring, is_settled) = ring;
-        let doubted = &self.observers.walk.doubted;
+    fn path_on(&self, ring: usize, is_ahead: bool, members: &[Seen], reach: usize) -> Path {
+        let (rings, doubted) = (self.observers.rings(), &self.observers.walk.doubted);
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
         }
         let place = |seen: &Seen| {
-            let Seen { slot, name, liveness, is_newcomer, .. } = *seen;
-            Place { distance: rings.distance(name, ring, is_ahead), slot, liveness, is_newcomer }
+            let Seen { slot, name, liveness } = *seen;
+            Place { distance: rings.distance(name, ring, is_ahead), slot, liveness }
         };
-        let on_ring = members.iter().filter(|seen| !is_settled || seen.is_settled);
-        path(&mut on_ring.map(place).collect(), limits.reach, limits.newcomers)
+        path(&mut members.iter().map(place).collect(), reach)
     }
 
     /// Asks a member that the walk comes to for the first time if it lives; behind a process that died, by a link, too,

@@ -234,23 +234,6 @@ fn all_that_are_lost_are_looked_for_in_turn() {
     assert!((0..5).all(|host| asked.contains(&member(host, Status::Up).address)), "{asked:?}");
 }
 
-#[test]
-fn a_crowd_is_asked_for_echoes_a_few_at_a_time() {
-    use crate::core::limits::{CROWD, MAX_AUDITS};
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..2 * CROWD, Status::Up);
-    // It is new itself no more, and some of its neighbours are silent.
-    alone.pass(alone.core.settings.suspect_timeout - SECOND);
-    let live: Vec<_> = alone.core.view.live().to_vec();
-    for slot in live {
-        alone.core.view.peer_mut(slot).live_since = 0_u32.wrapping_sub(1_000);
-    }
-    alone.outputs();
-    alone.core.settle_members();
-    let sent = alone.outputs().iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
-    assert_eq!(sent, MAX_AUDITS);
-}
-
 /// Has somebody introduce itself whose record is older than the one that is held, and say this beside.
 fn says_outdated(alone: &mut Alone, words: &[Message]) {
     let record = Record { run: Run(0xe), address: address(ELSEWHERE), incarnation: 4, ..member(0, Status::Up) };

@@ -175,23 +175,6 @@ fn a_view_holds_so_many_members_and_goes_on_learning_of_them() {
 }
 
 #[test]
-fn a_sponsor_holds_so_many_joiners_and_tells_the_next_to_wait() {
-    let mut alone = Alone::new(0);
-    for host in 0..MAX_JOINERS {
-        let told = alone.joins(&member(host, Status::Joining));
-        assert!(matches!(told[..], [Message::Welcome { .. }]), "{host}: {told:?}");
-    }
-    // Of a host that has a place already, as all others have one (see `shares` for crowded ones).
-    let SocketAddr::V4(last) = member(MAX_JOINERS - 1, Status::Joining).address else { panic!("IPv4") };
-    let next = Record { address: SocketAddr::from((*last.ip(), 7_118)), ..member(MAX_JOINERS, Status::Joining) };
-    let told = alone.joins(&next);
-    assert!(matches!(told[..], [Message::Wait { .. }]), "{told:?}");
-    assert_eq!(alone.core.counts()[Status::Joining.index()], MAX_JOINERS);
-    let told = alone.joins(&member(0, Status::Joining));
-    assert!(matches!(told[..], [Message::Welcome { .. }]), "who is held may come again: {told:?}");
-}
-
-#[test]
 fn who_is_joining_itself_remembers_so_many_that_asked_it() {
     let mut alone = Alone::new(1);
     for host in 0..MAX_JOINERS + 2 {

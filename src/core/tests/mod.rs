@@ -16,7 +16,6 @@ mod codec;
 mod colluders;
 mod costs;
 mod crashing;
-mod crowd;
 mod deaf;
 mod departures;
 mod detection;

@@ -293,8 +293,8 @@ fn a_connection_that_proved_nothing_ends_as_its_acceptor_moves() {
     // It is greeted, and its question has not come back yet.
     net.run(ms(2));
     assert_eq!(net.nodes[1].core.open_links(), 0);
-    net.command(1, Command::SetAddress { ticket: 1, address: address(70) });
-    assert_eq!(net.connections(1, 0), 0);
+    moves(&mut net, 1, 70);
+    net.run_until(ms(20), "closed", |net| net.connections(1, 0) == 0);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_message_waits_for_no_pause_after_a_move() {
         net.run(ms(10));
         moves(&mut net, mover, host);
         let took = net.run_until(SECOND * 5, "delivered", |net| is_delivered(net, sender));
-        // Five round trips: the proof of the move, the connection, the proof of the link, the message.
+        // Five round trips: the move, the connection, the proof of the link, the message.
         assert!(took <= ms(20), "n{sender} to n{mover}: {took:?}");
     }
 }

@@ -59,7 +59,7 @@ fn answers_to_joiners_that_are_not_let_in_are_kept_from_nobody() {
 }
 
 #[test]
-fn joiners_that_asked_too_early_are_welcomed_whoever_else_asked() {
+fn joiners_that_asked_too_early_are_welcomed_as_soon_as_may_be() {
     let mut alone = Alone::new(1);
     let mine = alone.core.me().address;
     alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![mine]]));
@@ -70,8 +70,8 @@ fn joiners_that_asked_too_early_are_welcomed_whoever_else_asked() {
     // It learns that it is a seed.
     alone.core.handle(alone.now, Input::Packet { from: mine, bytes: &own.expect("it asks itself") });
     alone.outputs();
-    for nth in 0..2 * MAX_JOINERS {
-        asks(&mut alone, &joiner(nth, v4((nth % 3) as u8, nth)));
+    for nth in 0..2 {
+        asks(&mut alone, &joiner(nth, v4(nth as u8, nth)));
     }
     let late = joiner(90_000, v4(9, 0));
     asks(&mut alone, &late);
@@ -88,7 +88,7 @@ fn joiners_that_asked_too_early_are_welcomed_whoever_else_asked() {
             }
         }
     }
-    assert!(is_welcome, "who asked last, and is of another host");
+    assert!(is_welcome, "who asked last");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn asks_from(alone: &mut Alone, from: SocketAddr, record: &Record) -> Vec<(Socke
 #[test]
 fn of_a_crowd_behind_one_address_nobody_is_called_unreachable_that_was_not_asked() {
     let mut alone = Alone::with_teller();
-    let crowd: Vec<Record> = (0..300).map(|nth| joiner(nth, v4(20, 1_000 + nth))).collect();
+    let crowd: Vec<Record> = (0..600).map(|nth| joiner(nth, v4(20, 1_000 + nth))).collect();
     let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..3 {
         for (nth, record) in crowd.iter().enumerate() {

@@ -225,25 +225,6 @@ fn a_peer_whose_view_is_known_to_be_equal_is_sent_no_updates() {
 }
 
 #[test]
-fn a_packet_that_is_not_sent_for_want_of_credit_is_no_heartbeat() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..3, Status::Up);
-    alone.outputs();
-    let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
-    assert!(alone.core.observes(slot));
-    let before: u64 = alone.core.counters().heartbeats_sent.iter().sum();
-    for _ in 0..50 {
-        alone.core.gossip_to(slot, Carrier::Gossip);
-    }
-    let outputs = alone.outputs();
-    let sent = outputs.iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
-    let noted = outputs.iter().filter(|output| matches!(output, Output::HeartbeatSent(_))).count();
-    let counted = alone.core.counters().heartbeats_sent.iter().sum::<u64>() - before;
-    assert!((1..50).contains(&sent), "{sent}");
-    assert_eq!((noted, counted), (sent, sent as u64));
-}
-
-#[test]
 fn nobody_is_sent_to_twice_at_one_tick() {
     let mut alone = Alone::with_teller();
     alone.introduces(0..30);

@@ -188,7 +188,7 @@ fn no_answer_to_an_unproven_address_is_longer_under_its_seal_than_the_question()
         [0, MIN_QUESTION_BYTES, 600].into_iter().flat_map(move |size| {
             [false, true]
                 .into_iter()
-                .flat_map(move |is_member| (0..16).map(move |place| (place, is_bound, size, is_member)))
+                .flat_map(move |is_member| (0..15).map(move |place| (place, is_bound, size, is_member)))
         })
     }) {
         let mut net = Net::cluster(Profile::Local, 3);

@@ -57,8 +57,6 @@ pub(in crate::core) struct View {
     by_id: Order,
     by_run: Runs,
     live: Vec<Slot>,
-    /// The number of live members that are settled.
-    settled: usize,
     tally: Tally,
 }
 
@@ -92,27 +90,9 @@ impl View {
         &self.live
     }
 
-    /// Returns the place of a member in that list; `None` if it is not live.
-    pub(in crate::core) fn place_in_live(&self, slot: Slot) -> Option<usize> {
-        let LiveAt(place) = self.entry(slot).live_at;
-        (LiveAt(place) != LiveAt::NOWHERE).then_some(place as usize)
-    }
-
-    /// Returns the number of live members that are settled.
-    pub(in crate::core) fn settled(&self) -> usize {
-        self.settled
-    }
-
     /// Notes that a member's address echoed a nonce of this node.
     pub(in crate::core) fn prove(&mut self, slot: Slot) {
         self.peer_mut(slot).prove();
-    }
-
-    /// Marks a live member as settled.
-    pub(in crate::core) fn settle(&mut self, slot: Slot) {
-        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        debug_assert!(entry.live_at != LiveAt::NOWHERE);
-        self.settled += usize::from(entry.peer.settle());
     }
 
     pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
@@ -251,9 +231,6 @@ impl View {
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
         if let Some(peer) = new_peer {
-            let is_counted = entry.live_at != LiveAt::NOWHERE && entry.peer.is_settled();
-            self.settled -= usize::from(is_counted);
-            debug_assert!(!peer.is_settled(), "a new run is a new acquaintance");
             entry.peer = peer;
         }
         let name_hash = entry.name_hash;
@@ -293,7 +270,6 @@ impl View {
             push(&mut self.live, slot);
             let entry = self.entries[slot as usize].as_mut().expect("just looked at");
             entry.live_at = LiveAt(at);
-            self.settled += usize::from(entry.peer.is_settled());
         } else if listed && !live {
             self.unlist_live(slot);
         }
@@ -303,7 +279,6 @@ impl View {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
         if LiveAt(at) != LiveAt::NOWHERE {
-            self.settled -= usize::from(entry.peer.is_settled());
             self.live.swap_remove(at as usize);
             if let Some(moved) = self.live.get(at as usize).copied() {
                 self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);

@@ -34,10 +34,6 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
     proven: bool,
-    /// True if it has been live for long (see `observers::settled`).
-    settled: bool,
-    /// Time at which it became live, in whole seconds, if it is not settled.
-    pub(in crate::core) live_since: u32,
 }
 
 /// State of members that have sent us packets.
@@ -97,7 +93,7 @@ pub(in crate::core) struct RareState {
 impl Peer {
     /// Returns the state of a member that was first seen alive at `last_sign`.
     pub(in crate::core) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, rare: None, method: None, proven: false, settled: false, live_since: 0 }
+        Self { last_sign, session: None, rare: None, method: None, proven: false }
     }
 
     /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
@@ -133,21 +129,6 @@ impl Peer {
     /// Forgets that its address has echoed a nonce: it is said to be at another one.
     pub(in crate::core) fn unprove(&mut self) {
         self.proven = false;
-    }
-
-    /// Returns true if it has been live for long (see `observers::settled`).
-    pub(in crate::core) fn is_settled(&self) -> bool {
-        self.settled
-    }
-
-    /// Notes that it has been live for long; returns true if that is new. The table counts those (see `View::settle`).
-    pub(super) fn settle(&mut self) -> bool {
-        !std::mem::replace(&mut self.settled, true)
-    }
-
-    /// Returns true if it has not settled, and never echoed anything to this node.
-    pub(in crate::core) fn is_newcomer(&self) -> bool {
-        !self.settled && !self.proven
     }
 
     pub(in crate::core) fn rare(&self) -> RareState {

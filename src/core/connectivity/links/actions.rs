@@ -30,11 +30,6 @@ impl Core {
                     let packet = self.packet_to(slot);
                     self.send_frame(link, packet);
                 }
-                Action::AskForProof => {
-                    let Some(slot) = self.view.slot_of_run(run) else { continue };
-                    let packet = self.packet_to(slot);
-                    self.send_to(slot, packet);
-                }
                 Action::Wait(pause) => {
                     let pause = pause.with(|| self.rng.random());
                     self.timers.set(Timer::Link(run), self.now + pause);

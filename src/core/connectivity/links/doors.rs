@@ -28,8 +28,6 @@ pub(super) enum Action {
     WaitAtMost(Pause),
     /// Plans no call of [`Links::due`] any more.
     Rest,
-    /// Asks for a proof of the member's address.
-    AskForProof,
     /// Counts a connection for which there is no room.
     Full,
     /// Counts a link that broke.

@@ -142,16 +142,11 @@ impl Links {
     }
 
     /// Takes the next step at a deadline: opens, gives up, or ends the link to a member; `None`: a member that is gone.
-    /// `may_dial`: the address was proven, or is to be dialled all the same; it only matters if the link is idle.
-    pub(super) fn due(&mut self, run: Run, scene: Option<Scene>, may_dial: bool) -> Vec<Action> {
+    pub(super) fn due(&mut self, run: Run, scene: Option<Scene>) -> Vec<Action> {
         let Some(scene) = scene else { return self.forget(run) };
         match (scene.wish, self.table.state(run)) {
             (Wish::Observed, State::Open(_)) | (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
             (Wish::Theirs | Wish::Nobody, _) => self.forget(run),
-            (_, State::Idle) if !may_dial => {
-                let asked = self.table.put_off(run);
-                vec![Action::AskForProof, Action::Wait(Pause::until_proven(asked))]
-            }
             (_, State::Idle) => self.dial(run, scene.address),
             (_, State::Opening(link) | State::Greeting(link)) => self.given_up(run, link),
             (Wish::Passing, State::Open(_)) => Self::lingers(),

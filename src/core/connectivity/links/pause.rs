@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::core::limits::{
-    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_PROOF_RETRY,
-    LINK_SETTLE, MAX_LINK_BACKOFF,
+    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_SETTLE,
+    MAX_LINK_BACKOFF,
 };
 
 /// The time until the next step of a link.
@@ -58,11 +58,6 @@ impl Pause {
     /// not stormed.
     pub(super) fn after_failures(failures: u32) -> Self {
         Self::spread(doubled(LINK_BACKOFF, failures.saturating_sub(1)), 0.5, 1.0)
-    }
-
-    /// Returns the pause until an address that was asked for a proof so often is looked at again.
-    pub(super) fn until_proven(asked: u8) -> Self {
-        Self::Exact(doubled(LINK_PROOF_RETRY, u32::from(asked)))
     }
 
     /// Returns the time that this pause takes with this luck, at least 0 and below 1, which is drawn only if it matters.

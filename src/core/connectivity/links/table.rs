@@ -33,8 +33,6 @@ pub(super) struct Link {
     opened: Option<Time>,
     /// Attempts that failed in a row.
     failures: u32,
-    /// Times in a row that an attempt was put off because the member's address was not proven.
-    unproven: u8,
     /// The time at which a lost link was last opened again at once.
     reopened: Option<Time>,
     /// The address that the link leads to: opened to it, or accepted and proven by what was sent there.
@@ -184,7 +182,7 @@ impl Table {
     pub(super) fn opened(&mut self, now: Time, run: Run, link: LinkId) {
         self.set(run, State::Open(link));
         let kept = self.links.entry(run).or_default();
-        (kept.failures, kept.unproven) = (0, 0);
+        kept.failures = 0;
         kept.opened = Some(now);
     }
 
@@ -206,13 +204,6 @@ impl Table {
         let link = self.links.entry(run).or_default();
         link.failures = link.failures.saturating_add(1);
         link.failures
-    }
-
-    /// Notes that an attempt was put off for want of a proof; returns how often by now.
-    pub(super) fn put_off(&mut self, run: Run) -> u8 {
-        let link = self.links.entry(run).or_default();
-        link.unproven = link.unproven.saturating_add(1);
-        link.unproven
     }
 
     /// Notes that a lost link is opened again at once.

@@ -47,12 +47,6 @@ impl Core {
             is_for_good: self.is_full_mesh() || self.is_newborn_of_mine(slot),
         }
     }
-
-    /// Returns true if a member that never answered is to be dialled all the same, which is seldom: where datagrams do
-    /// not pass, nobody is proven but by a link.
-    fn may_dial_unproven(&mut self, run: Run) -> bool {
-        self.are_datagrams_in_doubt() && self.guests.may_dial(run, self.now)
-    }
 }
 
 /// Looking.
@@ -100,14 +94,8 @@ impl Core {
 
     /// Acts on a link's timer.
     pub(in crate::core) fn tend_link(&mut self, run: Run) {
-        let slot = self.view.slot_of_run(run);
-        let scene = slot.map(|slot| self.link_scene(slot));
-        let may_dial = slot.zip(scene).is_some_and(|(slot, scene)| {
-            // A turn to be dialled unproven is taken only if it is used.
-            let is_dialled = scene.wish.is_ours() && self.links.is_idle(run);
-            is_dialled && (self.view.entry(slot).peer.is_proven() || self.may_dial_unproven(run))
-        });
-        let actions = self.links.due(run, scene, may_dial);
+        let scene = self.link_scene_of(run);
+        let actions = self.links.due(run, scene);
         self.act_on_link(run, actions);
     }
 
@@ -176,7 +164,6 @@ impl Core {
     /// Ends all connections, as this node is at another address: those that stand lead from the old one. The others
     /// hear of the new address by them, if anything still passes there.
     pub(in crate::core) fn link_all_anew(&mut self) {
-        self.hang_up_all();
         self.dismiss_guests();
         for slot in self.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>() {
             self.link_anew(slot, Parting::WeMoved);

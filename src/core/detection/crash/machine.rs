@@ -82,8 +82,6 @@ pub(super) struct Scene {
     pub(super) gap: Duration,
     /// True while other members are missing, too, who may be the observers whose word is awaited.
     pub(super) is_walking: bool,
-    /// The time after the refusal before which this observer does not decide alone.
-    pub(super) alone_after: Duration,
     /// The other observers of the subject. Asked for only if [`Crashes::is_decided_next`].
     pub(super) others: Vec<Observer>,
 }
@@ -237,8 +235,7 @@ impl Crashes {
         if !verdict.is_empty() {
             return verdict;
         }
-        let patience =
-            if scene.is_walking || !scene.alone_after.is_zero() { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
+        let patience = if scene.is_walking { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
         if over >= PROBES + patience {
             // No other observer is sure: the member's silence will tell.
             self.close(run);
@@ -259,8 +256,7 @@ impl Crashes {
         let fresh = now - scene.gap * 2;
         let is_confirmed = case.sure.values().any(|said| *said >= fresh);
         let is_silenced = |other: &Observer| other.is_suspect || self.is_sure(other.run);
-        let is_late = case.refused_at().is_some_and(|at| now.since(at) >= scene.alone_after);
-        let is_alone = || is_late && case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
+        let is_alone = || case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
         if is_confirmed || is_alone() {
             self.close(run);
             vec![Step::Convict]

@@ -17,10 +17,7 @@
 //!
 //! Invariants:
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
-//! - An observer that is alone has nobody to ask, and probes longer. So does one of a member that may be invented: there
-//!   may be hundreds of those behind one doubted neighbour, and to find the observers of each takes a look at all members.
-//!   A sponsor asks about its newborn (see `observers::newborns`), and awaits nobody's word: the others it knows of may not exist. So
-//!   it probes for longer, since a loss of packets for some tenths of a second is no death.
+//! - An observer that is alone has nobody to ask, and probes longer.
 //! - One packet of the subject's run that this node, or a member that it asked, received after the refusal ends the case.
 //! - Silence is judged by the timeouts as always if nothing is decided.
 //!
@@ -42,11 +39,10 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::core::counters::DropReason;
-use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP, NEWBORN_PATIENCE};
+use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
 use crate::core::member::{DetectionMethod, Run, Status};
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View, is_due};
@@ -154,28 +150,14 @@ impl Core {
             let entry = self.view.entry(*slot);
             Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
         };
-        let is_newborn = self.is_newborn_of_mine(subject);
-        let alone_after = if is_newborn { NEWBORN_PATIENCE } else { Duration::ZERO };
-        let has_others = !self.may_be_invented(subject) && !is_newborn;
-        let others = if has_others && self.crashes.is_decided_next(self.view.record(subject).run) {
-            let observers = self.witnesses_of(subject);
+        let others = if self.crashes.is_decided_next(self.view.record(subject).run) {
+            let observers = self.observers_of(subject);
             let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
             observers.iter().chain(doubted).map(observer).collect()
         } else {
             Vec::new()
         };
-        Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), alone_after, others }
-    }
-
-    /// Returns true if nobody is asked about a member: in a crowd (see `observers::settled`), one that has not settled, and never echoed
-    /// anything to this node.
-    fn may_be_invented(&self, subject: Slot) -> bool {
-        self.is_crowded() && self.view.entry(subject).peer.is_newcomer()
-    }
-
-    /// Returns the other observers of a member, as far as they are asked about it.
-    fn witnesses_of(&self, subject: Slot) -> BTreeSet<Slot> {
-        if self.may_be_invented(subject) { BTreeSet::new() } else { self.observers_of(subject) }
+        Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), others }
     }
 
     /// Returns the time for which an answer is awaited: a crash must be decided within a second in every profile, also
@@ -216,7 +198,7 @@ impl Core {
         if !self.crashes.is_refused(run) {
             return;
         }
-        let observers = self.witnesses_of(subject);
+        let observers = self.observers_of(subject);
         let asked = observers.iter().map(|slot| self.view.record(*slot).run);
         let Some((age, is_sure)) = self.crashes.ask(self.now, run, asked) else { return };
         let age_ms = age.as_millis() as u64;
@@ -305,7 +287,7 @@ impl Core {
         let sequence = self.view.entry(subject).peer.highest_sequence();
         let Some((steps, audience)) = self.crashes.heard(run, sequence) else { return };
         let told: Vec<Slot> = match audience {
-            Audience::Observers => self.witnesses_of(subject).into_iter().collect(),
+            Audience::Observers => self.observers_of(subject).into_iter().collect(),
             Audience::Askers(askers) => askers.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect(),
         };
         self.take_steps(run, steps);

@@ -225,10 +225,3 @@ fn members_whose_words_are_kept_are_bounded() {
     }
     assert_eq!(crashes.words_about(SUBJECT), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
 }
-
-#[test]
-fn who_decides_alone_about_a_newborn_waits_for_longer() {
-    let scene = Scene { alone_after: GAP * 10, ..among(&[]) };
-    let mut crashes = refused(10, &scene);
-    assert_eq!(crashes.investigate(at(0) + GAP * 10, SUBJECT, &scene), [Step::Convict]);
-}

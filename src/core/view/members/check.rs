@@ -7,7 +7,7 @@ impl View {
     /// Asserts that all that is counted, listed and looked up agrees with the members that are there.
     pub(in crate::core) fn check(&self) {
         let mut tally = Tally::default();
-        let (mut members, mut live, mut settled) = (0, 0, 0);
+        let (mut members, mut live) = (0, 0);
         for (slot, entry) in (0..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?))) {
             let (id, is_live) = (&entry.record.id, entry.status.is_live() && slot != View::ME);
             assert_eq!(self.slot_of(id.as_str()), Some(slot), "{id} is found by its name");
@@ -15,16 +15,16 @@ impl View {
             assert_eq!(entry.status, entry.record.status, "{id}: its status is that of its record");
             assert_eq!(entry.hash, entry.record.hash(), "{id}: its hash is that of its record");
             assert_eq!(entry.live_at != LiveAt::NOWHERE, is_live, "{id} is listed if it lives");
-            if let Some(place) = self.place_in_live(slot) {
-                assert_eq!(self.live[place], slot, "{id} is where it is listed");
+            if let LiveAt(place) = entry.live_at
+                && is_live
+            {
+                assert_eq!(self.live[place as usize], slot, "{id} is where it is listed");
             }
             members += 1;
             live += usize::from(is_live);
-            settled += usize::from(is_live && entry.peer.is_settled());
             tally.add(entry.status, entry.hash, entry.name_hash);
         }
         assert_eq!((self.len(), self.live.len()), (members, live), "as many as there are");
-        assert_eq!(self.settled, settled, "as many as there are");
         assert_eq!(members + self.free.len(), self.entries.len(), "each place is taken or free");
         assert_eq!(self.fingerprint(), tally.fingerprint(), "the sum of all records");
         assert_eq!((self.counts(), self.digest()), (tally.counts(), tally.digest()), "by status, and by name");

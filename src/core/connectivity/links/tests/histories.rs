@@ -40,7 +40,7 @@ impl World {
         let actions = match (kind, link) {
             (0, _) => links.unwanted(run),
             (1, _) => links.ensure(run, address(run)),
-            (2, _) if self.planned.remove(&run) => links.due(run, Some(scene), is_ours),
+            (2, _) if self.planned.remove(&run) => links.due(run, Some(scene)),
             (3, Some(link)) => links.connected(run, link),
             (4, Some(_)) => links.spoke(now, run, wish),
             (5..=8, Some(link)) => {

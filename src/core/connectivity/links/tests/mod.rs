@@ -49,7 +49,6 @@ fn words(actions: &[Action]) -> String {
         Action::Wait(_) => "wait",
         Action::WaitAtMost(_) => "wait-at-most",
         Action::Rest => "rest",
-        Action::AskForProof => "ask",
         Action::Full => "full",
         Action::Broke => "broke",
         Action::Opened => "opened",

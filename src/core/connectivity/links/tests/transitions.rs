@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::core::limits::{
-    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
-    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS,
+    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_SETTLE,
+    LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS,
 };
 
 /// Where a link may stand: the columns of the table.
@@ -52,27 +52,22 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ("ensured", |links, _| links.ensure(IT, address(IT)), ["wait open > opening", "", "", "", ""]),
     (
         "due, observed",
-        |links, _| links.due(IT, Some(scene(Wish::Observed, true)), true),
+        |links, _| links.due(IT, Some(scene(Wish::Observed, true))),
         ["wait open > opening", "close wait failed > idle", "close wait failed > idle", "", ""],
     ),
     (
         "due, in passing",
-        |links, _| links.due(IT, Some(scene(Wish::Passing, true)), true),
+        |links, _| links.due(IT, Some(scene(Wish::Passing, true))),
         ["wait open > opening", "close wait failed > idle", "close wait failed > idle", "wait", "wait"],
     ),
     (
-        "due, unproven",
-        |links, _| links.due(IT, Some(scene(Wish::Observed, true)), false),
-        ["ask wait", "close wait failed > idle", "close wait failed > idle", "", ""],
-    ),
-    (
         "due, theirs",
-        |links, _| links.due(IT, Some(scene(Wish::Theirs, true)), true),
+        |links, _| links.due(IT, Some(scene(Wish::Theirs, true))),
         ["rest gone", "rest part gone > idle", "rest part gone > idle", "rest part gone > idle", ""],
     ),
     (
         "due, nobody's",
-        |links, _| links.due(IT, Some(scene(Wish::Nobody, true)), true),
+        |links, _| links.due(IT, Some(scene(Wish::Nobody, true))),
         [
             "rest gone",
             "rest part gone > idle",
@@ -83,7 +78,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "due, gone",
-        |links, _| links.due(IT, None, true),
+        |links, _| links.due(IT, None),
         [
             "rest gone",
             "rest part gone > idle",
@@ -260,7 +255,7 @@ fn pauses_double_up_to_a_bound_and_a_link_in_use_forgives_them() {
     let (mut links, mut before) = (Links::default(), Duration::ZERO);
     let observed = Some(scene(Wish::Observed, true));
     for attempt in 0..12 {
-        links.due(IT, observed, true);
+        links.due(IT, observed);
         let actions = links.unreachable(IT);
         let (least, most) = range(pause(&actions).expect("the next attempt is planned"));
         let middle = (LINK_BACKOFF * 2_u32.pow(attempt)).min(MAX_LINK_BACKOFF);
@@ -269,30 +264,12 @@ fn pauses_double_up_to_a_bound_and_a_link_in_use_forgives_them() {
         assert!(least >= before, "ever later");
         before = least;
     }
-    let link = opened(&links.due(IT, observed, true)).expect("opened");
+    let link = opened(&links.due(IT, observed)).expect("opened");
     links.connected(IT, link);
     links.spoke(at(1), IT, Wish::Observed);
     links.unlinked(IT, link);
     links.ensure(IT, address(IT));
     assert_eq!(links.refused(IT)[1], Action::Failed { how: Failure::Refused, is_first: true });
-}
-
-#[test]
-fn an_address_without_a_proof_is_asked_ever_later_and_dialled_by_nobody() {
-    let mut links = Links::default();
-    for asked in 1..=20 {
-        let actions = links.due(IT, Some(scene(Wish::Observed, true)), false);
-        let expected = (LINK_PROOF_RETRY * 2_u32.pow(asked.min(12))).min(MAX_LINK_BACKOFF);
-        assert_eq!(actions, [Action::AskForProof, Action::Wait(Pause::Exact(expected))], "{asked}");
-    }
-    assert!(links.is_idle(IT));
-    // A link that was in use since begins anew.
-    let link = opened(&links.ensure(IT, address(IT))).expect("opened");
-    links.connected(IT, link);
-    links.spoke(at(1), IT, Wish::Observed);
-    links.unlinked(IT, link);
-    let actions = links.due(IT, Some(scene(Wish::Observed, true)), false);
-    assert_eq!(actions, [Action::AskForProof, Action::Wait(Pause::Exact(LINK_PROOF_RETRY * 2))]);
 }
 
 #[test]
@@ -339,7 +316,7 @@ fn beyond_the_bound_nothing_is_opened_visited_or_accepted_but_what_takes_the_pla
     assert_eq!(words(&links.visit(IT, address(IT))), "open", "visits count");
     assert_eq!(words(&links.visit(IT, address(IT))), "close open", "a joiner is visited once");
     assert_eq!(words(&links.ensure(IT, address(IT))), "full wait");
-    assert_eq!(words(&links.due(IT, Some(scene(Wish::Observed, true)), true)), "full wait");
+    assert_eq!(words(&links.due(IT, Some(scene(Wish::Observed, true)))), "full wait");
     assert_eq!(words(&links.visit(Run(8), address(IT))), "full");
     let (stays, actions) = links.accept(at(0), IT, ITS, scene(Wish::Observed, false));
     assert_eq!((stays, words(&actions).as_str()), (false, "full part"));
