@@ -21,6 +21,7 @@
 use std::time::Duration;
 
 use crate::core::doors::{Notice, StopReason};
+use crate::core::limits::QUESTION_INTERVAL;
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -103,7 +104,8 @@ impl Core {
         open.asked += 1;
         let address = open.rival.address;
         self.ask_who(address);
-        self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout);
+        // No address is answered more often.
+        self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout.max(QUESTION_INTERVAL));
     }
 
     /// Announces that it left, so that the name is free at once among those that knew this node, and stops.

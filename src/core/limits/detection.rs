@@ -33,13 +33,13 @@ pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 /// The time after which a member is no newcomer any more.
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// The least time as a neighbour after which a member that others displaced on the rings is kept (see [`KEEP_FOR`]).
-pub const KEEP_AFTER: Duration = Duration::from_millis(50);
+pub const KEEP_AFTER: Duration = Duration::from_millis(500);
 /// The time after which it is looked whether all that displaced such neighbours have links; then those are let go.
 pub const KEEP_REVIEW: Duration = Duration::from_secs(2);
 /// The greatest time for which a displaced neighbour is kept.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// The time for which a sponsor observes a newborn, if there is room.
-pub const NEWBORN_WATCH: Duration = Duration::from_secs(10);
+pub const NEWBORN_WATCH: Duration = Duration::from_secs(5);
 /// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::newborns`).
 pub const MAX_NEWBORNS: usize = 32;
 /// The least time between two cases about the same member that are opened on the word of others.

@@ -61,7 +61,8 @@ fn voters_take_the_places_of_partners_that_do_not_vote_and_anybody_those_of_the_
         net.settings.observers = 4;
         net.add(&format!("n{i}"), i, &[0]);
     }
-    net.run(Duration::from_secs(10));
+    // Newborns are observed for a while.
+    net.run(Duration::from_secs(30));
     let now = net.now;
     let core = &mut net.nodes[3].core;
     core.now = now;
