@@ -12,6 +12,7 @@
 //!
 //! Must not know: why somebody was asked.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::core::counters::DropReason;
@@ -75,7 +76,7 @@ impl Core {
             return Introduction::Tombstoned { incarnation };
         }
         if let Some(slot) = self.view.slot_of_run(record.run) {
-            return self.member_introduced(slot, sender, record);
+            return self.member_introduced(slot, sender, record, (is_here, is_at_home));
         }
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
@@ -134,8 +135,25 @@ impl Core {
         }
     }
 
-    /// Takes a member's own word of where and what it is.
-    fn member_introduced(&mut self, slot: Slot, sender: Sender, record: Record) -> Introduction {
+    /// Takes a member's own word of where and what it is; it has read what was sent to where it speaks from, or to the
+    /// address in its record. One that is silent at its address, and says that it is there, must say so from there: else it
+    /// would be Up again by what it sends from elsewhere, and Down for its silence, without end.
+    fn member_introduced(
+        &mut self,
+        slot: Slot,
+        sender: Sender,
+        record: Record,
+        (is_here, is_at_home): (bool, bool),
+    ) -> Introduction {
+        let held = self.view.record(slot);
+        let is_silent = matches!(held.status, Status::Suspect | Status::Down);
+        if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
+            match sender.way {
+                Way::Link(_) => self.call_home(record.address),
+                Way::Datagrams | Way::Unbound => self.ask_at_home(slot, sender.bytes, None),
+            }
+            return Introduction::Ignored;
+        }
         if sender.from != self.view.record(slot).address && sender.way == Way::Datagrams {
             self.ask_at_new_address_also(sender.from, sender.run);
         }
@@ -150,14 +168,19 @@ impl Core {
         };
         match sender.way {
             _ if address == sender.from => self.view.prove(slot),
-            Way::Datagrams | Way::Unbound => self.reunion.answers_at(sender.from, run, address),
-            // It called, so that datagrams may not pass: what it says is believed at its own address.
-            Way::Link(_) if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) => {
-                self.call_again(address);
-            }
-            Way::Link(_) => {}
+            Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
+            Way::Datagrams | Way::Unbound => {}
+            Way::Link(_) => self.call_home(address),
         }
         Introduction::Member
+    }
+
+    /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
+    /// believed there.
+    fn call_home(&mut self, address: SocketAddr) {
+        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) {
+            self.call_again(address);
+        }
     }
 
     /// Returns the live member of that name, if it is another run.

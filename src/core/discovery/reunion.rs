@@ -274,6 +274,10 @@ impl Core {
         let me = self.me().address;
         let mine = |seed: &&SocketAddr| **seed != me && self.reunion.is_mine(**seed);
         missing.extend(self.reunion.seeds.iter().filter(mine));
+        // Whoever answered there is elsewhere by its own word, and others may be there now: it is a balancer, say.
+        let is_seat =
+            |seed: &&SocketAddr| self.reunion.seats.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
+        missing.extend(self.reunion.seeds.iter().filter(is_seat));
         missing.sort_unstable();
         missing.dedup();
         let turn = self.reunion.next_seed;

@@ -11,6 +11,7 @@ use crate::core::view::{Slot, View};
 impl Core {
     /// Forgets all members but this node, and all state about them.
     pub(in crate::core) fn forget_everybody(&mut self) {
+        self.give_up_move();
         self.end_confirmations();
         self.end_contacts();
         self.name_probes = NameProbes::default();

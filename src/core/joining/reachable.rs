@@ -293,7 +293,7 @@ impl Core {
         packet.push(&Message::Reply);
         packet.push(&Message::Reached { nonce });
         // A member that has moved waits for it, and asks few. It says at once where it is.
-        let is_member = !matches!(sender.kind, SenderKind::Stranger);
+        let is_member = !matches!(sender.kind, SenderKind::Stranger) && sender.way != Way::Unbound;
         if is_member {
             packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.now), echo: None });
         }

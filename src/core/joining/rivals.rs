@@ -77,6 +77,10 @@ impl Core {
         if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
             return;
         }
+        if self.incarnation.covers(rival.incarnation) {
+            // It is being raised above, and waits for the disk.
+            return;
+        }
         if self.rivals.raises(rival.run) >= MAX_RAISES {
             return self.give_way(rival);
         }

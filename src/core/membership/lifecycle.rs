@@ -41,7 +41,7 @@ impl Incarnation {
     }
 
     /// Returns true if a raise above this incarnation waits for the disk.
-    pub(super) fn covers(&self, incarnation: u64) -> bool {
+    pub(in crate::core) fn covers(&self, incarnation: u64) -> bool {
         self.wanted.is_some_and(|wanted| wanted > incarnation)
     }
 }

@@ -46,6 +46,8 @@ pub(in crate::core) struct Move {
     nonce: Nonce,
     /// The number of times that members were asked.
     asked: u32,
+    /// True if a member has reached this node there, and the disk has yet to store what the record will need.
+    is_reached: bool,
 }
 
 impl Core {
@@ -64,15 +66,15 @@ impl Core {
         }
         // What stands leads from where this node is no more.
         self.hang_up_all();
-        self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0 });
+        self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0, is_reached: false });
         self.ask_at_new_address();
     }
 
     /// Asks members whether they reach this node at its new address.
     pub(in crate::core) fn ask_at_new_address(&mut self) {
-        let Some(Move { address, nonce, asked, .. }) = self.moving else { return };
+        let Some(Move { address, nonce, asked, is_reached, .. }) = self.moving else { return };
         let live: Vec<Slot> = self.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
-        if live.is_empty() || matches!(self.phase, Phase::Joining(_)) {
+        if is_reached || live.is_empty() || matches!(self.phase, Phase::Joining(_)) {
             return self.take_address();
         }
         let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.record(*slot).status == Status::Up).collect();
@@ -100,7 +102,7 @@ impl Core {
     }
 
     /// Keeps the address that this node has, if it wanted another one.
-    fn give_up_move(&mut self) {
+    pub(in crate::core) fn give_up_move(&mut self) {
         self.timers.cancel(Timer::Move);
         if let Some(Move { ticket, address, .. }) = self.moving.take() {
             self.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
@@ -143,9 +145,11 @@ impl Core {
         is_asked
     }
 
-    /// Writes the new address into this node's record; if that must wait for the disk, members are asked once more.
+    /// Writes the new address into this node's record, as soon as the disk allows it.
     fn take_address(&mut self) {
-        let Some(Move { ticket, address, .. }) = self.moving else { return };
+        let Some(moving) = &mut self.moving else { return };
+        moving.is_reached = true;
+        let (ticket, address) = (moving.ticket, moving.address);
         if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
             return self.timers.set(Timer::Move, self.now + REACH_RETRY);
         }

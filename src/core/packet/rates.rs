@@ -35,22 +35,24 @@ impl<K: Ord> PerKeyRate<K> {
 
     /// Returns true if it is this key's turn, and takes the turn.
     pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
-        self.take_of(now, key, self.most)
-    }
-
-    /// Does the same, if fewer than `most` turns were taken in this interval.
-    fn take_of(&mut self, now: Time, key: K, most: usize) -> bool {
-        if self.began.is_none_or(|began| now.since(began) >= self.interval) {
-            self.before = std::mem::take(&mut self.taken);
-            self.began = Some(now);
-        }
+        self.begins_anew(now);
         let interval = self.interval;
         let recently = |table: &BTreeMap<K, Time>| table.get(&key).is_some_and(|at| now.since(*at) < interval);
-        let is_free = self.taken.len() < most && !recently(&self.taken) && !recently(&self.before);
+        let is_free = self.taken.len() < self.most && !recently(&self.taken) && !recently(&self.before);
         if is_free {
             self.taken.insert(key, now);
         }
         is_free
+    }
+
+    /// Begins the next interval if this one is over; returns true if it was.
+    fn begins_anew(&mut self, now: Time) -> bool {
+        let is_over = self.began.is_none_or(|began| now.since(began) >= self.interval);
+        if is_over {
+            self.before = std::mem::take(&mut self.taken);
+            self.began = Some(now);
+        }
+        is_over
     }
 
     /// Returns the number of entries.
@@ -64,6 +66,8 @@ impl<K: Ord> PerKeyRate<K> {
 pub(in crate::core) struct PacketRate {
     places: PerKeyRate<SocketAddr>,
     in_all: usize,
+    /// The turns in this interval that others took than those that this node contacted.
+    others: usize,
 }
 
 impl PacketRate {
@@ -93,14 +97,21 @@ impl PacketRate {
     }
 
     fn new(in_all: usize) -> Self {
-        Self { places: PerKeyRate::new(QUESTION_INTERVAL, in_all + MAX_CONTACTED), in_all }
+        Self { places: PerKeyRate::new(QUESTION_INTERVAL, in_all + MAX_CONTACTED), in_all, others: 0 }
     }
 
     /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
     /// it itself, and it takes no turn of the others.
     pub(in crate::core) fn allow(&mut self, now: Time, address: SocketAddr, is_expected: bool) -> bool {
-        let most = if is_expected { self.in_all + MAX_CONTACTED } else { self.in_all };
-        self.places.take_of(now, address, most)
+        if self.places.begins_anew(now) {
+            self.others = 0;
+        }
+        if !is_expected && self.others >= self.in_all {
+            return false;
+        }
+        let is_allowed = self.places.take(now, address);
+        self.others += usize::from(is_allowed && !is_expected);
+        is_allowed
     }
 }
 
@@ -178,6 +189,15 @@ mod tests {
         assert_eq!(allowed(&mut questions, 1, false), MAX_QUESTIONS);
         assert_eq!(allowed(&mut questions, 20_000, false), 0);
         assert_eq!(allowed(&mut questions, 30_000, true), MAX_CONTACTED);
+        let mut questions = PacketRate::to_strangers();
+        assert!(allowed(&mut questions, 30_000, true) >= MAX_CONTACTED, "before others");
+        let mut questions = PacketRate::of_weight();
+        assert!((0..MAX_WORDS).all(|i| questions.allow(Time::ORIGIN, host(i), true)));
+        assert_eq!(
+            allowed(&mut questions, 20_000, false),
+            MAX_WORDS,
+            "those that were contacted take no turn of theirs"
+        );
         assert!(questions.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", questions.size());
     }
 

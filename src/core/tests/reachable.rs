@@ -249,6 +249,13 @@ fn a_member_whose_advertised_address_stops_working_is_told_so_by_name_of_both_ad
         let words = said.to_string();
         assert!(words.contains("10.0.0.3:7117") && words.contains("10.0.0.51:7117"), "{words}");
         assert!((0..2).all(|node| net.nodes[node].core.is_reachable()), "the others are where they say");
+        // It is not Up again by what it sends from elsewhere.
+        net.run(net.settings.down_timeout * 2);
+        net.forget_reports();
+        let incarnation = net.nodes[2].core.me().incarnation;
+        net.run(net.settings.down_timeout + net.settings.retry_interval * 3);
+        assert!((0..2).all(|node| net.reported(node, "n2").is_empty()), "{profile}: {}", net.describe());
+        assert_eq!(net.nodes[2].core.me().incarnation, incarnation, "{profile}");
         // The address works again.
         net.nodes[2].address = advertised;
         net.run_until(within, "it is back", |net| net.nodes[2].core.is_reachable() && net.all_agree());
