@@ -10,9 +10,6 @@
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
 //! evidence against this node (see `health`).
 //!
-//! In a crowd of new members (see `observers::settled`) nobody is asked about one that never echoed anything to this node: it is
-//! judged by its silence here, and refutes.
-//!
 //! Answers tell what the sender heard *itself* and what counts (see `echo`), never what it was told, so that no
 //! evidence can go round and grow younger on its way.
 //!

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - A joiner is listed as joining; it is neither hashed, gossiped nor synced.
-//! - There are at most [`MAX_JOINERS`], of which those of a crowded host or network give way to others; one that is silent
-//!   for its down timeout is dropped, and one whose port also refuses connections at once.
-//! - Joiners that ask before this node is Up itself wait: as many, and of the most crowded host one gives way, too.
+//! - There are at most [`MAX_JOINERS`], of which the longest idle one gives way; one that is silent for its down timeout is
+//!   dropped, and one whose port also refuses connections at once.
+//! - Joiners that ask before this node is Up itself wait: as many, and the one gives way that asked least lately.
 //!
 //! Must not know: who is admitted.
 
@@ -112,7 +112,8 @@ impl Joiners {
         self.held.values().filter(|joiner| joiner.is_listed).count()
     }
 
-    /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least lately; who did not ask again for `patience` is forgotten first.
+    /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least
+    /// lately; who did not ask again for `patience` is forgotten first.
     pub(super) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
         let run = newcomer.record.run;
         if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {

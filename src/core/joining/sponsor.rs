@@ -1,8 +1,7 @@
 //! Admitting joiners: the sponsor's side of joining.
 //!
 //! Invariants:
-//! - Before the cookie came back no state is kept of a joiner, no answer is larger than its question, and so many are
-//!   answered in a second (see `unproven`).
+//! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
 //!   not let in is told so a few times (see `admission_limits`).

@@ -50,21 +50,17 @@ impl Prover {
     }
 
     fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
-        seal(&self.key, purpose, address, run, minute)
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        purpose.hash(&mut hasher);
+        match address {
+            SocketAddr::V4(v4) => v4.ip().octets().hash(&mut hasher),
+            SocketAddr::V6(v6) => v6.ip().octets().hash(&mut hasher),
+        }
+        address.port().hash(&mut hasher);
+        run.0.hash(&mut hasher);
+        minute.hash(&mut hasher);
+        Nonce(hasher.finish())
     }
-}
-
-fn seal(key: &[u8; 16], purpose: u8, address: SocketAddr, run: Run, number: u64) -> Nonce {
-    let mut hasher = SipHasher24::new_with_key(key);
-    purpose.hash(&mut hasher);
-    match address {
-        SocketAddr::V4(v4) => v4.ip().octets().hash(&mut hasher),
-        SocketAddr::V6(v6) => v6.ip().octets().hash(&mut hasher),
-    }
-    address.port().hash(&mut hasher);
-    run.0.hash(&mut hasher);
-    number.hash(&mut hasher);
-    Nonce(hasher.finish())
 }
 
 fn minute(now: Time) -> u64 {

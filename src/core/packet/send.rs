@@ -3,8 +3,8 @@
 //! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
 //! a heartbeat. They are bound to the run in that record, where packets are sealed; what a node sends that does not know
 //! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a
-//! nonce of ours, a packet to it stays as small as a stranger's question and carries a probe, and its host has so much
-//! credit (see `credit`).
+//! nonce of ours, a packet to it stays as small as a stranger's question and carries a
+//! probe.
 //!
 //! Invariants: every packet to a member carries the fingerprint; none to an unproven address is larger than a question.
 //!

@@ -23,9 +23,10 @@ pub(in crate::core) struct Sender {
 /// The relation of a packet's sender to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) enum SenderKind {
-    /// A member, from an address that is known to be its own.
+    /// A member: whoever bears its run, wherever it is.
     Member(Slot),
-    /// A node at another address whose packets bear this member's run.
+    /// Somebody who bears this member's run by a connection that is not known to lead to it, or by a packet that is bound to
+    /// nobody.
     ClaimsMember(Slot),
     /// A node whose run is not in the view, or an anonymous one.
     Stranger,

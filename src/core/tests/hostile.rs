@@ -79,8 +79,6 @@ pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     net.run(ms(2));
 }
 
-// "An unknown run … all but Join, WhoAreYou and IAm is ignored."
-
 // "A known id under another run goes through the name probe."
 #[test]
 fn a_stranger_does_not_take_a_living_members_name_by_saying_so() {
@@ -93,16 +91,6 @@ fn a_stranger_does_not_take_a_living_members_name_by_saying_so() {
     let held = net.nodes[0].core.record(&id("n1")).expect("listed").run;
     assert_eq!((&net.nodes[1].stopped, held), (&None, owner), "the rightful owner goes on");
 }
-
-// A stranger takes another's name through the joiner's door: admitted under one name, Up under another's.
-
-// "WhoAreYou{nonce} (1/s per address, 100/s in all) → IAm; only then is the record merged."
-
-// "Nothing larger than the question goes to an address that has not echoed a nonce of ours in this run."
-
-// A stranger asks for the larger answer with a member's run.
-
-// Replay window: one datagram must not make a living member deaf to another for ever.
 
 // "Values ≥ 2^63 are malformed."
 #[test]
@@ -301,10 +289,6 @@ fn another_format_version_is_refused_aloud() {
     net.run(ms(5));
     assert!(net.undelivered.iter().any(|(to, _)| *to == address(EVIL)), "the newcomer only sees silence");
 }
-
-// "Every table … a flood of joins is bounded in memory and rate": one host must not shut the door for an hour.
-
-// "What does not fit into one packet goes in the next batch, so that a mass change is paced and bounded."
 
 // "Told: … its owner refutes" or obeys what was said of *its own run*.
 #[test]

@@ -69,7 +69,7 @@ fn a_packet_that_comes_twice_or_late_is_one_sign_of_life() {
 }
 
 #[test]
-fn members_that_seem_to_be_elsewhere_prove_it_and_stay() {
+fn members_that_are_heard_from_elsewhere_stay() {
     for elsewhere in [vec![1], vec![1, 2], vec![0, 1, 2, 3, 4]] {
         let mut net = Net::new(Profile::Local);
         for node in &elsewhere {

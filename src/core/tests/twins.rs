@@ -55,8 +55,6 @@ fn two_processes_of_one_name_that_meet_end_as_one() {
             let (mut net, twins) = islands(sides, true);
             net.run(age);
             heal(&mut net);
-            // Whoever has been Up for long goes by those that it has known for a while: at the latest when all have
-            // been here for that long, both sides hear the same members.
             net.run(age + SECOND * 15);
             let lost = twins.map(|twin| has_lost(&net, twin));
             assert!(lost[0] != lost[1], "{sides:?}, {age:?}: {lost:?}\n{}", net.describe());
@@ -77,7 +75,6 @@ fn who_began_later_keeps_the_name_whatever_side_is_larger() {
 
 #[test]
 fn islands_without_common_seeds_have_one_of_a_name_once_they_are_joined() {
-    // A node that has been Up for long does not trust members of another island at once.
     for (sides, age) in [([0, 3], 5), ([3, 0], 5), ([2, 2], 5), ([1, 3], 5), ([2, 2], 70), ([0, 3], 70), ([3, 0], 70)] {
         let (mut net, twins) = islands(sides, false);
         net.run(SECOND * age);

@@ -121,7 +121,7 @@ impl Peer {
         self.proven
     }
 
-    /// Notes that its address has echoed a nonce; returns true if that is new. The table lists those (see `View::prove`).
+    /// Notes that its address has echoed a nonce; returns true if that is new.
     pub(super) fn prove(&mut self) -> bool {
         !std::mem::replace(&mut self.proven, true)
     }
