@@ -194,7 +194,7 @@ impl Reunion {
     }
 
     /// Takes note that a run whose record has another address has answered here: it is behind a translator, say.
-    pub(super) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
+    pub(in crate::core) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
         if self.is_seed(address) {
             self.seats.insert(address, (run, advertised));
         }

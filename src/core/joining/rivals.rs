@@ -14,7 +14,9 @@
 //! The price: a second process that was started by mistake, and lived on the other side of a cut, beats the first one.
 //! Where it can be asked, a live holder keeps its name (see `names`).
 //!
-//! Invariants: one dispute at a time; of two that give way by what they hear of each other, one alone does.
+//! Invariants: one dispute at a time; of two that give way by what they hear of each other, one alone does. (Each stops at
+//! the sight of a record above its own, and an incarnation never falls: if one saw `b` above its `a`, all that the other can
+//! have seen of it is `a` or less, which is not above `b`.)
 //!
 //! Must not know: how the rival got the name.
 

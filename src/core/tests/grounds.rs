@@ -211,6 +211,21 @@ fn whoever_lost_everybody_remembers_where_they_were() {
     assert!(!net.nodes[0].core.reunion.remembered().is_empty());
 }
 
+/// A balancer, say, behind which other members may be, and another cluster.
+#[test]
+fn a_seed_at_which_a_member_answered_that_is_elsewhere_is_asked_all_the_same() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let (peer, seed) = (member(0, Status::Up), address(88));
+    alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![seed]]));
+    alone.core.reunion.answers_at(seed, peer.run, peer.address);
+    alone.outputs();
+    alone.core.reunite();
+    let is_question = |output: &Output| matches!(output, Output::Transmit { to, .. } if *to == seed);
+    assert!(alone.outputs().iter().any(is_question));
+    assert!(!alone.core.misses_seed(), "it is not missed");
+}
+
 #[test]
 fn all_that_are_lost_are_looked_for_in_turn() {
     let mut alone = Alone::with_teller();
