@@ -56,13 +56,13 @@ struct Call {
     first: Option<Vec<u8>>,
     /// The incarnation and status of this node that were told last, and the time of that.
     told: Option<((u64, Status), Time)>,
-    /// The stranger that named the address, if this node has no reason of its own to call it.
-    asker: Option<SocketAddr>,
+    /// True if another node named the address, and this one has no reason of its own to call it.
+    is_for_another: bool,
 }
 
 impl Call {
     fn new(link: LinkId, is_connected: bool, now: Time) -> Self {
-        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None, asker: None }
+        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None, is_for_another: false }
     }
 }
 
@@ -87,17 +87,16 @@ impl Calls {
 
     /// Returns the number of calls that this node made for reasons of its own.
     fn made(&self) -> usize {
-        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_)) && call.asker.is_none()).count()
+        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_)) && !call.is_for_another).count()
     }
 
-    /// Returns the calls that this node made to addresses that strangers named, and those.
-    fn made_for_others(&self) -> impl Iterator<Item = (SocketAddr, &Call)> {
-        self.at.values().filter_map(|call| Some((call.asker?, call)))
+    /// Returns the calls that this node made to addresses that others named.
+    fn made_for_others(&self) -> impl Iterator<Item = &Call> {
+        self.at.values().filter(|call| call.is_for_another)
     }
 
-    fn accepted(&self) -> impl Iterator<Item = (SocketAddr, &Call)> {
-        let accepted = self.at.iter().filter(|(_, call)| matches!(call.link, LinkId::Accepted(_)));
-        accepted.map(|(address, call)| (*address, call))
+    fn accepted(&self) -> impl Iterator<Item = &Call> {
+        self.at.values().filter(|call| matches!(call.link, LinkId::Accepted(_)))
     }
 
     /// Returns true if a call is connected.
@@ -139,10 +138,10 @@ impl Core {
         let is_full = self.calls.made() >= MAX_CALLS;
         match self.calls.at.get_mut(&address) {
             // It is this node's own from now on.
-            Some(call) if !is_full => call.asker = None,
+            Some(call) if !is_full => call.is_for_another = false,
             Some(_) => {}
             None if is_full => self.counters.drop(DropReason::TableFull),
-            None => self.open_call(address, None),
+            None => self.open_call(address, false),
         }
     }
 
@@ -163,30 +162,30 @@ impl Core {
 
     /// Calls an address that a stranger named, unless that is called already. There are few of these calls; if there are too
     /// many, the oldest gives way.
-    pub(in crate::core) fn call_for(&mut self, asker: SocketAddr, address: SocketAddr) {
+    pub(in crate::core) fn call_for(&mut self, address: SocketAddr) {
         self.end_old_calls();
         if address == self.me().address || self.calls.at.contains_key(&address) {
             return;
         }
         if self.calls.made_for_others().count() >= MAX_CALLS_FOR_OTHERS {
-            let oldest = self.calls.made_for_others().min_by_key(|(_, call)| call.until).map(|(_, call)| call.link);
+            let oldest = self.calls.made_for_others().min_by_key(|call| call.until).map(|call| call.link);
             if let Some(oldest) = oldest {
                 self.hang_up(oldest);
             }
         }
-        self.open_call(address, Some(asker));
+        self.open_call(address, true);
     }
 
-    fn open_call(&mut self, address: SocketAddr, asker: Option<SocketAddr>) {
+    fn open_call(&mut self, address: SocketAddr, is_for_another: bool) {
         let link = self.next_link();
-        self.calls.insert(address, Call { asker, ..Call::new(link, false, self.now) });
+        self.calls.insert(address, Call { is_for_another, ..Call::new(link, false, self.now) });
         self.outputs.push_back(Output::OpenLink { link, to: address });
     }
 
     /// Calls an address that a stranger named and sends it this packet first. A call that is connected already carries a copy
     /// of each packet anyway.
-    pub(in crate::core) fn call_with(&mut self, asker: SocketAddr, address: SocketAddr, bytes: Vec<u8>) {
-        self.call_for(asker, address);
+    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
+        self.call_for(address);
         if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
             call.first = Some(bytes);
         }
@@ -318,7 +317,7 @@ impl Core {
             return false;
         }
         if self.calls.accepted().count() >= MAX_CALLS
-            && let Some(oldest) = self.calls.accepted().min_by_key(|(_, call)| call.until).map(|(_, call)| call.link)
+            && let Some(oldest) = self.calls.accepted().min_by_key(|call| call.until).map(|call| call.link)
         {
             self.hang_up(oldest);
         }

@@ -87,7 +87,7 @@ impl Core {
                 packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
                 self.transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
-                    self.call_for(sender.from, record.address);
+                    self.call_for(record.address);
                 }
             }
             return Introduction::Ignored;
@@ -154,11 +154,11 @@ impl Core {
             }
             return Introduction::Ignored;
         }
-        if sender.from != self.view.record(slot).address && sender.way == Way::Datagrams {
+        let (is_outdated, is_elsewhere) = (held.supersedes(&record), sender.from != held.address);
+        if is_elsewhere && sender.way == Way::Datagrams {
             self.ask_at_new_address_also(sender.from, sender.run);
         }
-        let held = self.view.record(slot);
-        if held.supersedes(&record) {
+        if is_outdated {
             return Introduction::Outdated { newer: slot };
         }
         let (run, address) = (record.run, record.address);

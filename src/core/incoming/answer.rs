@@ -101,7 +101,7 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.answer_stranger(sender, answer);
         }
-        // Who asks from elsewhere who is here may not read what is sent to its address: it is about to say where it is.
+        // A member that asks who is here from another address than its record's may not read what is sent to that one.
         let asks_from_elsewhere = self.asks_from_elsewhere(slot, sender, answer);
         if asks_from_elsewhere {
             self.answer_stranger(sender, answer);

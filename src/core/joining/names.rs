@@ -3,9 +3,8 @@
 //!
 //! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
 //! too. All newcomers that wait for one address share its questions: however many want a name, and however often, its
-//! holder is asked once in `probe_timeout`. (While questions about
-//! [`MAX_NAME_PROBES`] addresses are under way, others wait.) An answer from the holder's own run refuses the newcomer; an answer from
-//! that address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence
+//! holder is asked once in `probe_timeout`. (While questions about [`MAX_NAME_PROBES`] addresses are under way, others
+//! wait.) An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence
 //! frees the name only if the detector has given the holder up; until then the newcomer waits, and the questions go on.
 //!
 //! Invariants: a live holder that answers keeps its name; at most [`MAX_NAME_PROBES`] names are asked about.
@@ -28,19 +27,13 @@ use crate::core::wire::{Message, Nonce, Refusal};
 /// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
-/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`]
-/// of one host. Those of a crowded host or network give way to others.
+/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
     /// The last questions, by the address that was asked; at most [`MAX_NAME_PROBES`]. They outlast newcomers that were
-    /// refused or gave way; those of a crowded host or network give way to others, too.
-    asked: BTreeMap<SocketAddr, Asked>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    at: Time,
+    /// refused.
+    asked: BTreeMap<SocketAddr, Time>,
 }
 
 /// A question that a probe counts as its own.
@@ -80,17 +73,17 @@ impl NameProbes {
     /// Returns the question to an address that counts now, and counts it; `None` if too many others were asked in the
     /// last `pause`.
     fn question(&mut self, address: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
-        let is_recent = |asked: &Asked| now.since(asked.at) < pause;
-        if let Some(asked) = self.asked.get(&address).filter(|asked| is_recent(asked)) {
-            return Some(Question::Shared { at: asked.at });
+        let is_recent = |at: &Time| now.since(*at) < pause;
+        if let Some(at) = self.asked.get(&address).copied().filter(is_recent) {
+            return Some(Question::Shared { at });
         }
         if self.asked.len() >= MAX_NAME_PROBES {
-            self.asked.retain(|_, asked| is_recent(asked));
+            self.asked.retain(|_, at| is_recent(at));
         }
         if self.asked.len() >= MAX_NAME_PROBES {
             return None;
         }
-        self.asked.insert(address, Asked { at: now });
+        self.asked.insert(address, now);
         Some(Question::Due)
     }
 }

@@ -143,7 +143,7 @@ impl Core {
             let bytes = packet.finish();
             if self.calls.is_from(newcomer.heard_from) {
                 // The newcomer called, so that datagrams may not pass: its port is asked by a call, too.
-                self.call_with(from, address, bytes.clone());
+                self.call_with(address, bytes.clone());
             }
             self.transmit_bytes(address, Receiver::of(run), bytes);
             Some(self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3))
@@ -305,7 +305,7 @@ impl Core {
             let bytes = packet.finish();
             if self.calls.is_from(sender.from) {
                 // It called, so that datagrams may not pass.
-                self.call_with(sender.from, address, bytes.clone());
+                self.call_with(address, bytes.clone());
             }
             self.transmit_bytes(address, Receiver::of(sender.run), bytes);
         }

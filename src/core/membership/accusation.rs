@@ -14,7 +14,7 @@ use crate::core::limits::{MAX_DAMPING, TOLD_INTERVAL};
 use crate::core::member::{DetectionMethod, Record, Status};
 use crate::core::time::Time;
 use crate::core::view::{Slot, is_due};
-use crate::core::wire::Note;
+use crate::core::wire::{Message, Note};
 
 impl Core {
     /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
@@ -106,7 +106,8 @@ impl Core {
         }
     }
 
-    /// Passes an accusation on to the accused, which alone can refute it.
+    /// Passes an accusation on to the accused, which alone can refute it: it raises its incarnation above the accusation's,
+    /// and need not doubt itself, since this node does not accuse it.
     pub(super) fn tell_accused(&mut self, slot: Slot, record: &Record) {
         // Its observers tell it; all members would be too many.
         if !self.observes(slot) {
@@ -114,8 +115,10 @@ impl Core {
         }
         if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
-            // This node does not accuse it.
-            self.object(slot, record.incarnation);
+            let (run, incarnation) = (record.run, record.incarnation + 1);
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 });
+            self.send_to(slot, packet);
         }
     }
 

@@ -126,12 +126,7 @@ impl Core {
     /// Returns true if a member is at an address where this node was told to look for members, and has proven that
     /// address.
     pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.is_proven() && self.is_where_contacts_are(slot)
-    }
-
-    /// Returns true if a member's record has an address where this node was told to look for members, proven or not.
-    pub(super) fn is_where_contacts_are(&self, slot: Slot) -> bool {
-        self.reunion.is_contact(self.view.record(slot).address)
+        self.view.entry(slot).peer.is_proven() && self.reunion.is_contact(self.view.record(slot).address)
     }
 
     /// Returns true if this node has been Up for so short a while that no member is known for longer.

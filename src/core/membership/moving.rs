@@ -64,7 +64,7 @@ impl Core {
         if address == self.me().address {
             return self.reply(ticket, Reply::AddressSet);
         }
-        // What stands leads from where this node is no more.
+        // Calls that stand lead from the address that this node had.
         self.hang_up_all();
         self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0, is_reached: false });
         self.ask_at_new_address();
@@ -86,7 +86,10 @@ impl Core {
         let addresses: Vec<SocketAddr> = members.iter().map(|(address, _)| *address).collect();
         if asked >= MOST_ASKED {
             let kept = self.me().address;
-            self.notice("move not reached", Notice::MoveNotReached { kept, address, others: addresses });
+            self.notice(
+                "move not reached",
+                Notice::MoveNotReached { kept, address, others: addresses.into_iter().take(REACH_ASKED).collect() },
+            );
             return self.give_up_move();
         }
         for (to, run) in members {
@@ -128,8 +131,8 @@ impl Core {
         self.moving.is_some_and(|moving| moving.nonce == nonce)
     }
 
-    /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. Where it
-    /// is not where its record says, it is told by a packet of its own: what goes to everybody goes elsewhere.
+    /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. A member
+    /// that is not where its record says is told the address by a packet of its own: what goes to all does not reach it.
     pub(in crate::core) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
         let is_asked = self.is_reached_by(nonce);
         if is_asked {

@@ -16,7 +16,6 @@ use crate::core::Core;
 use crate::core::doors::Notice;
 use crate::core::member::{LeaveReason, Record, Status};
 use crate::core::view::Slot;
-use crate::core::wire::Message;
 
 impl Core {
     /// Removes a removed run again, at the incarnation that it has raised meanwhile.
@@ -36,14 +35,5 @@ impl Core {
             self.view.peer_mut(slot).rare_mut().last_told = None;
             self.tell_evicted(slot);
         }
-    }
-
-    /// Tells a member that others claim something of it at this incarnation that this node does not believe. The member
-    /// raises its incarnation above it, and need not doubt itself: this node does not accuse it.
-    pub(super) fn object(&mut self, subject: Slot, incarnation: u64) {
-        let (run, incarnation) = (self.view.record(subject).run, incarnation + 1);
-        let mut packet = self.packet_to(subject);
-        packet.push(&Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 });
-        self.send_to(subject, packet);
     }
 }

@@ -43,14 +43,9 @@ impl Core {
     /// Returns a packet to a member: with a heartbeat, a probe if its address is unproven, and the status it is held as
     /// if it must know.
     pub(in crate::core) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
-        self.packet_of(slot, usize::MAX)
-    }
-
-    /// Returns the same, of at most `limit` bytes.
-    pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
         let most = if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) };
-        let mut packet = self.packet(limit.min(most));
+        let mut packet = self.packet(most);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if !proven {
             self.push_probe(&mut packet, slot);

@@ -6,6 +6,7 @@ use super::liars::old_cluster;
 use super::limits::Alone;
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, CommandError, Input, Notice, Output, Reply};
+use crate::core::limits::REACH_ASKED;
 use crate::core::member::ChangeKind;
 use crate::core::settings::Profile;
 
@@ -111,7 +112,12 @@ fn an_address_at_which_nobody_reaches_a_node_is_not_in_its_record_and_it_says_so
         net.assert_all_up();
         assert!(net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == home)));
         assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NotReached { address: nowhere })]);
-        let says_so = |notice: &Notice| matches!(notice, Notice::MoveNotReached { kept, address, .. } if (*kept, *address) == (home, nowhere));
+        let says_so = |notice: &Notice| match notice {
+            Notice::MoveNotReached { kept, address, others } => {
+                (*kept, *address) == (home, nowhere) && (1..=REACH_ASKED).contains(&others.len())
+            }
+            _ => false,
+        };
         assert!(net.nodes[1].notices.iter().any(says_so), "{:?}", net.nodes[1].notices);
         for observer in (0..n).filter(|node| *node != 1) {
             assert_eq!(net.reported(observer, "n1"), [], "n{observer} was told nothing");

@@ -144,7 +144,7 @@ fn of_a_crowd_behind_one_address_nobody_is_called_unreachable_that_was_not_asked
 fn a_call_that_this_node_has_a_reason_for_gives_way_to_no_strangers() {
     let mut alone = Alone::with_teller();
     for nth in 0..MAX_CALLS_FOR_OTHERS {
-        alone.core.call_for(v4(0, nth), v4(50, nth));
+        alone.core.call_for(v4(50, nth));
     }
     let own = [v4(50, 0), v4(50, MAX_CALLS_FOR_OTHERS - 1)];
     for at in own {
@@ -152,7 +152,7 @@ fn a_call_that_this_node_has_a_reason_for_gives_way_to_no_strangers() {
     }
     alone.outputs();
     for host in 1..20 {
-        alone.core.call_for(v4(host, 0), v4(60, usize::from(host)));
+        alone.core.call_for(v4(60, host));
     }
     let ended = alone.outputs().iter().filter(|output| matches!(output, Output::CloseLink { .. })).count();
     assert!(ended > 10, "others gave way: {ended}");
@@ -170,7 +170,7 @@ fn calls_for_strangers_do_not_become_own_ones_beyond_as_many_as_there_may_be() {
     for turn in 0..3 {
         for nth in 0..MAX_CALLS_FOR_OTHERS {
             let at = v4(50 + turn, nth);
-            alone.core.call_for(v4(turn, nth), at);
+            alone.core.call_for(at);
             alone.core.call(at);
         }
     }
