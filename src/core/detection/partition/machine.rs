@@ -35,6 +35,8 @@ pub(in crate::core) struct Partition {
     gathered_at: Option<Time>,
     /// The time at which the reported partition is over, unless more members go missing.
     over_at: Option<Time>,
+    /// The time until which the far side of the last partition may not have corrected itself yet.
+    far_until: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +135,7 @@ impl Partition {
             cut: None,
             gathered_at: None,
             over_at: None,
+            far_until: None,
         }
     }
 
@@ -256,9 +259,10 @@ impl Partition {
     }
 
     /// Ends the partition, unless more members have gone missing meanwhile.
-    pub(super) fn over(&mut self) -> Option<Report> {
+    pub(super) fn over(&mut self, now: Time) -> Option<Report> {
         self.over_at = None;
         let over = self.cut.take_if(|cut| !are_enough(cut.far.missing.len(), cut.live))?;
+        self.far_until = Some(now + self.pace.window);
         Some(Report::Healed(over.far))
     }
 
@@ -283,11 +287,13 @@ impl Partition {
     }
 
     /// Returns true if a partition is reported, this member is not on its far side, and what is told of it may come from
-    /// there: the teller is on the far side itself, or not all of that is silent any more.
-    pub(super) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Run>) -> bool {
+    /// there: the teller is on the far side itself, or not all of that is silent any more. Or if one is over since a moment:
+    /// those who are back may not have heard yet that this side lives.
+    pub(super) fn is_spoken_of_from_afar(&self, now: Time, run: Run, teller: Option<Run>) -> bool {
         let is_far = |cut: &Cut, run| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
         let may_tell = |cut: &Cut| cut.has_returns || teller.is_none_or(|teller| is_far(cut, teller));
-        self.cut.as_ref().is_some_and(|cut| !is_far(cut, run) && may_tell(cut))
+        let is_healed = self.far_until.is_some_and(|until| now < until) && !self.silent.contains_key(&run);
+        is_healed || self.cut.as_ref().is_some_and(|cut| !is_far(cut, run) && may_tell(cut))
     }
 
     /// Returns the number of members of the reported partition that are still missing.

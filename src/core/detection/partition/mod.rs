@@ -109,7 +109,7 @@ impl Core {
 
     /// Ends a partition: the members that are still missing had long enough to come back.
     pub(in crate::core) fn partition_over(&mut self) {
-        let report = self.partition.over();
+        let report = self.partition.over(self.now);
         self.tell_of_partition(report);
     }
 
@@ -123,11 +123,11 @@ impl Core {
         self.set_partition_timers();
     }
 
-    /// Returns true if a partition is reported, this member is on this side of it, and what is told of it may come from the
-    /// far side.
+    /// Returns true if a partition is reported, or over since a moment, this member is on this side of it, and what is told of
+    /// it may come from the far side.
     pub(in crate::core) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
         let teller = teller.map(|slot| self.view.record(slot).run);
-        self.partition.is_spoken_of_from_afar(run, teller)
+        self.partition.is_spoken_of_from_afar(self.now, run, teller)
     }
 
     /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.

@@ -115,7 +115,7 @@ fn it_is_over_at_once_when_all_are_accounted_for() {
     partition.accounted_for(at(50), Run(1), false);
     partition.accounted_for(at(60), Run(2), true);
     assert_eq!(partition.deadlines().1, Some(at(60)));
-    let report = partition.over();
+    let report = partition.over(at(9));
     assert_eq!(unreachable(report), names([2]), "who is gone for good did not come back");
     assert!(partition.is_idle());
 }
@@ -129,7 +129,7 @@ fn it_is_over_when_too_few_are_missing_for_as_long_as_views_take_to_agree() {
     assert_eq!(partition.deadlines().1, None, "two of six are still enough");
     partition.accounted_for(at(60), Run(2), false);
     assert_eq!(partition.deadlines().1, Some(at(60) + patience));
-    assert_eq!(unreachable(partition.over()), names([3]));
+    assert_eq!(unreachable(partition.over(at(9))), names([3]));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn more_that_go_missing_put_the_end_off() {
     partition.fell_silent(at(60), Run(3), id(3), at(60), 5);
     assert!(partition.gathered(at(2_060), 5).is_some());
     assert_eq!(partition.deadlines().1, None);
-    assert_eq!(partition.over(), None, "it is not over");
+    assert_eq!(partition.over(at(9)), None, "it is not over");
     assert_eq!(partition.missing(), 2);
 }
 
@@ -151,7 +151,7 @@ fn who_came_back_under_a_lost_name_is_reachable() {
     partition.gathered(at(0), 6);
     partition.accounted_for(at(1), Run(1), true);
     partition.accounted_for(at(1), Run(2), true);
-    let Some(Report::Healed(far)) = partition.over() else { panic!("not over") };
+    let Some(Report::Healed(far)) = partition.over(at(9)) else { panic!("not over") };
     assert_eq!(far.beside(BTreeSet::from([id(1), id(7)])), (names([2]), names([1, 7])));
 }
 
@@ -208,16 +208,19 @@ fn who_falls_silent_beside_a_reported_partition_belongs_to_it() {
     partition.gathered(at(0), 6);
     partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
     for teller in [None, Some(Run(1)), Some(Run(3)), Some(Run(4))] {
-        assert!(!partition.is_spoken_of_from_afar(Run(3), teller) && !partition.is_spoken_of_from_afar(Run(1), teller));
+        assert!(
+            !partition.is_spoken_of_from_afar(at(9), Run(3), teller)
+                && !partition.is_spoken_of_from_afar(at(9), Run(1), teller)
+        );
     }
-    assert!(partition.is_spoken_of_from_afar(Run(4), Some(Run(3))));
+    assert!(partition.is_spoken_of_from_afar(at(9), Run(4), Some(Run(3))));
     assert!(partition.died(Run(3), 6), "although it is not listed yet");
 }
 
 #[test]
 fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybody_from_then_on() {
     let mut partition = silent([1, 2, 3], 8);
-    let told = |partition: &Partition, teller| partition.is_spoken_of_from_afar(Run(4), teller);
+    let told = |partition: &Partition, teller| partition.is_spoken_of_from_afar(at(9), Run(4), teller);
     assert!(!told(&partition, Some(Run(1))), "nothing is reported");
     partition.gathered(at(0), 8);
     assert_eq!([None, Some(Run(1)), Some(Run(5))].map(|teller| told(&partition, teller)), [true, true, false]);
@@ -225,6 +228,23 @@ fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybo
     assert!(!told(&partition, Some(Run(5))), "one is gone for good");
     partition.accounted_for(at(2), Run(2), false);
     assert!(told(&partition, Some(Run(5))), "one is back");
+}
+
+#[test]
+fn for_a_suspect_timeout_after_a_partition_words_about_this_side_may_be_old_ones_of_the_far_side() {
+    let mut partition = silent([1, 2, 3], 8);
+    partition.gathered(at(0), 8);
+    for run in [1, 2, 3] {
+        partition.accounted_for(at(1), Run(run), false);
+    }
+    assert!(partition.over(at(1)).is_some());
+    let window = settings().suspect_timeout;
+    for teller in [None, Some(Run(1)), Some(Run(5))] {
+        assert!(partition.is_spoken_of_from_afar(at(1) + window - Duration::from_millis(1), Run(4), teller));
+        assert!(!partition.is_spoken_of_from_afar(at(1) + window, Run(4), teller));
+    }
+    partition.fell_silent(at(1), Run(4), id(4), at(1), 8);
+    assert!(!partition.is_spoken_of_from_afar(at(1), Run(4), None), "it is silent here, too");
 }
 
 #[test]
@@ -332,7 +352,7 @@ fn what_is_owed_is_not_told_once_too_few_are_missing() {
     }
     assert_eq!(partition.gathered(at(0) + pause, 5_000), None, "one alone is no partition");
     assert_eq!(partition.deadlines().0, None);
-    assert_eq!(unreachable(partition.over()), names([6_000]));
+    assert_eq!(unreachable(partition.over(at(9))), names([6_000]));
 }
 
 #[test]
@@ -343,7 +363,7 @@ fn no_more_names_of_the_lost_are_kept_than_the_bound() {
         partition.accounted_for(at(1), Run(run), true);
     }
     assert_eq!(partition.missing(), 0);
-    assert_eq!(unreachable(partition.over()).len(), MAX_PARTITION_LOST);
+    assert_eq!(unreachable(partition.over(at(9))).len(), MAX_PARTITION_LOST);
 }
 
 #[derive(Debug, Clone)]
@@ -409,7 +429,7 @@ proptest! {
                         hear(report);
                     }
                     if over.is_some_and(|due| due <= now) {
-                        let report = partition.over();
+                        let report = partition.over(at(9));
                         hear(report);
                     }
                 }
