@@ -13,13 +13,12 @@
 //! Must not know: why somebody was asked.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Receiver};
 use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::{Record, Status};
-use crate::core::packet::{Introduction, Newcomer, News, Sender, SenderKind, Way};
+use crate::core::packet::{Introduction, News, Sender, SenderKind, Way};
 use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
@@ -96,16 +95,7 @@ impl Core {
             self.met_rival(&record);
             return Introduction::Outdated { newer: View::ME };
         }
-        if let Some(held) = self.live_holder(&record)
-            && !self.prover.is_nonce(nonce, held.address, self.now)
-        {
-            if let Some(newer) = self.view.slot_of(record.id.as_str()).filter(|_| held.supersedes(&record)) {
-                return Introduction::Outdated { newer };
-            }
-            let newcomer = Newcomer { from: sender.from, heard_from: sender.from, nonce, record };
-            self.probe_name(newcomer, &held);
-            return Introduction::Ignored;
-        }
+        // A live holder of its name hears of it, and gives way (see `joining::rivals`).
         let held = self.view.slot_of(record.id.as_str());
         if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
@@ -181,12 +171,5 @@ impl Core {
         if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) {
             self.call_again(address);
         }
-    }
-
-    /// Returns the live member of that name, if it is another run.
-    fn live_holder(&self, record: &Record) -> Option<Arc<Record>> {
-        let held = self.view.record(self.view.slot_of(record.id.as_str())?);
-        let is_held = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) && held.run != record.run;
-        (is_held && record.id != self.me().id).then(|| Arc::clone(held))
     }
 }

@@ -1,8 +1,8 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
 //! Every `retry_interval` a node has its seeds resolved again, also when all of them are found: their sources may name
-//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself, the most recently lost Down member, and one
-//! other Down member in turn. Two halves that declared each other Down find each other again that way: the first packet across is answered by what is
+//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself (three, if it sees
+//! nobody), the most recently lost Down member, and one other Down member in turn. Two halves that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
 //! told what is held, so that it can refute that, too. Strangers introduce themselves (see `introduction`).
 //!
@@ -19,7 +19,8 @@ use super::contact::Contacts;
 use crate::core::Core;
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{
-    CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SETTLE,
+    CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SEEDS_ASKED_ALONE,
+    SETTLE,
 };
 use crate::core::member::{NodeId, Record, Run, Status};
 use crate::core::time::Time;
@@ -231,11 +232,12 @@ impl Core {
         if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {
             self.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
         }
-        if let Some((seed, is_called)) = self.next_missing_seed() {
+        let (seeds, called) = self.next_missing_seeds();
+        for seed in seeds {
             self.ask_who(seed);
-            if is_called {
-                self.call(seed);
-            }
+        }
+        if let Some(seed) = called {
+            self.call(seed);
         }
         if self.reunion.has_seeds() {
             self.outputs.push_back(Output::ResolveSeeds);
@@ -266,8 +268,10 @@ impl Core {
         }
     }
 
-    /// Returns the seed whose turn it is, and true if it is to be called as well: each is, every so many turns of its own.
-    fn next_missing_seed(&mut self) -> Option<(SocketAddr, bool)> {
+    /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: one answer a second is all
+    /// that an address gets, and old questions of this node that somebody plays back may have it. Also the one that is to be
+    /// called as well: each is, every so many turns of its own.
+    fn next_missing_seeds(&mut self) -> (Vec<SocketAddr>, Option<SocketAddr>) {
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
         let mut missing = self.all_missing_seeds();
         // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
@@ -281,9 +285,12 @@ impl Core {
         missing.sort_unstable();
         missing.dedup();
         let turn = self.reunion.next_seed;
-        let seed = *missing.get(turn % missing.len().max(1))?;
-        let is_called = (turn / missing.len()).is_multiple_of(CALL_ONE_IN) && !self.reunion.is_mine(seed);
-        Some((seed, is_called))
+        let kinds = missing.len().max(1);
+        missing.rotate_left(turn % kinds);
+        missing.truncate(if self.view.live().is_empty() { SEEDS_ASKED_ALONE } else { 1 });
+        let is_called = (turn / kinds).is_multiple_of(CALL_ONE_IN);
+        let called = missing.first().copied().filter(|seed| is_called && !self.reunion.is_mine(*seed));
+        (missing, called)
     }
 
     /// Returns the addresses of the seeds that are not Up.

@@ -18,8 +18,8 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::core::doors::Notice;
 use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
-use crate::core::member::{Record, Run, Status};
-use crate::core::packet::{Newcomer, News, Sender};
+use crate::core::member::{Record, Run};
+use crate::core::packet::{Newcomer, Sender};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
@@ -51,8 +51,6 @@ enum Question {
 #[derive(Debug)]
 struct NameProbe {
     newcomer: Newcomer,
-    /// True if the newcomer asked to join; else it is a stranger that is Up in another view and introduced itself.
-    is_joiner: bool,
     holder: Run,
     address: SocketAddr,
     /// The number of questions that were sent meanwhile, or are shared.
@@ -92,16 +90,13 @@ impl Core {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
     pub(in crate::core) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
-        let is_joiner = newcomer.record.status == Status::Joining;
-        if is_joiner {
-            let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
-            self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
-        }
+        let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+        self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         // One for whom there is no room comes again.
         if self.name_probes.open.contains_key(&run) || self.name_probes.open.len() >= MAX_NAME_PROBES {
             return;
         }
-        let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
+        let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0 };
         self.name_probes.open.insert(run, probe);
         self.probe_name_again(run);
     }
@@ -170,12 +165,6 @@ impl Core {
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
-        if !probe.is_joiner {
-            // Both are live, on two sides of a cut that healed: they settle it between them (see `rivals`).
-            if let Some(slot) = self.view.slot_of_run(probe.holder) {
-                self.tell_of_rival(slot, record, None);
-            }
-        }
         let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
             let held = self.view.record(slot);
             held.run == probe.holder
@@ -208,13 +197,6 @@ impl Core {
     fn name_is_free(&mut self, newcomer: Run) {
         self.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
-        if probe.is_joiner {
-            return self.admit(probe.newcomer, Some(probe.holder));
-        }
-        // The holder may have been heard meanwhile, and may have raised its incarnation.
-        let held = self.view.slot_of(probe.newcomer.record.id.as_str());
-        if held.is_none_or(|slot| self.view.record(slot).run == probe.holder) {
-            self.learn(News::told(probe.newcomer.record), None);
-        }
+        self.admit(probe.newcomer, Some(probe.holder));
     }
 }

@@ -41,17 +41,6 @@ pub(super) fn bytes_to(net: &Net, at: SocketAddr) -> usize {
     net.undelivered.iter().filter(|(to, _)| *to == at).map(|(_, bytes)| bytes.len()).sum()
 }
 
-/// Has a stranger ask and be asked back; returns the nonce for its address.
-pub(super) fn nonce_of(net: &mut Net, to: usize) -> Nonce {
-    send(net, to, EVIL, &packet(EVIL_RUN, 1, &[Message::Probe { nonce: Nonce(1), doubted: false }]));
-    net.run(ms(5));
-    let asked = mail(net, address(EVIL)).into_iter().find_map(|message| match message {
-        Message::WhoAreYou { nonce, .. } => Some(nonce),
-        _ => None,
-    });
-    asked.expect("a stranger is asked who it is")
-}
-
 pub(super) fn evil(name: &str, incarnation: u64, status: Status) -> Record {
     let mut record = record(name, incarnation, status);
     record.run = EVIL_RUN;
@@ -77,19 +66,6 @@ pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     // A joiner takes one of a few places until it is handed the view.
     send(net, to, EVIL, &packet(run, 3, &[Message::Pull { after: None, pages: 8 }]));
     net.run(ms(2));
-}
-
-// "A known id under another run goes through the name probe."
-#[test]
-fn a_stranger_does_not_take_a_living_members_name_by_saying_so() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let owner = net.nodes[1].core.me().run;
-    let nonce = nonce_of(&mut net, 0);
-    let thief = evil("n1", 1 << 60, Status::Up);
-    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record: thief }]));
-    net.run(ms(3_000));
-    let held = net.nodes[0].core.record(&id("n1")).expect("listed").run;
-    assert_eq!((&net.nodes[1].stopped, held), (&None, owner), "the rightful owner goes on");
 }
 
 // "Values ≥ 2^63 are malformed."
