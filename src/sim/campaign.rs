@@ -16,7 +16,6 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::adversary::{AdversaryCounts, Attack};
 use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, LeaseReached, Violation};
 use super::tamper::Tamper;
@@ -28,9 +27,6 @@ use checks::{check_agreement, check_leadership, check_reach, check_what_is_left}
 
 /// Quiet time after convergence, through which the running nodes must stay one cluster.
 const QUIET: Duration = Duration::from_secs(8);
-
-/// Number of members that an adversary invents at one time: each of them costs time at every node.
-const CROWD: usize = 40;
 
 /// The largest error of a clock's rate that leases are designed for, in parts per million: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
@@ -69,14 +65,10 @@ pub struct Outcome {
     pub judged: Judged,
     /// Number of nodes at the beginning.
     pub nodes: usize,
-    /// Counts of what the adversary did and received.
-    pub counts: AdversaryCounts,
     /// Number of operations that made sense when their time came.
     pub faults: usize,
     /// The numbers of those operations, by kind.
     pub reached: BTreeMap<&'static str, usize>,
-    /// The attack of the adversary, if there was one.
-    pub attack: Option<Attack>,
     /// Virtual time that passed.
     pub time: Duration,
     /// Time from the healing to the agreement of all running nodes.
@@ -184,7 +176,6 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         if let Some(world) = run.world.as_mut().filter(|_| variation.sealed) {
             world.start_recorder(None);
         }
-        run.attack = schedule.attack(seed);
         run.through(schedule);
     }))
     .err()
@@ -204,10 +195,8 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         },
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,
-        counts: world.map_or_else(AdversaryCounts::default, World::counts),
         faults: run.reached.values().sum(),
         reached: run.reached,
-        attack: run.attack,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
         led_after: run.led_after,
@@ -225,7 +214,6 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
 #[derive(Default)]
 struct Run {
     world: Option<World>,
-    attack: Option<Attack>,
     reached: BTreeMap<&'static str, usize>,
     operations: Vec<String>,
     converged_after: Option<Duration>,
@@ -236,10 +224,6 @@ struct Run {
 impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
-        if let Some(attack) = self.attack {
-            self.operations.push(format!("an outsider all along: {attack:?}"));
-            world.start_adversary(attack, CROWD);
-        }
         for (at, operation) in &schedule.operations {
             world.run_until(*at);
             if !world.violations().is_empty() {

@@ -7,7 +7,6 @@
 //! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides the fate of each datagram.
 //! - [`faults`]: faults as printable operations, and a seeded generator of schedules.
 //! - [`invariants`]: the promises of the protocol, checked after every step.
-//! - [`adversary`]: an attacker that is no member.
 //! - [`campaign`]: one seed from start to verdict.
 //! - [`scenario`], [`report`], [`page`]: simulations for users who choose their settings.
 //! - [`tune`]: settings for a goal, from a model that the simulator verifies.
@@ -24,7 +23,6 @@
 //! | the trace that is the same on every run | `trace` |
 //! | what is simulated | `plan` |
 
-pub mod adversary;
 pub mod campaign;
 pub mod faults;
 mod happening;

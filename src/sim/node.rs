@@ -212,8 +212,6 @@ pub(crate) struct Process {
     /// Time since which it was neither paused nor slow; `None` while it is.
     pub(crate) undisturbed_since: Option<Nanos>,
     pub(crate) stopped: Option<StopReason>,
-    /// True if some member reported it as Down or as having left: its name is free there.
-    pub(crate) was_given_up: bool,
     /// Number of wake-ups in a row at one instant.
     pub(crate) wakes_at_once: u32,
     /// The core's count of changes at the last look at its view.
@@ -236,7 +234,6 @@ impl Process {
             up_since: None,
             undisturbed_since: Some(now),
             stopped: None,
-            was_given_up: false,
             wakes_at_once: 0,
             seen_changes: 0,
         }

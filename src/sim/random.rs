@@ -25,8 +25,8 @@ pub enum Purpose {
     Elections = 5,
     /// The schedule of the large campaign.
     LargeFaults = 6,
-    /// The adversary.
-    Adversary = 7,
+    /// The recorder of sealed worlds.
+    Recorder = 7,
     /// The operators' commands in a schedule that has operators.
     Operators = 8,
     /// The programs' messages in a schedule that has talk.

@@ -20,7 +20,7 @@
 //! | nodes: started, stopped, paused, commanded | `life` |
 //! | the network: cuts, loss, delay; links; addresses that change | `disturbance`, `links`, `places` |
 //! | elections and leases | `voting`, `leases` |
-//! | seals; the adversary; a recorder that sends packets to nodes they were not meant for | `seals`, `adversary`, `misdirecting` |
+//! | seals; a recorder that sends packets to nodes they were not meant for | `seals`, `misdirecting` |
 //! | looks at all nodes; do they agree? | `look`, `agreement` |
 //! | what must be known by when; reports of partitions; sizes of tables | `expect`, `partition_reports`, `sizes` |
 
@@ -41,7 +41,6 @@ use super::trace::Trace;
 use crate::core::election::Term;
 use crate::core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
 
-mod adversary;
 mod agreement;
 mod disturbance;
 mod drive;
@@ -129,7 +128,6 @@ pub struct World {
     /// The number of addresses that nodes moved to.
     addresses: usize,
     expectations: Expectations,
-    adversary_state: adversary::AdversaryState,
     /// In sealed worlds.
     seals: Option<Box<seals::Seals>>,
     leases: Option<Box<leases::Leases>>,
@@ -204,16 +202,6 @@ enum Event {
         node: usize,
         process: u64,
     },
-    /// The adversary has its turn.
-    Adversary {
-        visit: u64,
-    },
-    /// Something reaches an address of the adversary's.
-    ToAdversary {
-        at: SocketAddr,
-        from: SocketAddr,
-        bytes: Vec<u8>,
-    },
     /// An expectation is due.
     Expect(expect::Due),
     Stream(links::StreamEvent),
@@ -262,7 +250,6 @@ impl World {
             moved: BTreeMap::new(),
             addresses: 0,
             expectations: Expectations::default(),
-            adversary_state: adversary::AdversaryState::default(),
             seals: options.sealed.then(|| Box::new(seals::Seals::new())),
             leases: None,
             has_failed: false,

@@ -118,7 +118,6 @@ pub(super) const HOUSES: [House; 11] = [
             "pool",
             "trace",
             "streams",
-            "adversary",
             "lease",
             "happening",
             "upheaval",

@@ -54,7 +54,7 @@ plants! {
     TablesAreBounded: late::a_table_without_bound;
     LeaversHaveLeft: late::a_member_that_left_and_is_reported_as_down;
     HealthyLeaderStays: late::a_leader_that_steps_down_for_nothing;
-    NobodyIsFlooded: planted::answers_to_somebody_who_never_asked;
+    NobodyIsFlooded: seals::answers_to_somebody_who_never_asked;
     SealsHold: seals::a_nonce_that_is_used_twice;
     NoUnaskedStop: planted::a_stop_that_nobody_asked_for;
     TimePasses: planted::a_core_for_which_time_stands_still;

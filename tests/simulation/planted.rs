@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use headcount::core::wire::{Message, Packet, PacketBuilder};
 use headcount::core::{Change, ChangeKind, Command, LeaveReason, Output, Record, StopReason};
-use headcount::sim::adversary::Attack;
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::{Operation, Schedule, Talk, Variation};
 use headcount::sim::invariants::Invariant;
@@ -360,16 +359,4 @@ pub(crate) fn a_message_that_is_counted_nowhere() -> Vec<Invariant> {
 
 pub(crate) fn a_core_for_which_time_stands_still() -> Vec<Invariant> {
     found_by(Plant::sleepy(), nothing)
-}
-
-pub(crate) fn answers_to_somebody_who_never_asked() -> Vec<Invariant> {
-    let victim = "10.99.0.1:7117".parse().expect("an address");
-    let plant = Plant::output(move |_, output| match output {
-        Output::Transmit { receiver, ref bytes, .. } => {
-            let bytes = bytes.clone();
-            [vec![output], vec![Output::Transmit { to: victim, receiver, bytes }; 20]].concat()
-        }
-        other => vec![other],
-    });
-    found_by(plant, |world| world.start_adversary(Attack::Gossip, 1))
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use headcount::core::Command;
 use headcount::seal::SealError;
-use headcount::sim::adversary::{Attack, MOST_INVENTED};
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_seed_of};
 use headcount::sim::invariants::Invariant;
 use headcount::sim::{Misdirection, SealFlaw, World, WorldOptions, key_of};
@@ -234,34 +233,28 @@ fn no_vote_counts_for_another_candidate_than_the_one_that_it_was_given() {
     }
 }
 
-/// Lets an adversary without a key do its worst; returns the first promise that was broken.
-fn against(attack: Attack, flaw: Option<SealFlaw>) -> (World, Result<(), String>) {
+/// Lets somebody in without a key who plays what it recorded, and says it in the clear; returns the first promise that was broken.
+fn without_key(flaw: Option<SealFlaw>) -> World {
     let mut world = sealed(1);
     world.run_for(SECOND * 8);
     if let Some(flaw) = flaw {
         world.plant_in_seals(flaw);
     }
-    world.start_adversary(attack, MOST_INVENTED);
+    world.start_recorder(None);
     world.run_for(SECOND * 4);
-    let result = trouble(&world).map_or(Ok(()), Err);
-    (world, result)
+    world
 }
 
 #[test]
-fn an_adversary_without_a_key_is_not_even_answered() {
-    for attack in Attack::ALL {
-        let (world, result) = against(attack, None);
-        assert_eq!(result, Ok(()), "{attack:?}");
-        assert!(world.counts().delivered > 50, "{attack:?}: {:?}", world.counts());
-        assert!(refused(&world, SealError::Unsealed) > 50, "{attack:?}");
-    }
+fn whoever_has_no_key_is_not_even_answered() {
+    let world = without_key(None);
+    assert_eq!(trouble(&world), None);
+    assert!(refused(&world, SealError::Unsealed) > 100, "{:?}", world.seal_counts());
 }
 
-#[test]
-fn a_node_that_answers_the_unsealed_is_noticed() {
-    // Some break other promises before that, since whatever passes the seal is believed.
-    let broken = |attack| against(attack, Some(SealFlaw::AnswersUnsealed)).1.err();
-    assert!(Attack::ALL.into_iter().filter_map(broken).any(|broken| broken.contains("has sealed nothing")));
+pub(crate) fn answers_to_somebody_who_never_asked() -> Vec<Invariant> {
+    let world = without_key(Some(SealFlaw::AnswersUnsealed));
+    world.violations().iter().map(|violation| violation.invariant).collect()
 }
 
 #[test]
@@ -282,6 +275,6 @@ fn random_faults_break_no_promise_of_sealed_clusters_whose_key_is_rotated() {
     let refused: u64 = outcomes.iter().map(|outcome| outcome.seals.refused[unknown]).sum();
     println!("{count} seeds, {outdated} processes without the key in use, {refused} packets refused for their key");
     assert!(failures.is_empty(), "{} of {count} sealed seeds failed:\n{}", failures.len(), failures.join("\n"));
-    let attacked = outcomes.iter().filter(|outcome| outcome.attack.is_some() && outcome.counts.delivered > 0).count();
-    assert!(rotated == count && outdated > count / 4 && refused > 100 * count && attacked as u64 > count / 8);
+    let clear: u64 = outcomes.iter().map(|outcome| outcome.seals.refused[SealError::Unsealed.index()]).sum();
+    assert!(rotated == count && outdated > count / 4 && refused > 100 * count && clear > 100 * count);
 }

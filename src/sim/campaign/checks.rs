@@ -56,7 +56,7 @@ pub(super) fn check_reach(world: &mut World) {
 
 /// Checks that nodes that have agreed for a while keep nothing but members in their tables.
 pub(super) fn check_what_is_left(world: &mut World) {
-    if !world.options().timely || world.had_adversary() || !world.violations().is_empty() {
+    if !world.options().timely || !world.violations().is_empty() {
         return;
     }
     if let Some((node, left)) = world.left_over() {

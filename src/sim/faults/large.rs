@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::drawing::{AssumedState, disk_fate, weather, weighted};
 use super::{DiskFate, Operation, Schedule};
 use crate::core::{Profile, Settings};
-use crate::sim::adversary::Attack;
 use crate::sim::network::{Conditions, CutTraffic, Late, NodeLoss};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
@@ -119,16 +118,6 @@ impl Schedule {
         }
         let heal_at = at + random.duration(SECOND, SECOND * 8);
         Self { nodes, voters, operations, heal_at, variation }
-    }
-}
-
-impl Schedule {
-    /// Returns the attack of the adversary that is present under this seed: under every fourth one.
-    pub fn attack(&self, seed: u64) -> Option<Attack> {
-        if !self.variation.sealed || seed % 4 != 2 {
-            return None;
-        }
-        Random::new(seed, Purpose::Adversary).pick(&Attack::ALL).copied()
     }
 }
 

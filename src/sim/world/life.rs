@@ -203,14 +203,12 @@ impl World {
     fn kill(&mut self, node: usize) -> Option<u64> {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
-        let process = place.process.take()?;
-        let (process, record) = (process.number, Arc::clone(process.core.me()));
+        let process = place.process.take()?.number;
         place.disk.crash(reached && place.disk_full_until <= self.now);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }
         self.contender_ends(node);
-        self.note_dead(record);
         Some(process)
     }
 
@@ -304,12 +302,8 @@ impl World {
         let asked = match &reason {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
-            // Of two nodes with one name, one has to go. And a name that is not taken, or whose owner was given up,
-            // belongs to the first node to ask for it, friend or foe.
-            StopReason::NameInUse { holder, .. } => {
-                let is_free = process.up_since.is_none() || process.was_given_up;
-                place.shares_name || is_free && self.adversary_state.owns(*holder)
-            }
+            // Of two nodes with one name, one has to go.
+            StopReason::NameInUse { .. } => place.shares_name,
             StopReason::Refused { .. } => false,
         };
         place.disk.crash(true);

@@ -26,8 +26,6 @@ pub(super) enum StreamEvent {
 /// The number of SYNs that stay unanswered before an attempt is given up, a second, two, … apart.
 const MAX_TRIES: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// Latency of a frame to the adversary.
-const TO_STRANGERS: Duration = Duration::from_millis(1);
 /// Bytes of TCP's header and options beyond UDP's header.
 const TCP_BYTES: usize = 24;
 
@@ -81,12 +79,8 @@ impl World {
             self.network.count(node, TCP_BYTES);
             let at = self.network.latency(self.now);
             self.push(at, Event::Stream(StreamEvent::Syn { opener, to, tries: 1 }));
-        } else if self.link_with_stranger(node, link, to) {
-            self.network.count(node, TCP_BYTES);
-            let at = self.network.latency(self.now);
-            self.push(at, Event::Stream(StreamEvent::ConnectOutcome { opener, answer: ConnectOutcome::Connected }));
         } else {
-            self.goes_elsewhere(to, TCP_BYTES);
+            self.goes_to_recorder(to, TCP_BYTES);
             let answer = ConnectOutcome::Unreachable;
             self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::ConnectOutcome { opener, answer }));
         }
@@ -102,10 +96,6 @@ impl World {
     pub(super) fn send_raw_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
         let Some(end) = self.end_of(node, link) else { return };
         self.network.count(node, bytes.len() + TCP_BYTES);
-        if let Some(at) = self.stranger_at(node, link) {
-            let from = self.nodes[node].address;
-            return self.push_after(TO_STRANGERS, Event::ToAdversary { at, from, bytes });
-        }
         let pump = self.streams.send(end, self.now, Segment::Frame(bytes));
         self.plan_pump(pump);
     }
@@ -113,7 +103,6 @@ impl World {
     pub(super) fn close_stream(&mut self, node: usize, link: LinkId) {
         self.forget_seal(node, link);
         let Some(end) = self.end_of(node, link) else { return };
-        self.forget_link_with_stranger(node, link);
         let pump = self.streams.close(end, self.now);
         self.plan_pump(pump);
     }

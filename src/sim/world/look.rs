@@ -41,7 +41,6 @@ impl World {
         checker.compare(self.now, &all, calm_since.filter(|_| untroubled && self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
-        self.look_at_floods();
         self.look_at_sizes();
         self.forget_traffic();
         self.push_after(COMPARE_EVERY, Event::Compare);

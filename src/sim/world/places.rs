@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Event, World};
 use crate::core::Command;
 use crate::sim::network::NodeSet;
-use crate::sim::node::{address_of, node_at};
+use crate::sim::node::address_of;
 
 /// The first number of the addresses that nodes move to.
 const ELSEWHERE: usize = 100_000;
@@ -108,12 +108,6 @@ impl World {
     /// Promises nothing in time for so long: a cut between nobody and nobody.
     fn unsettle(&mut self, lasting: Duration) {
         self.cut(NodeSet::of(&[]), NodeSet::of(&[]), Some(lasting));
-    }
-
-    /// Returns true if an address is or was one of the nodes', or one that a node was told.
-    pub(super) fn is_of_nodes(&self, address: SocketAddr) -> bool {
-        let told = ELSEWHERE..=ELSEWHERE + self.addresses;
-        node_at(address).is_some_and(|number| number < self.nodes.len() || told.contains(&number))
     }
 
     fn fresh_address(&mut self) -> SocketAddr {

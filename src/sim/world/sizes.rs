@@ -3,12 +3,12 @@
 //! Must not know: the use of any table.
 
 use super::World;
+use crate::core::Sizes;
 use crate::core::limits::{
     MAX_ADDRESSES_PER_SEED, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES,
     MAX_LETTERS, MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSPREAD,
     MAX_WANTED,
 };
-use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
 
 /// Number of timers of one node for itself, however many members there are.
@@ -26,15 +26,12 @@ const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + 2 * MAX_ORIGINS
     + MAX_DIRECT_BLOCKS
     + MAX_ALLOWANCES;
-/// Number of members invented by an adversary that may stand in a view at one time: no more than it ever invents at
-/// once, and those of the last minutes that are Down and not forgotten yet.
-const MAX_INVENTED: usize = 20_000;
 
 impl World {
     /// Checks the tables of all nodes.
     pub(super) fn look_at_sizes(&mut self) {
         self.look_at_message_counts();
-        if !self.options.timely && !self.had_adversary() {
+        if !self.options.timely {
             return;
         }
         for node in 0..self.nodes.len() {
@@ -63,12 +60,11 @@ impl World {
     }
 
     fn too_large(&self, sizes: &Sizes) -> Option<String> {
-        let others = if self.had_adversary() { MAX_INVENTED } else { 0 };
         let about = sizes.members + sizes.joiners + sizes.name_probes;
         let bounds = [
-            ("members", sizes.members, self.nodes.len() + others),
+            ("members", sizes.members, self.nodes.len()),
             ("timers", sizes.timers, OWN_TIMERS + TIMERS_EACH * about),
-            ("tombstones", sizes.tombstones, MAX_TOMBSTONES.min(self.nodes.len() + others)),
+            ("tombstones", sizes.tombstones, MAX_TOMBSTONES.min(self.nodes.len())),
             ("joiners", sizes.joiners, 2 * MAX_JOINERS),
             ("links", sizes.links, about + 2 * MAX_LINKS),
             ("crash cases", sizes.crashes, sizes.members),
@@ -93,10 +89,5 @@ impl World {
             let is_clean = joiners + crashes + name_probes + confirmations == 0;
             (!is_clean).then(|| (node, format!("{sizes:?}")))
         })
-    }
-
-    /// Returns true if a node with this name is, or was, honest.
-    pub(super) fn is_honest(&self, id: &NodeId) -> bool {
-        !self.had_adversary() || self.nodes.iter().any(|node| node.id == *id)
     }
 }

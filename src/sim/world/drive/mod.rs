@@ -75,8 +75,6 @@ impl World {
             }
             Event::Recorder { visit } => self.let_it_play(visit),
             Event::Misdirected => self.misdirect_next(),
-            Event::Adversary { visit } => self.let_it_act(visit),
-            Event::ToAdversary { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
             Event::Lease(event) => self.lease_event(event),
@@ -111,14 +109,11 @@ impl World {
 
     fn hand_in(&mut self, node: usize, what: Waiting) {
         match what {
-            Waiting::Packet { from, bytes } => {
-                self.takes_in(from);
-                match self.open_datagram(node, from, bytes) {
-                    Some((bytes, true)) => self.step(node, Input::Packet { from, bytes: &bytes }),
-                    Some((bytes, false)) => self.step(node, Input::UnboundPacket { from, bytes: &bytes }),
-                    None => {}
-                }
-            }
+            Waiting::Packet { from, bytes } => match self.open_datagram(node, from, bytes) {
+                Some((bytes, true)) => self.step(node, Input::Packet { from, bytes: &bytes }),
+                Some((bytes, false)) => self.step(node, Input::UnboundPacket { from, bytes: &bytes }),
+                None => {}
+            },
             Waiting::Answer { link, answer } => {
                 let event = match answer {
                     ConnectOutcome::Connected => {
@@ -131,7 +126,6 @@ impl World {
                 self.step(node, Input::Link { link, event });
             }
             Waiting::Frame { link, from, bytes } => {
-                self.takes_in(from);
                 self.take_frame(node, link, from, &bytes);
             }
             Waiting::Closed { link } => {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{Due, PEACE};
 use crate::core::limits::MIN_PARTITION;
 use crate::core::{ChangeKind, DetectionMethod, NodeId, Output};
-use crate::sim::adversary::Attack;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
@@ -33,10 +32,6 @@ impl World {
     pub(in crate::sim::world) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
         self.upheaval(true);
         if !self.options.timely {
-            return;
-        }
-        // The name of an unreachable member can be taken over by the first node to ask for it.
-        if self.attack() == Some(Attack::SecondOwner) {
             return;
         }
         let began = self.began();
@@ -90,7 +85,6 @@ impl World {
                     change.kind,
                     ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition)
                 ) && !watch.judged.contains(&node)
-                    // Members invented by an adversary die for other reasons.
                     && watch.there.iter().any(|there| self.nodes[*there].id == change.record.id) =>
             {
                 watch.judged.push(node);
@@ -111,11 +105,7 @@ impl World {
             names
         };
         let (far, near) = (names(false), names(true));
-        // A member invented by an adversary counts as a member until it is found out.
-        let lists = |core: &crate::core::Core| {
-            core.records().filter(|(held, _)| held.status.is_live() && !self.is_honest(&held.id)).count()
-        };
-        let members = watch.there.len() + self.core(node).map_or(0, lists);
+        let members = watch.there.len();
         // Fewer are no cut; and if timings differ, nodes with short timeouts are gone before those with long ones are
         // missed.
         if far.len() < MIN_PARTITION || far.len() * 3 < members || !self.has_one_pace() {

@@ -96,14 +96,6 @@ impl World {
         seals.counts.refused[refused.index()] += 1;
         None
     }
-
-    /// Checks that nobody is sent a datagram who never sealed one.
-    pub(in crate::sim::world) fn look_at_answer(&mut self, node: usize, to: SocketAddr) {
-        if self.seals.is_some() && self.adversary_state.owns(to) {
-            let detail = format!("{to} is answered, and has sealed nothing");
-            self.report(Some(node), Invariant::SealsHold, detail);
-        }
-    }
 }
 
 /// Returns the run that sealed a datagram.

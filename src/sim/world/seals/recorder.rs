@@ -30,7 +30,7 @@ pub(super) struct Recorder {
     key: Option<Key>,
     datagrams: Vec<(usize, usize, Vec<u8>)>,
     frames: Vec<(usize, usize, Vec<u8>)>,
-    /// Clear packets, which it knows by other means, to be forged with its key.
+    /// Clear packets, which it knows by other means: it says them as they are, and sealed with its key.
     contents: Vec<(usize, Vec<u8>)>,
 }
 
@@ -38,9 +38,7 @@ impl Recorder {
     /// Keeps a datagram, and the packet in it.
     pub(super) fn overhear(&mut self, node: usize, to: usize, sealed: &[u8], packet: &[u8]) {
         self.datagrams.push((node, to, sealed.to_vec()));
-        if self.key.is_some() {
-            self.contents.push((node, packet.to_vec()));
-        }
+        self.contents.push((node, packet.to_vec()));
     }
 }
 
@@ -49,11 +47,16 @@ pub(super) fn elsewhere() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 66))
 }
 
+/// The address from which it says what it knows in the clear: nothing sealed ever comes from there.
+fn unsealed() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 67))
+}
+
 impl World {
     /// Lets a recorder in, perhaps with the key of this number.
     pub fn start_recorder(&mut self, key: Option<u8>) {
         let Some(seals) = &mut self.seals else { return };
-        let random = Random::new(self.options.seed, Purpose::Adversary);
+        let random = Random::new(self.options.seed, Purpose::Recorder);
         let (datagrams, frames, contents) = match seals.recorder.take() {
             Some(before) => (before.datagrams, before.frames, before.contents),
             None => Default::default(),
@@ -96,17 +99,20 @@ impl World {
         }
     }
 
-    /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it;
-    /// returns false if they go anywhere else. They are its own account: an adversary beside it did not cause them.
-    pub(in crate::sim::world) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: u64) -> bool {
-        let Some(seals) = self.seals.as_mut().filter(|_| to == elsewhere()) else { return false };
+    /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it; where
+    /// it says things in the clear, nothing goes.
+    pub(in crate::sim::world) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: usize) {
+        if to == unsealed() {
+            return self.report(None, Invariant::NobodyIsFlooded, format!("{to} is answered, and has sealed nothing"));
+        }
+        let bytes = bytes as u64 + self.network.header_bytes();
+        let Some(seals) = self.seals.as_mut().filter(|_| to == elsewhere()) else { return };
         seals.sent_elsewhere += bytes;
         let (opened, sent) = (seals.opened_from_elsewhere, seals.sent_elsewhere);
         if sent > opened {
             let detail = format!("{sent} bytes went to where recordings of {opened} came from");
             self.report(None, Invariant::NobodyIsFlooded, detail);
         }
-        true
     }
 
     /// Shows the recorder a frame.
@@ -128,8 +134,14 @@ impl World {
             let to = if random.chance(0.5) { meant } else { random.index(nodes) };
             played.push((random.chance(0.5).then_some(sender), to, bytes));
         }
-        if let (Some(key), false) = (key, contents.is_empty()) {
-            let (sender, packet) = &contents[random.index(contents.len())];
+        let mut clear = None;
+        let said = (!contents.is_empty()).then(|| contents[random.index(contents.len())].clone());
+        if let Some((sender, packet)) = said.clone() {
+            let from = if random.chance(0.5) { self.nodes[sender].address } else { unsealed() };
+            let to = random.index(nodes);
+            clear = Some(Event::Packet { from, to, bytes: packet, delayed: false });
+        }
+        if let (Some(key), Some((sender, packet))) = (key, &said) {
             // Under the run that the packet bears: whoever has a key can say any.
             let run = packet
                 .get(8..16)
@@ -140,10 +152,14 @@ impl World {
             }
         }
         let frame = (!frames.is_empty()).then(|| {
-            let (sender, meant, bytes) = frames[random.index(frames.len())].clone();
+            let (sender, meant, recorded) = frames[random.index(frames.len())].clone();
+            let bytes = said.filter(|_| random.chance(0.2)).map_or(recorded, |(_, packet)| packet);
             (random.chance(0.5).then_some(sender), if random.chance(0.5) { meant } else { random.index(nodes) }, bytes)
         });
         seals.counts.played += played.len() as u64 + u64::from(frame.is_some());
+        if let Some(clear) = clear {
+            self.push_after(UNDER_WAY, clear);
+        }
         for (sender, to, bytes) in played {
             let from = sender.map_or_else(elsewhere, |sender| self.nodes[sender].address);
             self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
