@@ -5,46 +5,28 @@
 //! and know each other alone (see `missing`, and `joining::finders`); every member tells it in gossip packets while nobody leads, and when asked who
 //! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
-//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by
-//! [`FOUNDED_REPORTERS`] members: at once if it is to form one itself; a node that only hears of it is sure at once if
-//! voters configured here, or seeds, say so, and otherwise when those members have stood by it for [`SETTLE`]. A node
-//! keeps on its disk what it is sure of. **Told** is a node that one member has told: for as long as that member is
-//! there and stands by it, no other electorate is formed here. It is one report against none, and yet it counts, since
-//! it may be all that is left of an electorate whose voters have lost their disks; and it is no more power than a
-//! member has that takes a voter's name. An operator hears which member reports it, can remove that member, or have the
-//! electorate founded anew. A node that was told passes it on as hearsay, which counts for [`FOUNDED_HINT`] and makes
-//! nobody sure: one member's mistake ends with that member.
-//!
-//! **The reporting member** matters to a node that knows of no electorate yet, since a node with an old disk may speak of one
-//! that is gone, and keep the first one from being formed:
-//!
-//! | reported by | counts |
-//! |---|---|
-//! | voters that are configured here, seeds; members that were here before this node | for as long as they stand by it; several make it sure |
-//! | those members, where a configured voter was here before this node, too, and is not sure of it | like members that came a moment ago: that voter knows them better |
-//! | members that came later, and have been here for long; to a joiner, its sponsor; to a node that forms no electorate, the members before it, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
-//! | members that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
-//!
-//! A member that comes, tells everybody who comes later, and goes, leaves no report behind: who heard it, and votes nowhere,
-//! forgets it within [`FOUNDED_REVIEW`] of finding that the member is gone; the reports that they passed on are over
-//! [`FOUNDED_HINT`] later.
+//! **Sure** is a node that votes in the electorate, or has learnt an agreed view of it; it keeps on its disk what it is
+//! sure of. **Told** is a node that a member has told that is sure: until that member has left, was removed or is forgotten, or says
+//! something else, no other electorate is formed here. It is one report against none, and yet it counts, since it may be
+//! all that is left of an electorate whose voters have lost their disks, also while that member is down. A node with an
+//! old disk may speak of an electorate that is gone: an operator hears which member holds the forming up, and can remove
+//! that member, or have the electorate founded anew. A node that was told passes it on as hearsay, which counts for
+//! [`FOUNDED_HINT`] and is not passed on again: what nobody is sure of any more does not go round for ever.
 //!
 //! Invariants:
 //! - One member's report is never passed on as if it were known.
 //! - Of electorates with different roots, the first one stands that this node is sure of.
 //! - Two electorates that were formed before they met stand beside each other, the younger one too: its age is what its
 //!   members say, as is that of the other one. Members of both are told (see `other`), and an operator ends one of them.
-//! - A node that forms no electorate is not sure by the reports of members that were not here for [`SETTLE`], unless
-//!   one of them is a node that its operator named.
 //!
 //! Must not know: how an electorate is formed.
 
-use super::hearsay::{Hearsay, Weight, latest};
-use super::{Alarm, Core, LeaderTracker, NodeId, Phase, Reply, Ticket, Time};
+use super::hearsay::{Hearsay, latest};
+use super::{Alarm, Core, NodeId, Phase, Reply, Ticket, Time};
 use crate::core::counters::DropReason;
 use crate::core::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
 use crate::core::limits::WHO_LEADS_INTERVAL;
-use crate::core::member::Run;
+use crate::core::member::{Run, Status};
 use crate::core::view::Slot;
 use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;
@@ -81,7 +63,6 @@ impl Core {
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
     pub(in crate::core) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         let (now, known) = (self.now, self.founded());
-        let weight = self.weight_of(by);
         if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
             // Whoever leads is heard of soon.
             self.outputs.push_back(super::Output::VotersHeard { by: None, is_led: false, leader: None });
@@ -93,55 +74,9 @@ impl Core {
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;
         }
-        if tracker.hearsay.hear(by, founded, weight, now) {
-            self.make_sure_of(founded.descent);
-        } else {
-            self.tell_machine_of_electorate(None);
-        }
+        tracker.hearsay.hear(by, founded, now);
+        self.tell_machine_of_electorate(None);
         self.schedule_leadership();
-    }
-
-    /// Returns the weight of this run's report of an electorate.
-    pub(super) fn weight_of(&self, by: Run) -> Weight {
-        let Some(tracker) = self.tracker.as_ref().filter(|_| self.founded().is_none()) else {
-            return Weight::Full;
-        };
-        // A joiner hears of it from its sponsor, and will see which member that is.
-        let slot = self.view.slot_of_run(by).filter(|_| !matches!(self.phase, Phase::Joining(_)));
-        let Some(slot) = slot else { return Weight::Lasting };
-        if self.is_configured_voter(by) || self.is_contact(slot) {
-            return Weight::Full;
-        }
-        let hearsay = &tracker.hearsay;
-        let is_there =
-            |run: &Run| self.view.slot_of_run(*run).is_some_and(|slot| self.view.record(slot).status.is_live());
-        let is_confirmed = || hearsay.reporters().any(|run| self.is_configured_voter(run));
-        match (self.is_known_for_long(slot), self.is_new_here()) {
-            (false, _) => Weight::Passing,
-            (true, false) => Weight::Lasting,
-            // The member was here before this node.
-            (true, true) if hearsay.first_voters.iter().any(is_there) && !is_confirmed() => Weight::Passing,
-            // All members that were here may be strangers. A node that forms no electorate can wait until they have
-            // been here for long.
-            (true, true) if !self.election().is_some_and(Election::is_forming) => Weight::Lasting,
-            (true, true) => Weight::Full,
-        }
-    }
-
-    fn is_configured_voter(&self, run: Run) -> bool {
-        let slot = self.view.slot_of_run(run);
-        let is_configured =
-            |slot| self.election().is_some_and(|election| election.is_configured(&self.view.record(slot).id));
-        slot.is_some_and(is_configured)
-    }
-
-    /// Remembers the configured voters that are here when this node becomes Up: they know the others better.
-    pub(super) fn remember_first_voters(&mut self) {
-        let live = self.view.live().iter().map(|slot| self.view.record(*slot).run);
-        let voters: Vec<Run> = live.filter(|run| self.is_configured_voter(*run)).collect();
-        if let Some(tracker) = &mut self.tracker {
-            tracker.hearsay.first_voters = voters;
-        }
     }
 
     /// Makes this node sure of this electorate.
@@ -163,23 +98,15 @@ impl Core {
     /// Checks that the members that reported an electorate are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
         let now = self.now;
-        let is_due = |tracker: &&LeaderTracker| tracker.hearsay.review_at.is_some_and(|at| now >= at);
-        let Some(tracker) = self.tracker.as_deref().filter(is_due) else { return };
-        let is_passing = |run: Run| self.weight_of(run) == Weight::Passing;
-        let passing: Vec<Run> = tracker.hearsay.reporters().filter(|run| is_passing(*run)).collect();
-        let Some(tracker) = &mut self.tracker else { return };
-        for run in passing {
-            tracker.hearsay.let_pass(run, now);
-        }
         let is_joining = matches!(self.phase, Phase::Joining(_));
-        let slot_of = |run| self.view.slot_of_run(run);
-        let is_there = |run| is_joining || slot_of(run).is_some_and(|slot| self.view.entry(slot).status.is_live());
+        let Some(tracker) = &mut self.tracker else { return };
+        if tracker.hearsay.deadline().is_none_or(|at| now < at) {
+            return;
+        }
+        let status_of = |run| self.view.slot_of_run(run).map(|slot| self.view.entry(slot).status);
+        let is_there = |run| is_joining || status_of(run).is_some_and(|status| !matches!(status, Status::Left(_)));
         tracker.hearsay.review(now, is_there);
         let is_forming = self.election().is_some_and(Election::is_forming);
-        let confirmed = self.tracker.as_ref().and_then(|tracker| tracker.hearsay.long_standing(now));
-        if let Some(descent) = confirmed.filter(|_| !is_forming && !is_joining) {
-            return self.make_sure_of(descent);
-        }
         let Some(tracker) = &self.tracker else { return };
         let by = tracker.hearsay.teller().and_then(|run| self.view.slot_of_run(run));
         if let Some(by) = by.filter(|_| is_forming && !is_joining) {

@@ -124,7 +124,6 @@ impl Core {
         if was_up != is_up {
             self.with_election(Election::status_changed);
             if is_up {
-                self.remember_first_voters();
                 self.ask_anybody();
             }
         }

@@ -151,14 +151,6 @@ impl Core {
         self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
     }
 
-    /// Returns true if a member's report of leaders is heard: a leader that this node is to help elect does not exist yet, and
-    /// of others it hears from members whose reports last.
-    fn is_listened_to(&self, slot: Slot) -> bool {
-        let knows_none = self.tracker.as_ref().is_some_and(|tracker| tracker.agreed.is_none());
-        let is_forming = knows_none && self.election().is_some_and(Election::is_forming);
-        !is_forming || self.weight_of(self.view.record(slot).run) > super::hearsay::Weight::Passing
-    }
-
     /// Takes a renewal of the known leader; returns true if it is news.
     fn renew_known(&mut self, sequence: u64, age: Duration) -> bool {
         let (now, waited) = (self.now, self.may_have_waited());
@@ -228,9 +220,6 @@ impl Core {
             self.meet_other_electorate(self.view.record(from).run, led.root, led.leader.as_ref(), led.term);
         }
         self.meet_leader_of_other_electorate(from, &led);
-        if !self.is_listened_to(from) {
-            return;
-        }
         let Some(tracker) = &self.tracker else { return };
         let generation = led.term.generation();
         if let Some(agreed) = &tracker.agreed

@@ -76,18 +76,13 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 /// The number of times that one node passes on one renewal of the leader. Like a rumour passed on to so many, it misses
 /// five members in a hundred, and the next one misses others.
 pub const RENEWAL_RELAYS: u32 = 3;
-/// The number of members that must report that the cluster has an electorate before a node is sure of it: it passes on
-/// what it is sure of, and never forgets it.
-pub const FOUNDED_REPORTERS: usize = 2;
-/// The greatest number of members that are remembered to have reported it.
+/// The greatest number of members that are remembered to have reported an electorate.
 pub const MAX_FOUNDED_REPORTERS: usize = 16;
 /// The interval at which it is checked whether those members are still there; others are asked meanwhile.
 pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 /// The time for which the report of a member that is not sure itself keeps a node from forming an electorate: the
 /// member that reported it first is heard by then.
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
-/// The time in all for which reports of an electorate by newcomers keep a node from forming one.
-pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
 /// The time for which another electorate in this cluster is told of after a member has reported it: reports of it come
 /// every few seconds.
 pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);

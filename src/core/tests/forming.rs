@@ -8,10 +8,10 @@ use super::liars::Liar;
 use super::net::{Net, address, id, ms};
 use crate::core::Core;
 use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
-use crate::core::election::{Alarm, ChangeError, Descent, Digest, Election, ElectorateReport, Lineage, Term, ViewRef};
-use crate::core::limits::{MISSING_VOTER_QUESTIONS, NEWCOMERS_HOLD_UP};
+use crate::core::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
+use crate::core::limits::MISSING_VOTER_QUESTIONS;
 use crate::core::settings::Profile;
-use crate::core::wire::{LeaderClaim, Message};
+use crate::core::wire::Message;
 
 /// Returns the nodes that lead, as they say themselves.
 pub(super) fn claims(net: &Net) -> Vec<usize> {
@@ -352,65 +352,6 @@ fn a_joiner_that_takes_long_does_not_forget_the_electorate() {
         net.run_until(SECOND * 30, "up", |net| net.nodes[new].core.is_up());
         assert_eq!(net.nodes[new].core.electorate(), None, "latency {latency}");
         assert!(net.nodes[new].core.election().expect("takes part").electorate_report().is_some(), "latency {latency}");
-    }
-}
-
-/// Has strangers join while two of three voters wait for the third, and say this all the time; checks that the voters
-/// form their electorate nevertheless, and that nobody's disk knows of another one.
-fn newcomers_keep_nobody_from_forming(joined_after: Duration, patience: Duration, lie: &Message) {
-    let mut net = Net::new(Profile::Local);
-    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
-    for name in ["n0", "n1"] {
-        net.add(name, net.nodes.len(), &[0]);
-    }
-    net.run(joined_after);
-    let liars = [net.add("liar0", 90, &[0]), net.add("liar1", 91, &[1])];
-    net.run(SECOND);
-    let told_until = |net: &mut Net, until| {
-        while net.now < until {
-            for liar in liars {
-                Liar::new(liar).says_to_all(net, std::slice::from_ref(lie));
-            }
-            run_with_one_leader(net, ms(150));
-            let voters = net.nodes.iter().filter(|node| net.voters.contains(&node.core.me().id));
-            let shown: Vec<_> = voters.filter_map(|node| node.core.leadership().leader).collect();
-            assert!(shown.iter().all(|leader| net.voters.contains(leader)), "{shown:?}");
-        }
-    };
-    let at = net.now + SECOND * 2;
-    told_until(&mut net, at);
-    net.add("n2", 2, &[0]);
-    let at = net.now + patience;
-    told_until(&mut net, at);
-    for node in [0, 1, 4] {
-        let core = &net.nodes[node].core;
-        assert!(net.voters.contains(core.leadership().leader.as_ref().expect("led")), "{}", net.describe());
-        assert!(core.election().is_some_and(Election::is_voter));
-    }
-}
-
-#[test]
-fn newcomers_that_know_of_another_electorate_keep_voters_from_forming_theirs_for_a_while_at_most() {
-    let lineage = Lineage(0xbad);
-    let descent = Descent { lineage, root: lineage, began: Term(0) };
-    for joined_after in [SECOND, SECOND * 10] {
-        for is_sure in [true, false] {
-            let lie = Message::ElectorateReport(ElectorateReport { descent, is_sure });
-            newcomers_keep_nobody_from_forming(joined_after, NEWCOMERS_HOLD_UP + SECOND * 5, &lie);
-        }
-        let lie = Message::LeaderClaim(Box::new(LeaderClaim {
-            lineage,
-            root: lineage,
-            began: Term(0),
-            term: Term(1),
-            leader: Some(id("liar0")),
-            sequence: 1,
-            age_ms: 0,
-            lease_ms: 2_000,
-            view: ViewRef { term: Term(1), number: 1, digest: Digest(0xbad) },
-            delta: None,
-        }));
-        newcomers_keep_nobody_from_forming(joined_after, NEWCOMERS_HOLD_UP + SECOND * 5, &lie);
     }
 }
 
