@@ -78,7 +78,7 @@ fn packet(nth: u64, key_id: Option<[u8; 4]>) -> Vec<u8> {
                 cookie: Some(Nonce(7)),
             })
         }
-        7 => filled(of_run(run), 100, &|number| Message::Probe { nonce: Nonce(number), doubted: true }),
+        7 => filled(of_run(run), 100, &|number| Message::Probe { nonce: Nonce(number) }),
         8 => filled(of_run(run), 1, &|_| Message::Pull { after: None, pages: 8 }),
         // Claims to be sealed, by a member of its own each.
         _ => {

@@ -151,7 +151,7 @@ impl Crowd {
         self.sequences[0] += 1;
         let mut packet = PacketBuilder::new(&self.header(0, 0), MTU);
         packet.push(&Message::Reply);
-        packet.push(&Message::Welcome { nonce, sponsor: self.members[0].clone(), count });
+        packet.push(&Message::Welcome { nonce, sponsor: self.members[0].clone() });
         self.hand_in(&(sponsor, packet.finish()));
     }
 

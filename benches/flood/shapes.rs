@@ -127,7 +127,7 @@ impl Shape {
                 cookie: Some(Nonce(7)),
             }),
             Shape::Tiny => packet(nth, 250.min(MAX_MESSAGES_PER_PACKET), FULL, |_| Message::Unheard),
-            Shape::Probes => packet(nth, 1, FULL, |nth| Message::Probe { nonce: Nonce(nth), doubted: true }),
+            Shape::Probes => packet(nth, 1, FULL, |nth| Message::Probe { nonce: Nonce(nth) }),
             Shape::Heartbeats => {
                 packet(nth, 1, FULL, |nth| Message::Heartbeat(Heartbeat { stamp: nth as u16, echo: None }))
             }

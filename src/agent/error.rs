@@ -240,10 +240,11 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// The command line's exit code: 0 for what was asked for, 5 name in use, 6 removed, 7 refused, 1 internal.
+    /// The command line's exit code: 0 for what was asked for, 4 copied, 5 name in use, 6 removed, 7 refused, 1 internal.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Stop::Core(StopReason::Left) | Stop::Dropped | Stop::Cancelled => 0,
+            Stop::Core(StopReason::Copied { .. }) => 4,
             Stop::Core(StopReason::NameInUse { .. }) => 5,
             Stop::Core(StopReason::Removed) => 6,
             Stop::Core(StopReason::Refused { .. }) => 7,

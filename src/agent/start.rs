@@ -30,7 +30,7 @@ use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode, Reach, is_loopback};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run, canonical};
+use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Record, Run, canonical};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
 use crate::member::Member;
@@ -292,7 +292,7 @@ fn open(
 
 fn unix_milliseconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(0)
+    u64::try_from(since.as_millis()).unwrap_or(0).min(Record::LATEST_BIRTH)
 }
 
 #[cfg(test)]

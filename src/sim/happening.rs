@@ -22,7 +22,7 @@ pub(crate) enum Happening {
     },
     Heard {
         word: LeaseUpdate,
-        is_of_elder: bool,
+        is_believed: bool,
     },
     Stored {
         lease: LeaseName,

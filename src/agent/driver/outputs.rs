@@ -94,10 +94,10 @@ impl Driver {
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            Output::LeaseUpdate { word, is_of_elder } => {
+            Output::LeaseUpdate { word, is_believed } => {
                 if let Some(leases) = shared.leases() {
-                    leases.hear(word, is_of_elder);
-                } else if is_of_elder && word.kind == LeaseUpdate::LED && word.lease.as_str() == LeaseName::DEFAULT {
+                    leases.hear(word, is_believed);
+                } else if is_believed && word.kind == LeaseUpdate::LED && word.lease.as_str() == LeaseName::DEFAULT {
                     self.tell_led_by_lease(&word);
                 }
             }

@@ -81,7 +81,7 @@ pub(in crate::agent) enum Unproven {
 #[derive(Debug)]
 pub(in crate::agent) enum Heard {
     /// A word about a lease, and whether it is of one whose word counts.
-    Word { word: LeaseUpdate, is_of_elder: bool },
+    Word { word: LeaseUpdate, is_believed: bool },
     /// A leader was elected by voters, which this node does not configure.
     Voters(VotersHeard),
 }
@@ -287,8 +287,8 @@ impl Leases {
     }
 
     /// A member told something.
-    pub(in crate::agent) fn hear(&self, word: LeaseUpdate, is_of_elder: bool) {
-        let _ = self.words.try_send(Heard::Word { word, is_of_elder });
+    pub(in crate::agent) fn hear(&self, word: LeaseUpdate, is_believed: bool) {
+        let _ = self.words.try_send(Heard::Word { word, is_believed });
     }
 
     /// A member told of a leader by voters.

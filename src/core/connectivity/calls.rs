@@ -15,7 +15,7 @@
 //! Invariants:
 //! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, as many
 //!   accepted ones, and [`MAX_CALLS_FOR_OTHERS`] to addresses that strangers named: what others do takes no place from own
-//!   calls. The oldest give way, and each lasts for at most [`CALL_LASTS`].
+//!   calls. The oldest give way, unless they began a moment ago, and each lasts for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody but, before it founds a cluster, the seeds that did not answer (one may
 //!   have another key, and say so: see `joining::status`), and a sponsor whose pages of the view, which are larger, do not
 //!   come (see `transfer`).
@@ -316,12 +316,17 @@ impl Core {
         if self.calls.at.contains_key(&from) {
             return false;
         }
-        if self.calls.accepted().count() >= MAX_CALLS
-            && let Some(oldest) = self.calls.accepted().min_by_key(|call| call.until).map(|call| call.link)
-        {
-            self.hang_up(oldest);
+        if self.calls.accepted().count() < MAX_CALLS {
+            return true;
         }
-        true
+        // One that began a moment ago is amid its question: the next one comes again.
+        let lasted = self.now + CALL_LASTS - CALL_LASTS / 4;
+        let oldest = self.calls.accepted().min_by_key(|call| call.until).filter(|call| call.until <= lasted);
+        let link = oldest.map(|call| call.link);
+        if let Some(link) = link {
+            self.hang_up(link);
+        }
+        link.is_some()
     }
 
     /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now

@@ -24,10 +24,8 @@
 //! Invariants:
 //! - Nothing that comes over a guest is believed, and nothing goes over it.
 //! - Guests neither stand in for a member's link nor displace it.
-//! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, [`MAX_FOREIGN_GUESTS`] in all from elsewhere than
-//!   the hosts of those members, and as many from there as there may be links. The oldest give way to a new one of the
-//!   first two kinds; beyond the last bound, new ones are refused. Every guest goes after [`MAX_GUEST_FRAMES`] frames,
-//!   or after [`LINK_TIMEOUT`].
+//! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, and as many in all as there may be links; the oldest give
+//!   way. Every guest goes after [`MAX_GUEST_FRAMES`] frames, or after [`LINK_TIMEOUT`].
 //!
 //! Must not know: what a link is used for.
 
@@ -39,7 +37,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{
     CLAIM_INTERVAL, DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_CLAIMS_PER_INTERVAL,
-    MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS, MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
+    MAX_DIALS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use crate::core::member::Run;
 use crate::core::packet::{PerKeyRate, Sender, SenderKind};
@@ -75,8 +73,6 @@ struct Guest {
     run: Run,
     since: Time,
     frames: u32,
-    /// The guest came from the host of the member's address.
-    is_from_its_host: bool,
     /// The nonce of the guest's last probe, to be acknowledged at the member's address.
     probed: Option<Nonce>,
 }
@@ -106,19 +102,13 @@ impl Guests {
         self.asked.take(now, run)
     }
 
-    /// Finds the guest that a new one displaces: `Ok(None)` if there is room, `Err` if nobody gives way.
-    fn crowded_out(&self, run: Run, is_from_its_host: bool) -> Result<Option<LinkId>, ()> {
-        let alike = |guest: &&Guest| guest.is_from_its_host == is_from_its_host;
-        let of_run = |guest: &&Guest| alike(guest) && guest.run == run;
+    /// Returns the guest that a new one displaces, if there is no room.
+    fn crowded_out(&self, run: Run) -> Option<LinkId> {
+        let of_run = |guest: &&Guest| guest.run == run;
         if self.held.values().filter(of_run).count() >= MAX_GUESTS_PER_RUN {
-            return Ok(self.oldest(of_run));
+            return self.oldest(of_run);
         }
-        let count = self.held.values().filter(alike).count();
-        match is_from_its_host {
-            false if count >= MAX_FOREIGN_GUESTS => Ok(self.oldest(alike)),
-            true if count >= MAX_LINKS => Err(()),
-            _ => Ok(None),
-        }
+        self.oldest(|_| self.held.len() >= MAX_LINKS)
     }
 
     fn oldest(&self, such: impl Fn(&&Guest) -> bool) -> Option<LinkId> {
@@ -147,7 +137,7 @@ impl Core {
             self.counters.drop(DropReason::UnknownRun);
             return self.dismiss_guest(link);
         };
-        if !self.seat(link, slot, from) {
+        if !self.seat(link, slot) {
             return self.dismiss_guest(link);
         }
         let mut sender = Sender { from, run: header.run, kind, way, bytes };
@@ -171,9 +161,9 @@ impl Core {
     }
 
     /// Makes a connection a guest, or counts one more frame of it; returns false if it has to go.
-    fn seat(&mut self, link: LinkId, slot: Slot, from: SocketAddr) -> bool {
+    fn seat(&mut self, link: LinkId, slot: Slot) -> bool {
         let record = self.view.record(slot);
-        let (run, host) = (record.run, record.address.ip().to_canonical());
+        let run = record.run;
         if let Some(guest) = self.guests.held.get_mut(&link) {
             guest.frames += 1;
             let is_orderly = guest.run == run && guest.frames <= MAX_GUEST_FRAMES;
@@ -182,19 +172,14 @@ impl Core {
             }
             return is_orderly;
         }
-        let is_from_its_host = from.ip().to_canonical() == host;
-        let Ok(displaced) = self.guests.crowded_out(run, is_from_its_host) else {
-            self.counters.drop(DropReason::TableFull);
-            return false;
-        };
-        if let Some(displaced) = displaced {
+        if let Some(displaced) = self.guests.crowded_out(run) {
             self.counters.drop(DropReason::TableFull);
             self.dismiss_guest(displaced);
         }
         if self.guests.held.is_empty() {
             self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
         }
-        self.guests.held.insert(link, Guest { run, since: self.now, frames: 1, is_from_its_host, probed: None });
+        self.guests.held.insert(link, Guest { run, since: self.now, frames: 1, probed: None });
         true
     }
 
@@ -308,22 +293,18 @@ mod tests {
 
     use super::*;
 
-    fn guest(run: u64, is_from_its_host: bool) -> Guest {
-        Guest { run: Run(run), since: Time::ORIGIN, frames: 1, is_from_its_host, probed: None }
+    fn guest(run: u64) -> Guest {
+        Guest { run: Run(run), since: Time::ORIGIN, frames: 1, probed: None }
     }
 
     #[test]
-    fn guests_from_elsewhere_take_no_place_of_those_from_where_the_member_is() {
+    fn the_oldest_guest_gives_way_where_there_is_no_room() {
         let mut guests = Guests::default();
-        for link in 0..MAX_FOREIGN_GUESTS as u64 {
-            guests.held.insert(LinkId::Accepted(link), guest(link, false));
-        }
-        assert_eq!(guests.crowded_out(Run(1_000), true), Ok(None));
-        assert_eq!(guests.crowded_out(Run(1_000), false), Ok(Some(LinkId::Accepted(0))), "the oldest goes");
         for link in 0..MAX_LINKS as u64 {
-            guests.held.insert(LinkId::Accepted(10_000 + link), guest(link, true));
+            assert_eq!(guests.crowded_out(Run(1_000_000)), None);
+            guests.held.insert(LinkId::Accepted(link), guest(link));
         }
-        assert_eq!(guests.crowded_out(Run(1_000), true), Err(()));
+        assert_eq!(guests.crowded_out(Run(1_000_000)), Some(LinkId::Accepted(0)));
     }
 
     #[test]
@@ -342,10 +323,10 @@ mod tests {
     fn one_member_has_few_guests_in_its_name() {
         let mut guests = Guests::default();
         for link in 0..MAX_GUESTS_PER_RUN as u64 {
-            assert_eq!(guests.crowded_out(Run(1), true), Ok(None));
-            guests.held.insert(LinkId::Accepted(link), guest(1, true));
+            assert_eq!(guests.crowded_out(Run(1)), None);
+            guests.held.insert(LinkId::Accepted(link), guest(1));
         }
-        assert_eq!(guests.crowded_out(Run(1), true), Ok(Some(LinkId::Accepted(0))));
-        assert_eq!(guests.crowded_out(Run(1), false), Ok(None), "those from elsewhere are counted apart");
+        assert_eq!(guests.crowded_out(Run(1)), Some(LinkId::Accepted(0)));
+        assert_eq!(guests.crowded_out(Run(2)), None);
     }
 }

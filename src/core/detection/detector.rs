@@ -179,7 +179,7 @@ impl Core {
     pub(in crate::core) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-        self.send_both_ways(slot, &Message::Probe { nonce, doubted: true });
+        self.send_both_ways(slot, &Message::Probe { nonce });
     }
 
     /// Returns the time at which this node itself last heard a member.

@@ -48,7 +48,7 @@ pub(in crate::core) struct LeaseUpdates {
     /// The messages, the oldest first.
     heard: VecDeque<LeaseUpdate>,
     /// The messages in this second of members whose word counts.
-    of_elders: Counted,
+    believed: Counted,
     /// Those of newcomers.
     of_newcomers: Counted,
     /// The highest terms of leases, of which this node's own agent or another member told. At most [`MAX_LEASE_TERMS`].
@@ -77,9 +77,9 @@ impl LeaseUpdates {
     }
 
     /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from the others.
-    fn is_allowed(&mut self, now: Time, is_of_elder: bool) -> bool {
-        if is_of_elder {
-            self.of_elders.take(now, LEASE_WORDS_PER_SECOND)
+    fn is_allowed(&mut self, now: Time, is_believed: bool) -> bool {
+        if is_believed {
+            self.believed.take(now, LEASE_WORDS_PER_SECOND)
         } else {
             self.of_newcomers.take(now, NEWCOMERS_LEASE_WORDS_PER_SECOND)
         }
@@ -116,12 +116,12 @@ impl Core {
         if self.lease_updates.heard.contains(word) {
             return;
         }
-        let is_of_elder = self.counts_about_leases(from);
-        if !self.lease_updates.is_allowed(self.now, is_of_elder) {
+        let is_believed = self.counts_about_leases(from);
+        if !self.lease_updates.is_allowed(self.now, is_believed) {
             return self.counters.drop(DropReason::RateLimited);
         }
-        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder });
-        if is_of_elder {
+        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_believed });
+        if is_believed {
             self.lease_updates.note_if_newer(word);
             if word.is_about_terms() {
                 self.lease_updates.keep_term(word.lease.clone(), word.term);
@@ -147,7 +147,7 @@ impl Core {
             return self.counters.drop(DropReason::RateLimited);
         }
         self.lease_updates.note_if_newer(word);
-        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder: true });
+        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_believed: true });
     }
 
     /// Tells a node that this one brings in the highest terms of all leases.
@@ -218,10 +218,10 @@ mod tests {
     fn so_many_words_are_heard_in_a_second() {
         let mut words = LeaseUpdates::default();
         let now = Time::ORIGIN + SECOND * 7;
-        for (is_of_elder, most) in [(false, NEWCOMERS_LEASE_WORDS_PER_SECOND), (true, LEASE_WORDS_PER_SECOND)] {
-            assert!((0..most).all(|_| words.is_allowed(now, is_of_elder)));
-            assert!(!words.is_allowed(now + Duration::from_millis(999), is_of_elder));
-            assert!(words.is_allowed(now + SECOND, is_of_elder));
+        for (is_believed, most) in [(false, NEWCOMERS_LEASE_WORDS_PER_SECOND), (true, LEASE_WORDS_PER_SECOND)] {
+            assert!((0..most).all(|_| words.is_allowed(now, is_believed)));
+            assert!(!words.is_allowed(now + Duration::from_millis(999), is_believed));
+            assert!(words.is_allowed(now + SECOND, is_believed));
         }
     }
 }

@@ -104,7 +104,7 @@ pub enum Output {
         /// The news.
         word: LeaseUpdate,
         /// True if its sender's word counts (see `membership::arrivals`), and it was passed on.
-        is_of_elder: bool,
+        is_believed: bool,
     },
     /// Leaders are elected by voters in this cluster, as a member says, and this node takes no part in that.
     VotersHeard {
@@ -184,6 +184,16 @@ pub enum StopReason {
         id: NodeId,
         /// The address of the other node.
         holder: SocketAddr,
+    },
+    /// Another process runs as this one, or this one's memory was set back: its machine was copied or restored while it
+    /// ran.
+    #[error(
+        "another process runs as this one, at {address}, or this one's memory was set back: its machine was copied, or \
+         restored from a snapshot, while it ran; start the agent again, and a copy with a name and a data directory of its own"
+    )]
+    Copied {
+        /// The address in the record that this process did not write.
+        address: SocketAddr,
     },
     /// The cluster refused the node.
     #[error("refused by {by}: {refusal}")]

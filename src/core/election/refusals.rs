@@ -139,13 +139,6 @@ pub enum ChangeError {
         /// The number of them that an election would need.
         needed: u8,
     },
-    /// The command came by way of a node that became a member only just now: it may be anybody's, and the leader
-    /// refuses it.
-    #[error(
-        "the leader takes no commands by way of a node that does not vote and has been a member for less than a minute: give \
-         the command at the leader, a voter or an older member"
-    )]
-    TooNew,
     /// The change was proposed to the voters and taken back, since too few had it on their disks in time, or the leader
     /// left.
     #[error(

@@ -99,8 +99,6 @@ pub(in crate::core) struct Reach {
 pub(in crate::core) struct Reaches {
     /// Challenges to the addresses that joiners advertise.
     joiners: PacketRate,
-    /// The same, by the addresses that those joiners are heard from.
-    askers: PacketRate,
     /// Answers to requests to be reached at an address.
     on_request: PacketRate,
     /// Addresses at which those that introduce themselves want to be spoken to.
@@ -110,18 +108,14 @@ pub(in crate::core) struct Reaches {
 impl Default for Reaches {
     fn default() -> Self {
         let limits = PacketRate::to_advertised;
-        Self { joiners: limits(), askers: limits(), on_request: limits(), introduced: limits() }
+        Self { joiners: limits(), on_request: limits(), introduced: limits() }
     }
 }
 
 impl Reaches {
-    fn may_ask_joiner(&mut self, now: Time, asker: SocketAddr, at: SocketAddr) -> bool {
-        self.askers.allow(now, asker, false) && self.joiners.allow(now, at, false)
-    }
-
     /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
-        [&self.joiners, &self.askers, &self.on_request, &self.introduced].map(PacketRate::size).iter().sum()
+        [&self.joiners, &self.on_request, &self.introduced].map(PacketRate::size).iter().sum()
     }
 }
 
@@ -135,7 +129,7 @@ impl Core {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if self.reaches.may_ask_joiner(self.now, from, address) {
+        let asked_since = if self.reaches.joiners.allow(self.now, address, false) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);

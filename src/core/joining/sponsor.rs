@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
 use crate::core::member::{ProtocolRange, Record, Run, Status};
-use crate::core::packet::{Newcomer, Sender, SenderKind};
+use crate::core::packet::{Newcomer, Sender};
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
 use crate::core::{Core, Phase};
 
@@ -47,9 +47,8 @@ impl Core {
             return self.counters.drop(DropReason::Malformed);
         }
         let from = if is_of_advertised { record.address } else { sender.from };
-        let is_known_elsewhere = matches!(sender.kind, SenderKind::ClaimsMember(_));
-        if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
-            // One process is in one place: the member, or the joiner, of this run is at another address.
+        if self.joiners.is_elsewhere(sender.run, from) {
+            // One process is in one place: the joiner of this run is at another address.
             return self.counters.drop(DropReason::Claimed);
         }
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
@@ -165,11 +164,11 @@ impl Core {
             self.drop_joiner(run);
         }
         self.hold(&newcomer, held.is_some());
-        let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
+        let sponsor = Record::clone(self.me());
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Reply);
         self.push_founded(&mut packet);
-        packet.push(&Message::Welcome { nonce, sponsor, count });
+        packet.push(&Message::Welcome { nonce, sponsor });
         self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 

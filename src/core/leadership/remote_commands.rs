@@ -10,12 +10,10 @@
 //!
 //! Must not know: what the command does.
 
-use crate::core::packet::Way;
 use std::collections::BTreeMap;
 
 use super::{Core, Phase, Status, Ticket, Time};
 use crate::core::counters::DropReason;
-use crate::core::doors::LinkId;
 use crate::core::election::{ChangeError, Electorate};
 use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_FORWARDED_COMMANDS, MIN_ASKED_MEMORY};
 use crate::core::member::Run;
@@ -80,9 +78,6 @@ impl RemoteCommands {
 impl Core {
     /// Takes a member's request that this node, as the leader, change the electorate.
     pub(in crate::core) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
-        if !self.is_where_it_is_proven_to_be(from, sender) {
-            return self.counters.drop(DropReason::Unproven);
-        }
         let (now, key) = (self.now, (sender.run, question.nonce));
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {
@@ -123,29 +118,11 @@ impl Core {
     }
 
     fn say_what_became(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
-        if !self.view.entry(to).peer.is_proven() {
-            // The member's address has changed since it asked.
-            return;
-        }
         let way = self.best_way(to);
         let mut packet = self.packet_by(way, to);
         packet.push(&Message::Reply);
         packet.push(&Message::VotersChanged(Box::new(VotersChanged { nonce, result })));
         self.send_by(way, to, packet);
-    }
-
-    /// Returns true if a packet came from where its member is known to be.
-    fn is_where_it_is_proven_to_be(&self, slot: Slot, sender: Sender) -> bool {
-        let entry = self.view.entry(slot);
-        let address = entry.record.address;
-        let comes_from_there = match sender.way {
-            Way::Datagrams => sender.from == address,
-            Way::Unbound => false,
-            // This node opened the link, and was answered by this run.
-            Way::Link(LinkId::Opened(_)) => true,
-            Way::Link(LinkId::Accepted(_)) => sender.from.ip().to_canonical() == address.ip().to_canonical(),
-        };
-        entry.peer.is_proven() && comes_from_there
     }
 }
 

@@ -8,8 +8,6 @@ use super::{MAX_PAYLOAD_BYTES, MAX_VOTERS};
 pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 /// The greatest number of links with members at one time. Links that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
-/// The greatest number of unproven connections that others opened in members' names from other hosts than the members'.
-pub const MAX_FOREIGN_GUESTS: usize = 64;
 /// The greatest number of unproven connections that others opened in one member's name.
 pub const MAX_GUESTS_PER_RUN: usize = 2;
 /// The greatest number of frames over a connection before it is proven.

@@ -3,13 +3,15 @@
 //! Invariants:
 //! - Each incarnation is refuted once.
 //! - A removal is obeyed.
+//! - A process that reads of itself what it never wrote was copied while it ran, or its memory was set back: it stops, since
+//!   two that raise above each other would never end, and its sequence numbers would be used twice.
 //!
 //! Must not know: who accuses.
 
 use std::time::Duration;
 
 use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, SelfDoubt};
+use crate::core::doors::{Notice, SelfDoubt, StopReason};
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::wire::Note;
 use crate::core::{Core, Phase};
@@ -60,6 +62,10 @@ impl Core {
     pub(super) fn hear_of_myself(&mut self, record: &Record, note: Option<Note>) {
         let mine = self.me();
         if record.run == mine.run {
+            if record.status == Status::Up && record.supersedes(mine) && matches!(self.phase, Phase::Up) {
+                // Others write that a member is silent or gone, and it alone that it is Up.
+                return self.stop(StopReason::Copied { address: record.address });
+            }
             let is_forced = record.status == Status::Left(LeaveReason::Forced);
             if is_forced || record.supersedes(mine) {
                 let age = note.map_or(Duration::ZERO, Note::age);

@@ -61,7 +61,7 @@ impl Core {
     /// Asks for a proof of the member's address, if there is room.
     pub(in crate::core) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-        packet.push(&Message::Probe { nonce, doubted: false });
+        packet.push(&Message::Probe { nonce });
     }
 
     /// Returns the answer to a member's question of `asked` bytes. To an unproven address no larger packet than the

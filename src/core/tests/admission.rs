@@ -13,14 +13,14 @@ use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
 /// Joins as an attacker does: brings the cookie, and does not pull unless told to.
-struct Liar {
+struct Speaker {
     address: SocketAddr,
     run: Run,
     sequence: u64,
     cookies: BTreeMap<usize, Nonce>,
 }
 
-impl Liar {
+impl Speaker {
     fn new(address: SocketAddr, run: u64) -> Self {
         Self { address, run: Run(run), sequence: 0, cookies: BTreeMap::new() }
     }
@@ -59,17 +59,17 @@ impl Liar {
 }
 
 /// Has six hostile runs, of these addresses, ask three nodes 90 times a second in all while an honest node joins.
-fn honest_joins_among(liars: &mut [Liar], do_pull: bool) {
+fn honest_joins_among(speakers: &mut [Speaker], do_pull: bool) {
     let mut net = Net::cluster(Profile::Local, 3);
     let mut honest = None;
     let began = net.now;
     for tick in 0..400_usize {
-        let liar = &mut liars[tick % 6];
+        let speaker = &mut speakers[tick % 6];
         let target = (tick / 6) % 3;
-        let name = format!("liar{}", liar.run.0);
-        liar.ask(&mut net, target, &name);
+        let name = format!("speaker{}", speaker.run.0);
+        speaker.ask(&mut net, target, &name);
         if do_pull {
-            liar.pull(&mut net, target);
+            speaker.pull(&mut net, target);
         }
         net.run(ms(11));
         if tick == 100 {
@@ -89,12 +89,12 @@ fn honest_joins_among(liars: &mut [Liar], do_pull: bool) {
 #[test]
 fn hostile_runs_that_ask_again_and_again_do_not_keep_an_honest_node_from_joining() {
     for do_pull in [false, true] {
-        let several = |i: u64| Liar::new(address(100 + i as usize), 0xe0 + i);
+        let several = |i: u64| Speaker::new(address(100 + i as usize), 0xe0 + i);
         honest_joins_among(&mut (0..6).map(several).collect::<Vec<_>>(), do_pull);
-        let of_one_host = |i: u64| Liar::new(SocketAddr::from(([10, 0, 0, 100], 7_000 + i as u16)), 0xe0 + i);
+        let of_one_host = |i: u64| Speaker::new(SocketAddr::from(([10, 0, 0, 100], 7_000 + i as u16)), 0xe0 + i);
         honest_joins_among(&mut (0..6).map(of_one_host).collect::<Vec<_>>(), do_pull);
         // The honest one's own host.
-        let neighbours = |i: u64| Liar::new(SocketAddr::from((address(150).ip(), 7_000 + i as u16)), 0xe0 + i);
+        let neighbours = |i: u64| Speaker::new(SocketAddr::from((address(150).ip(), 7_000 + i as u16)), 0xe0 + i);
         honest_joins_among(&mut (0..6).map(neighbours).collect::<Vec<_>>(), do_pull);
     }
 }

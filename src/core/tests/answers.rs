@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::codec::one_of_each;
 use super::leadership;
-use super::liars::Liar;
 use super::messages::say;
 use super::net::{Net, address, ms};
+use super::speaker::Speaker;
 use crate::core::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
 use crate::core::member::{Record, Status};
 use crate::core::settings::Profile;
@@ -107,7 +107,7 @@ fn answered(message: &Message, packets: usize, times: usize) -> (usize, usize) {
     let (mut said, mut heard) = (0, 0);
     for _ in 0..packets {
         net.sent = Some(Vec::new());
-        said += Liar::new(0).fills(&mut net, 1, std::slice::from_ref(&message), times);
+        said += Speaker::new(0).fills(&mut net, 1, std::slice::from_ref(&message), times);
         let sent = net.sent.take().expect("kept");
         heard += sent.iter().filter(|(_, to, _)| *to == address(0)).map(|(.., bytes)| bytes.len()).sum::<usize>();
     }
@@ -131,7 +131,7 @@ fn a_member_is_told_who_leads_twice_in_the_time_of_a_question() {
     let mut told = |pause: Duration| {
         net.run(pause);
         net.sent = Some(Vec::new());
-        Liar::new(0).says(&mut net, 1, &[Message::WhoLeads]);
+        Speaker::new(0).says(&mut net, 1, &[Message::WhoLeads]);
         net.sent.take().expect("kept").iter().filter(|(_, to, _)| *to == address(0)).count()
     };
     assert_eq!([told(LEADER_ANSWER_INTERVAL), told(Duration::ZERO), told(LEADER_ANSWER_INTERVAL - ms(1))], [1, 0, 0]);
@@ -151,7 +151,7 @@ fn packets(pair: Pair, message: Option<&Message>) -> (u64, u64) {
     for (from, to) in [(0, 1), (1, 0)] {
         if let Some(message) = message {
             let message = told(&net, from, to, message.clone());
-            Liar::new(from).says(&mut net, to, &[message]);
+            Speaker::new(from).says(&mut net, to, &[message]);
         }
     }
     net.run(SOON);
@@ -185,7 +185,7 @@ fn all_that_two_cores_say_to_each_other_at_one_moment_takes_few_packets() {
     for message in one_of_each() {
         for (from, to) in [(0, 1), (1, 0)] {
             let message = told(&net, from, to, message.clone());
-            Liar::new(from).says(&mut net, to, &[message]);
+            Speaker::new(from).says(&mut net, to, &[message]);
         }
     }
     net.run(ms(2_000));

@@ -89,14 +89,14 @@ pub(super) fn one_of_each() -> Vec<Message> {
             note: Some(Note { age_ms: 10_000, method: DetectionMethod::HeartbeatTimeout }),
             record: tagged,
         }),
-        Message::Probe { nonce, doubted: true },
+        Message::Probe { nonce },
         Message::Ack { nonce },
         Message::HeldStatus { run: Run(9), incarnation: 300, status: Status::Down, age_ms: 15_000 },
         Message::WhoAreYou { nonce, echo: Some(nonce) },
         Message::IAm { nonce, record: up.clone() },
         Message::Join { nonce, record: joiner, cookie: Some(nonce) },
         Message::Challenge { nonce, cookie: nonce },
-        Message::Welcome { nonce, sponsor: up.clone(), count: 5 },
+        Message::Welcome { nonce, sponsor: up.clone() },
         Message::NotUp { nonce, record: up, joiners: 2 },
         Message::Refused { nonce, refusal: Refusal::NameInUse { holder: address(0) } },
         Message::Behind { nonce, incarnation: 300 },
@@ -247,7 +247,7 @@ fn ipv4_that_is_written_as_ipv6_is_ipv4_once_it_is_read() {
             Message::IAm { nonce, record: record(Status::Up) },
             Message::Join { nonce, record: record(Status::Joining), cookie: None },
             Message::NotUp { nonce, record: record(Status::Joining), joiners: 1 },
-            Message::Welcome { nonce, sponsor: record(Status::Up), count: 1 },
+            Message::Welcome { nonce, sponsor: record(Status::Up) },
             Message::Elsewhere { nonce, members: [Some(at), None, Some(at)] },
             Message::Seeking(Seeking { asks_seed: true, candidacy: None, first: Some(candidate) }),
             Message::ReachMe { nonce, address: at },
@@ -341,7 +341,7 @@ fn records_out_of_bounds_are_malformed() {
     };
     let update = |record, note| Message::Update(Update { note, record });
     let note = Some(Note { age_ms: 1, method: DetectionMethod::HeartbeatTimeout });
-    reject(update(record("a", 1 << 63, Status::Up), None));
+    reject(update(record("a", Record::INCARNATION_LIMIT, Status::Up), None));
     reject(update(record("a", 1, Status::Up), note));
     reject(update(record("a", 1, Status::Down), None));
     reject(update(record("a", 1, Status::Joining), None));
@@ -408,7 +408,7 @@ proptest! {
 
     #[test]
     fn updates_round_trip(
-        name in "[A-Za-z0-9._-]{1,63}", incarnation in 0..1u64 << 63, status in any_status(), age_ms: u64,
+        name in "[A-Za-z0-9._-]{1,63}", incarnation in 0..Record::INCARNATION_LIMIT, status in any_status(), age_ms: u64,
         tags in prop::collection::btree_map("[a-z]{1,8}", "[a-z]{0,8}", 0..16), port in 1..u16::MAX,
     ) {
         let mut record = record(&name, incarnation, status);

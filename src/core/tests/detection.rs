@@ -177,7 +177,7 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
         while let Some(output) = alone.core.poll() {
             let Output::Transmit { to, bytes, .. } = output else { continue };
             let messages = Packet::decode(&bytes).expect("ours").messages;
-            let is_probe = |message: &Message| matches!(message, Message::Probe { doubted: true, .. });
+            let is_probe = |message: &Message| matches!(message, Message::Probe { .. });
             probes += usize::from(to == subject.address && messages.iter().any(is_probe));
         }
         alone.now = alone.now.max(alone.core.next_deadline().expect("it runs"));

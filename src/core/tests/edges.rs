@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
-use super::liars::Liar;
 use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
+use super::speaker::Speaker;
 use crate::core::doors::{Input, Output};
 use crate::core::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
@@ -132,7 +132,7 @@ fn one_question_for_a_view_is_answered_by_so_many_parts() {
     let asker = (first + 1) % 5;
     let parts = |net: &mut Net, after: Option<NodeId>| {
         net.sent = Some(Vec::new());
-        Liar::new(asker).says(net, first, &[Message::WantView(WantView { digest, after })]);
+        Speaker::new(asker).says(net, first, &[Message::WantView(WantView { digest, after })]);
         let sent = net.sent.take().expect("kept");
         let to = net.nodes[asker].address;
         let messages = sent

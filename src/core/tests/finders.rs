@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::hostile::{packet, send};
 use super::leadership::{SECOND, cluster};
-use super::liars::mail;
 use super::net::{Net, address, id, ms};
+use super::speaker::mail;
 use crate::core::doors::Input;
 use crate::core::election::{Descent, ElectorateReport, Lineage, Term};
 use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};

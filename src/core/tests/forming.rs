@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
-use super::liars::Liar;
 use super::net::{Net, address, id, ms};
+use super::speaker::Speaker;
 use crate::core::Core;
 use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
 use crate::core::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
@@ -266,27 +266,27 @@ fn one_member_that_is_left_is_enough_to_know_and_also_after_it_was_restarted() {
 fn one_members_word_keeps_a_new_cluster_from_forming_only_until_it_is_removed() {
     let mut net = Net::new(Profile::Local);
     net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
-    for name in ["n0", "n1", "liar", "other"] {
+    for name in ["n0", "n1", "speaker", "other"] {
         net.add(name, net.nodes.len(), &[0]);
     }
     net.run(SECOND * 2);
-    let liar = Liar::new(2);
+    let speaker = Speaker::new(2);
     let lineage = Lineage(0xbad);
     let (root, began) = (lineage, Term(0));
     let founded =
         Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began }, is_sure: true });
-    liar.says(&mut net, 0, std::slice::from_ref(&founded));
+    speaker.says(&mut net, 0, std::slice::from_ref(&founded));
     net.add("n2", 4, &[1]);
     for _ in 0..20 {
-        liar.says(&mut net, 0, std::slice::from_ref(&founded));
+        speaker.says(&mut net, 0, std::slice::from_ref(&founded));
         net.run(SECOND);
     }
     assert_eq!(claims(&net), [0; 0], "one voter that was told keeps all of them");
-    assert!(net.nodes[0].notices.contains(&Notice::Election(Alarm::FormingHeldUp { by: id("liar") })));
+    assert!(net.nodes[0].notices.contains(&Notice::Election(Alarm::FormingHeldUp { by: id("speaker") })));
     for node in [0, 1, 3, 4] {
         assert_eq!(net.nodes[node].core.election().expect("takes part").founded(), None, "nobody is sure of it");
     }
-    net.command(1, Command::Remove { ticket: 1, id: id("liar"), force: true });
+    net.command(1, Command::Remove { ticket: 1, id: id("speaker"), force: true });
     net.run(SECOND * 10);
     leader(&net);
 }
@@ -325,7 +325,7 @@ fn found_anew_after(lineage: u64) -> u64 {
     }
     net.run(SECOND * 10);
     let descent = Descent { lineage: Lineage(lineage), root, began: Term::beginning_of(1, 5) };
-    Liar::new(4).says(&mut net, 3, &[Message::ElectorateReport(ElectorateReport { descent, is_sure: true })]);
+    Speaker::new(4).says(&mut net, 3, &[Message::ElectorateReport(ElectorateReport { descent, is_sure: true })]);
     net.command(3, Command::FoundAnew { ticket: 1, voters: Vec::new() });
     net.run(SECOND * 10);
     match &net.nodes[3].replies[..] {

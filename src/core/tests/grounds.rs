@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::hostile::packet;
-use super::liars::{Liar, about, old_cluster, update};
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
+use super::speaker::{Speaker, about, old_cluster, update};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Notice, Output};
 use crate::core::limits::{KEEP_FOR, SETTLE};
@@ -50,11 +50,11 @@ fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
 #[test]
 fn whoever_was_heard_a_moment_ago_does_not_doubt_itself_though_an_elder_accuses_it() {
     let mut net = old_cluster(Profile::Local, 5);
-    let (liar, run) = (Liar::new(2), net.nodes[1].core.me().run);
+    let (speaker, run) = (Speaker::new(2), net.nodes[1].core.me().run);
     let refuted = net.nodes[1].core.counters().refutations;
     for _ in 0..20 {
         let incarnation = net.nodes[1].core.me().incarnation;
-        liar.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
+        speaker.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
         net.run(ms(50));
     }
     assert!(net.nodes[1].core.counters().refutations - refuted >= 20);
@@ -66,7 +66,7 @@ fn believers_of_a_death(net: &mut Net, status: Status) -> Vec<String> {
     net.forget_reports();
     let incarnation = net.nodes[1].core.me().incarnation + 5;
     let lie = Record { run: Run(77), ..about(net, 1, incarnation, status) };
-    Liar::new(2).says_to_all(net, &[update(lie)]);
+    Speaker::new(2).says_to_all(net, &[update(lie)]);
     net.run(ms(500));
     let run = net.nodes[1].core.me().run;
     let is_gone = |change: &crate::core::Change| {
@@ -104,7 +104,7 @@ fn one_member_does_not_make_a_node_unready_that_others_hear() {
     let mut net = old_cluster(Profile::Local, 3);
     let nonce = net.nodes[0].core.prover.nonce(address(2), net.now);
     let word = unreachable(&net, 0, nonce);
-    Liar::new(2).says(&mut net, 0, &[word]);
+    Speaker::new(2).says(&mut net, 0, &[word]);
     assert!(net.nodes[0].core.is_reachable());
 }
 
@@ -170,7 +170,7 @@ fn a_process_that_holds_a_link_here_has_not_ended() {
         net.run(SETTLE);
         net.forget_reports();
         let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation, Status::Down));
-        Liar::new(2).says(&mut net, 0, &[lie]);
+        Speaker::new(2).says(&mut net, 0, &[lie]);
         let expected = if is_linked { Status::Up } else { Status::Down };
         assert_eq!(net.status(0, "n1"), Some(expected), "linked: {is_linked}");
         net.run(SECOND);
@@ -368,7 +368,7 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
     let lie = update(Record { run: Run(77), timing, ..about(&net, 1, incarnation, Status::Down) });
     for _ in 0..2 {
         for node in &told {
-            Liar::new(2).says(&mut net, *node, std::slice::from_ref(&lie));
+            Speaker::new(2).says(&mut net, *node, std::slice::from_ref(&lie));
         }
         net.run(ms(150));
     }

@@ -1,8 +1,8 @@
 //! Word of electorates that nobody has confirmed: it is forgotten when who told of it is gone, and honest word stays.
 
 use super::leadership::{SECOND, leader};
-use super::liars::Liar;
 use super::net::{Net, id, ms};
+use super::speaker::Speaker;
 use crate::core::doors::{Command, Notice};
 use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
 use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
@@ -42,7 +42,7 @@ fn beside_an_old_disk() -> (Net, usize) {
             net.add(&format!("n{other}"), other, &[0]);
         }
         for _ in 0..10 {
-            Liar::new(old).says_to_all(&mut net, &[word()]);
+            Speaker::new(old).says_to_all(&mut net, &[word()]);
             net.run(ms(150));
         }
     }

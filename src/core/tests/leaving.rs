@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::liars::{Liar, about, update};
 use super::net::{Net, id, ms};
+use super::speaker::{Speaker, about, update};
 use crate::core::doors::{Command, CommandError, Notice, Reply, StopReason};
 use crate::core::election::Alarm;
 use crate::core::member::{ChangeKind, LeaveReason, Status, Tags};
@@ -258,7 +258,7 @@ fn a_departure_and_a_removal_are_confirmed_only_by_who_holds_them() {
     for asked in [hash + 1, hash] {
         net.sent = Some(Vec::new());
         let confirm = Message::Confirm(Confirmation { record: Nonce(asked) });
-        Liar::new(1).says(&mut net, 0, &[update(record.clone()), confirm]);
+        Speaker::new(1).says(&mut net, 0, &[update(record.clone()), confirm]);
         let sent = net.sent.take().expect("kept");
         let messages = sent.iter().flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
         let confirmed: Vec<Nonce> = messages
@@ -283,7 +283,7 @@ fn whoever_leaves_and_is_accused_has_left_at_the_incarnation_of_the_accusation()
     assert_eq!(net.nodes[0].core.me().status, Status::Leaving);
     let (run, incarnation) = (net.nodes[0].core.me().run, net.nodes[0].core.me().incarnation + 3);
     let told = Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 5_000 };
-    Liar::new(1).says(&mut net, 0, &[told]);
+    Speaker::new(1).says(&mut net, 0, &[told]);
     let me = net.nodes[0].core.me();
     assert_eq!((me.status, me.incarnation), (Status::Left(GRACEFUL), incarnation), "others believe nothing below");
 }

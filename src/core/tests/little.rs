@@ -43,7 +43,7 @@ fn answer_to(alone: &mut Alone, peer: &Record) -> usize {
     let header =
         Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: alone.sequence, fingerprint: 0 };
     let mut packet = PacketBuilder::new(&header, 1_400);
-    packet.push(&Message::Probe { nonce: Nonce(1), doubted: false });
+    packet.push(&Message::Probe { nonce: Nonce(1) });
     packet.pad_to(1_400);
     alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &packet.finish() });
     largest_to(alone, peer)
@@ -89,7 +89,7 @@ fn a_member_that_is_unproven_or_holds_other_records_is_answered_once_in_an_inter
     let mut alone = Alone::with_teller();
     alone.told_of(0..1, Status::Up);
     let peer = member(0, Status::Up);
-    let question = Message::Probe { nonce: Nonce(1), doubted: false };
+    let question = Message::Probe { nonce: Nonce(1) };
     let unproven = answers_in_a_second(&mut alone, &peer, Some(&question));
     assert!((most - 1..=most + 1).contains(&unproven), "{unproven} to an address that nobody proved");
     prove(&mut alone, peer.run);

@@ -1,8 +1,8 @@
 //! Thousands of members, live and gone: what is taken, told and remembered of them.
 
-use super::liars::{FORCED, old_cluster};
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
+use super::speaker::{FORCED, old_cluster};
 use crate::core::doors::{Command, CommandError, Input, Output, Reply};
 use crate::core::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
 use crate::core::member::{DetectionMethod, Record, Status, Tags};

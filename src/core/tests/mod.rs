@@ -7,13 +7,14 @@
     reason = "small texts, known figures"
 )]
 
+mod accusers;
 mod admission;
 mod ages;
 mod answers;
 mod bounds;
 mod chains;
+mod claims;
 mod codec;
-mod colluders;
 mod costs;
 mod crashing;
 mod deaf;
@@ -37,7 +38,6 @@ mod jumps;
 mod late_questions;
 mod leadership;
 mod leaving;
-mod liars;
 mod limits;
 mod linking;
 mod little;
@@ -52,6 +52,7 @@ mod moving;
 mod names;
 mod net;
 mod newborns;
+mod newcomers;
 mod others;
 mod outdated;
 mod outsiders;
@@ -67,6 +68,7 @@ mod reunion;
 mod searching;
 mod shares;
 mod sleeping;
+mod speaker;
 mod sponsoring;
 mod spreading;
 mod stalls;
@@ -77,8 +79,6 @@ mod traffic;
 mod twins;
 mod unbound;
 mod unopened;
-mod usurpers;
 mod views;
 mod waiting;
 mod words;
-mod youngsters;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::liars::{Liar, about, old_cluster};
 use super::net::{Net, address, id, ms};
+use super::speaker::{Speaker, about, old_cluster};
 use crate::core::doors::Command;
 use crate::core::member::{ChangeKind, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::Message;
 
 /// The newcomer joins here.
-const LIAR_HOST: usize = 90;
+const SPEAKER_HOST: usize = 90;
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -77,14 +77,14 @@ fn a_move_is_followed_by_who_was_restarted_under_other_names() {
 /// Has a newcomer say this of everybody to everybody, for five seconds; returns the worst self-doubt that anybody had.
 fn worst_doubt(n: usize, lie: impl Fn(&Net, usize) -> Vec<Message>) -> u32 {
     let mut net = old_cluster(Profile::Local, n);
-    let node = net.add("liar", LIAR_HOST, &[0]);
-    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
-    let liar = Liar::new(node);
+    let node = net.add("speaker", SPEAKER_HOST, &[0]);
+    net.run_until(ms(3_000), "the speaker is in", Net::all_agree);
+    let speaker = Speaker::new(node);
     let mut worst = 0;
     for _ in 0..50 {
         for victim in 0..n {
             let lies = lie(&net, victim);
-            liar.says_to_all(&mut net, &lies);
+            speaker.says_to_all(&mut net, &lies);
         }
         net.run(ms(100));
         worst = worst.max((0..n).map(|node| net.nodes[node].core.health_score()).max().unwrap_or(0));
@@ -105,7 +105,7 @@ fn what_a_newcomer_says_makes_nobody_doubt_itself() {
         ] {
             let doubt = worst_doubt(n, |net, victim| {
                 let incarnation = net.nodes[victim].core.me().incarnation + ahead;
-                vec![super::liars::update(about(net, victim, incarnation, status))]
+                vec![super::speaker::update(about(net, victim, incarnation, status))]
             });
             assert!(doubt == 0, "{n} nodes, {what} at +{ahead}: {doubt}");
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::liars::old_cluster;
 use super::limits::Alone;
 use super::net::{Net, address, id, ms};
+use super::speaker::old_cluster;
 use crate::core::doors::{Command, CommandError, Input, Notice, Output, Reply};
 use crate::core::limits::REACH_ASKED;
 use crate::core::member::ChangeKind;

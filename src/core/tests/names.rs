@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::liars::mail;
 use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
+use super::speaker::mail;
 use crate::core::doors::{CoreInit, Input, Output, StopReason};
 use crate::core::limits::MIN_QUESTION_BYTES;
 use crate::core::member::{Record, Run, Status};
@@ -13,7 +13,7 @@ use crate::core::settings::Profile;
 use crate::core::time::Time;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 
-/// The host of a liar.
+/// The host of a speaker.
 const LIAR: usize = 60;
 
 // The sponsor alone does not reach the holder, which the others do.
@@ -42,7 +42,7 @@ fn comes_back(net: &mut Net, remembered: Vec<usize>) -> usize {
     net.add_birth(init, Vec::new())
 }
 
-/// Has the liar answer what it was asked last: the name is in use.
+/// Has the speaker answer what it was asked last: the name is in use.
 fn refuses(net: &mut Net, asker: usize, round: u64) {
     let nonce_of = |message| if let Message::Join { nonce, .. } = message { Some(nonce) } else { None };
     let Some(nonce) = mail(net, LIAR).into_iter().filter_map(nonce_of).next_back() else { return };

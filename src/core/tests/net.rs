@@ -397,8 +397,8 @@ impl Net {
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) | Output::HeartbeatSent(_) => {}
-                Output::LeaseUpdate { word, is_of_elder } => {
-                    node.believed_words.extend(Some(&word).filter(|_| is_of_elder).cloned());
+                Output::LeaseUpdate { word, is_believed } => {
+                    node.believed_words.extend(Some(&word).filter(|_| is_believed).cloned());
                     node.lease_updates.push(word);
                 }
                 Output::VotersHeard { is_led, leader, .. } => node.voters_heard.push((is_led, leader)),

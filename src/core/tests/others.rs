@@ -1,9 +1,9 @@
 //! Another electorate in the cluster: what is shown of it by whoever was told of it.
 
+use super::claims::truth;
 use super::leadership::{SECOND, cluster, leader};
-use super::liars::Liar;
 use super::net::{Net, id, ms};
-use super::usurpers::truth;
+use super::speaker::Speaker;
 use crate::core::doors::Notice;
 use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
 use crate::core::limits::OTHER_ELECTORATE_MEMORY;
@@ -33,7 +33,7 @@ fn the_leader_of_another_electorate_is_shown_until_nobody_reports_that_one_any_m
     let led = LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, leader(&net).0) };
     let led = Message::LeaderClaim(Box::new(led));
     let says = |net: &mut Net, word: &Message| {
-        Liar::new(TELLER).says(net, HEARER, std::slice::from_ref(word));
+        Speaker::new(TELLER).says(net, HEARER, std::slice::from_ref(word));
     };
     let (is_led, is_vacant) = (Some((0xbad, Some("n9".to_owned()))), Some((0xbad, None)));
     says(&mut net, &report(0xbad));
@@ -58,11 +58,11 @@ fn a_leader_that_nobody_names_any_more_is_forgotten_although_its_electorate_is_s
     let mut net = cluster(5, 3);
     let root = Lineage(0xbad);
     let led = LeaderClaim { lineage: root, root, leader: Some(id("n9")), ..truth(&net, leader(&net).0) };
-    Liar::new(TELLER).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(led))]);
+    Speaker::new(TELLER).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(led))]);
     let mut names = Vec::new();
     for _ in 0..4 {
         net.run(OTHER_ELECTORATE_MEMORY / 3);
-        Liar::new(TELLER).says(&mut net, HEARER, &[report(0xbad)]);
+        Speaker::new(TELLER).says(&mut net, HEARER, &[report(0xbad)]);
         names.push(shown(&net).expect("it is reported").1);
     }
     assert_eq!(names, [Some("n9".to_owned()), Some("n9".to_owned()), None, None]);
@@ -96,7 +96,7 @@ fn who_goes_over_to_another_electorate_shows_that_one_as_another_no_more() {
     net.run_until(SECOND * 10, "the others form another one", |net| net.nodes[1].core.leadership().leader.is_some());
     let second = root_at(&net, 1).expect("formed");
     assert!(first != second && root_at(&net, 0) == Some(first));
-    Liar::new(1).says(&mut net, 0, &[report(second.0)]);
+    Speaker::new(1).says(&mut net, 0, &[report(second.0)]);
     let told = Notice::Election(Alarm::OtherElectorate { id: id("n1") });
     assert!(net.nodes[0].notices.contains(&told), "{:?}", net.nodes[0].notices);
     assert_eq!(net.nodes[0].core.other_electorate().expect("told").root, second);

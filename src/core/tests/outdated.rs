@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use super::claims::truth;
 use super::leadership::{SECOND, cluster, leader};
-use super::liars::{Liar, old_cluster};
 use super::net::{Net, ms};
-use super::usurpers::truth;
+use super::speaker::{Speaker, old_cluster};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Command, Output};
 use crate::core::election::{MAX_LEASE, MIN_LEASE, Term};
@@ -35,7 +35,7 @@ fn is_elected(age: Duration, lease: Duration) -> (bool, u64) {
     let malformed = |net: &Net| net.nodes[HEARER].core.counters().dropped(DropReason::Malformed);
     let before = malformed(&net);
     for voter in voters {
-        Liar::new(voter).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(claim.clone()))]);
+        Speaker::new(voter).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(claim.clone()))]);
     }
     let mut said = net.nodes[HEARER].leadership.iter().map(|(_, said)| said);
     let is_elected = said.any(|said| matches!(said, Output::LeaderElected { term, .. } if *term == later));
@@ -76,7 +76,7 @@ fn shown_longer_by(words: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
     net.run(ms(1_500));
     let until = |net: &Net| net.nodes[HEARER].core.leadership().valid_until.expect("it is shown");
     let before = until(&net);
-    Liar::new(TELLER).says(&mut net, HEARER, &words);
+    Speaker::new(TELLER).says(&mut net, HEARER, &words);
     let longer = until(&net).since(before);
     net.run(net.lease.lease_duration + longer);
     assert_eq!(net.nodes[HEARER].core.leadership().leader, None);
@@ -137,7 +137,7 @@ fn news_of_a_claim_that_ran_out_brings_it_back_only_if_it_was_renewed_since() {
         // On its way since before that, and so seemingly fresh.
         let words = Message::LeaderClaim(Box::new(LeaderClaim { sequence, age_ms: 0, ..claim }));
         for teller in [(first + 2) % 3, 3, TELLER] {
-            Liar::new(teller).says(&mut net, HEARER, std::slice::from_ref(&words));
+            Speaker::new(teller).says(&mut net, HEARER, std::slice::from_ref(&words));
         }
         assert_eq!(shown(&net).leader.is_some(), leads);
     }
@@ -151,7 +151,7 @@ fn a_node_without_elections_hears_of_no_leader_by_voters_whose_lease_is_over() {
         let mut net = old_cluster(Profile::Local, 3);
         let claim = LeaderClaim { age_ms, ..claim.clone() };
         let heard = (true, Some((claim.leader.clone().expect("it names one"), claim.term)));
-        Liar::new(2).says(&mut net, 0, &[Message::LeaderClaim(Box::new(claim))]);
+        Speaker::new(2).says(&mut net, 0, &[Message::LeaderClaim(Box::new(claim))]);
         let expected = if is_heard { vec![heard] } else { Vec::new() };
         assert_eq!(net.nodes[0].voters_heard, expected, "{age_ms} ms");
     }

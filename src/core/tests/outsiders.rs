@@ -77,7 +77,7 @@ impl Outsider {
         let message = match lie {
             0 => Message::Wait { nonce, wait_ms: 5_000 },
             1 => Message::Behind { nonce, incarnation: 1 << 41 },
-            2 => Message::Welcome { nonce, sponsor, count: 1_000 },
+            2 => Message::Welcome { nonce, sponsor },
             3 => Message::Elsewhere { nonce, members: [1, 2, 3].map(|host| Some(address(200 + host))) },
             4 => Message::Refused { nonce, refusal: Refusal::OtherCluster },
             5 => Message::Refused { nonce, refusal: Refusal::NameInUse { holder: from } },
@@ -225,7 +225,7 @@ fn an_outsider_that_hands_over_members_out_of_reach_puts_no_question_to_a_seed_o
     let mut hands_over = |net: &mut Net, time: Duration| {
         for _ in 0..time.as_millis() / 100 {
             let sponsor = sponsor.clone();
-            outsider.says(net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor, count: 2 });
+            outsider.says(net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor });
             outsider.says_all(net, at_home(), EVIL_RUN, &page);
             net.run(ms(100));
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::liars::{Liar, about, update};
 use super::net::{Net, Partition, id, ms};
+use super::speaker::{Speaker, about, update};
 use crate::core::doors::Command;
 use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Status, Tags};
 use crate::core::settings::Profile;
@@ -201,7 +201,7 @@ fn a_member_of_the_far_side_whose_process_is_found_dead_is_gone_and_is_none_that
     net.run_until(net.settings.down_timeout, "it is said", |net| !said(net, 0).is_empty());
     net.kill(5);
     let found = about(&net, 5, net.nodes[5].core.me().incarnation, Status::Down);
-    Liar::new(1).says(&mut net, 0, &[update(found)]);
+    Speaker::new(1).says(&mut net, 0, &[update(found)]);
     assert_eq!(
         net.reported(0, "n5"),
         [ChangeKind::Suspected, ChangeKind::DetectedDown(DetectionMethod::ConnectionLost)]

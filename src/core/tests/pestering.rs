@@ -114,7 +114,7 @@ fn a_member_is_told_what_it_is_held_as_once_in_an_interval() {
     let mut told = 0;
     for _ in 0..500 {
         let sent = alone.hand_in(peer.address, peer.run, |packet| {
-            packet.push(&Message::Probe { nonce: Nonce(1), doubted: false });
+            packet.push(&Message::Probe { nonce: Nonce(1) });
         });
         told += count(&sent, peer.address, |message| matches!(message, Message::HeldStatus { .. }));
         alone.now = alone.now + ms(2);

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
-use super::liars::Liar;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
+use super::speaker::Speaker;
 use crate::core::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
 use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
@@ -353,7 +353,7 @@ fn one_member_alone_makes_no_member_unreachable_that_hears_the_others() {
     let mut net = Net::cluster(Profile::Local, 3);
     let nonce = net.nodes[0].core.prover.nonce(address(1), net.now);
     let refusal = Refusal::Unreachable { advertised: address(0), heard_from: address(50) };
-    Liar::new(1).says(&mut net, 0, &[Message::Refused { nonce, refusal: refusal.clone() }]);
+    Speaker::new(1).says(&mut net, 0, &[Message::Refused { nonce, refusal: refusal.clone() }]);
     assert!(net.nodes[0].notices.contains(&Notice::Refused { by: address(1), refusal }), "{}", net.describe());
     assert!(net.nodes[0].core.is_reachable());
 }

@@ -160,7 +160,7 @@ fn a_node_that_was_let_in_meanwhile_is_not_stopped_by_an_earlier_word_that_its_n
         search.net.run(ms(100));
         search.assert_goes_on(round);
     }
-    search.says(OTHER, |nonce| Message::Welcome { nonce, sponsor: record_at(OTHER, Status::Up), count: 5 });
+    search.says(OTHER, |nonce| Message::Welcome { nonce, sponsor: record_at(OTHER, Status::Up) });
     // Its pages are lost.
     for round in 0..rounds - 2 {
         search.says(ONE, name_is_taken);

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::hostile::packet;
-use super::liars::update;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
+use super::speaker::update;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
 use crate::core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};

@@ -121,7 +121,7 @@ fn a_joiner_whose_questions_are_answered_at_once_asks_so_often_and_no_more() {
     });
     assert_no_storm("welcome, and no page", |question| {
         let sponsor = sponsor(Status::Up);
-        vec![Message::Reply, Message::Welcome { nonce: question.nonce, sponsor, count: 5 }]
+        vec![Message::Reply, Message::Welcome { nonce: question.nonce, sponsor }]
     });
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
+use super::speaker::{ELSEWHERE, Speaker, about, old_cluster, update};
 use crate::core::doors::StopReason;
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
@@ -108,7 +108,7 @@ fn keeps_its_name(net: &Net) {
 fn late_news_of_a_dead_process_takes_nobodys_name() {
     for n in [3, 5, 40] {
         let mut net = old_cluster(Profile::Local, n);
-        let (teller, dead) = (Liar::new(2), rival(&net, ELSEWHERE));
+        let (teller, dead) = (Speaker::new(2), rival(&net, ELSEWHERE));
         for _ in 0..5 {
             teller.says_to_all(&mut net, &[update(dead.clone())]);
             net.run(SECOND);
@@ -116,6 +116,24 @@ fn late_news_of_a_dead_process_takes_nobodys_name() {
         net.run(SECOND * 3);
         keeps_its_name(&net);
     }
+}
+
+#[test]
+fn a_process_that_was_copied_while_it_ran_stops_and_the_copy_that_wrote_last_goes_on() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let record = net.nodes[1].core.me();
+    let (run, incarnation) = (record.run, record.incarnation + 1);
+    let written = Record { address: address(ELSEWHERE), incarnation, ..Record::clone(record) };
+    let accused = Record { status: Status::Suspect, ..written.clone() };
+    let teller = Speaker::new(2);
+    teller.says(&mut net, 1, &[update(accused)]);
+    net.run(SECOND);
+    assert_eq!(net.nodes[1].stopped, None, "others accuse it: it refutes");
+    let incarnation = net.nodes[1].core.me().incarnation + 1;
+    teller.says(&mut net, 1, &[update(Record { incarnation, ..written })]);
+    net.run(SECOND);
+    assert_eq!(net.nodes[1].stopped, Some(StopReason::Copied { address: address(ELSEWHERE) }));
+    assert_eq!(net.nodes[0].core.record(&id("n1")).map(|held| held.run), Some(run));
 }
 
 #[test]

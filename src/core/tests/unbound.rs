@@ -159,7 +159,7 @@ fn questions(net: &Net) -> Vec<Message> {
     let mut joiner = evil("joiner", 5, Status::Joining);
     joiner.address = address(77);
     vec![
-        Message::Probe { nonce: Nonce(1), doubted: false },
+        Message::Probe { nonce: Nonce(1) },
         Message::WhoAreYou { nonce: Nonce(1), echo: None },
         Message::WhoAreYou { nonce: Nonce(1), echo: Some(Nonce(2)) },
         Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie: None },

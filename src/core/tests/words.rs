@@ -1,7 +1,7 @@
 //! Words about leases: the way by which they reach everybody, and what somebody who sends too many achieves.
 
-use super::liars::Liar;
 use super::net::{Net, id, ms};
+use super::speaker::Speaker;
 use crate::core::counters::DropReason;
 use crate::core::doors::Command;
 use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
@@ -35,12 +35,12 @@ fn the_word_of_a_newcomer_is_heard_and_goes_no_further() {
     let new = net.add("new", 5, &[0]);
     net.run(ms(3_000));
     net.assert_all_up();
-    Liar::new(new).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
+    Speaker::new(new).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
     net.run(ms(300));
     let heard: Vec<usize> = net.nodes.iter().map(|node| node.lease_updates.len()).collect();
     assert_eq!(heard, [1, 0, 0, 0, 0, 0]);
     // A word that did not count is not known: it is new when one says it whose word counts.
-    Liar::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
+    Speaker::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
     net.run(ms(300));
     assert!(net.nodes.iter().all(|node| !node.lease_updates.is_empty()));
 }
@@ -149,10 +149,10 @@ fn a_newcomer_that_asks_for_a_resignation_is_told_that_it_is_not_believed() {
 #[test]
 fn whoever_sends_words_without_end_is_heard_within_bounds_and_others_still_are() {
     let mut net = Net::cluster(Profile::Local, 5);
-    let liar = Liar::new(4);
+    let speaker = Speaker::new(4);
     let many = 3 * MAX_LEASE_UPDATES as u64;
     for term in 0..many {
-        liar.says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(term)))]);
+        speaker.says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(term)))]);
     }
     let heard = net.nodes[0].lease_updates.len();
     assert_eq!(heard, LEASE_WORDS_PER_SECOND as usize);

@@ -25,8 +25,6 @@ pub enum Message {
     Probe {
         /// The nonce to be echoed.
         nonce: Nonce,
-        /// True if the sender has not heard the receiver for most of its suspect timeout, and is about to suspect it.
-        doubted: bool,
     },
     /// The answer to a probe; it proves the sender's address to the receiver.
     Ack {
@@ -84,8 +82,6 @@ pub enum Message {
         nonce: Nonce,
         /// The sponsor's record.
         sponsor: Record,
-        /// The number of records that the sponsor holds.
-        count: u32,
     },
     /// Answers a `Join`: the sender is Joining itself.
     NotUp {

@@ -155,9 +155,8 @@ impl Sponsor {
 
     fn welcome(&mut self, nonce: Nonce, asking: Record) -> Vec<u8> {
         let sponsor = Record { run: SPONSOR, address: self.address, status: Status::Up, ..asking };
-        let count = self.records.len() as u32;
         let mut packet = PacketBuilder::new(&self.header(), self.mtu);
-        packet.push(&Message::Welcome { nonce, sponsor, count });
+        packet.push(&Message::Welcome { nonce, sponsor });
         packet.finish()
     }
 

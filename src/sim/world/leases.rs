@@ -268,8 +268,8 @@ impl World {
     }
 
     /// Hands in the word of a member about a lease.
-    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseUpdate, is_of_elder: bool) {
-        self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_of_elder });
+    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseUpdate, is_believed: bool) {
+        self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_believed });
     }
 
     /// Plans something that happens to the contender that a node has now.

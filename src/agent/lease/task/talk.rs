@@ -39,7 +39,7 @@ impl Task {
     /// Hands what other agents say to the contender, if it counts.
     pub(super) fn hear(&mut self, heard: &Heard) {
         match heard {
-            Heard::Word { word, is_of_elder } => self.hear_word(word, *is_of_elder),
+            Heard::Word { word, is_believed } => self.hear_word(word, *is_believed),
             Heard::Voters(heard) => self.hear_voters(heard),
         }
         self.carry_out();
@@ -70,12 +70,12 @@ impl Task {
 
     /// Hears a word about a lease. That it is free is believed of anybody if it is the term that is known: the database is asked,
     /// and knows better.
-    fn hear_word(&mut self, word: &LeaseUpdate, is_of_elder: bool) {
+    fn hear_word(&mut self, word: &LeaseUpdate, is_believed: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseUpdate::LED | LeaseUpdate::KNOWN | LeaseUpdate::TAUGHT if is_of_elder => {
+            LeaseUpdate::LED | LeaseUpdate::KNOWN | LeaseUpdate::TAUGHT if is_believed => {
                 // Whoever merely knows of a term is no rival of its leader.
                 let by = if word.kind == LeaseUpdate::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
@@ -88,13 +88,13 @@ impl Task {
                 }
             }
             LeaseUpdate::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
-            LeaseUpdate::DECLINED if is_of_elder && self.is_leader(&lease, &word.node) => {
+            LeaseUpdate::DECLINED if is_believed && self.is_leader(&lease, &word.node) => {
                 self.parts.leases.decline(word.nonce);
             }
-            LeaseUpdate::RELEASED if is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
+            LeaseUpdate::RELEASED if is_believed || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
-            LeaseUpdate::RESIGN if is_of_elder && known == Some((word.term, true)) => {
+            LeaseUpdate::RESIGN if is_believed && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
                 self.parts.contender.resign(now, &lease);
             }

@@ -120,10 +120,10 @@ impl Bench {
     }
 
     /// Takes a word of another node.
-    fn hear(&mut self, kind: u8, term: u64, is_of_elder: bool) {
+    fn hear(&mut self, kind: u8, term: u64, is_believed: bool) {
         let (lease, node) = (name(LeaseName::DEFAULT), name("other"));
         let word = LeaseUpdate { lease, node, term, kind, nonce: 0 };
-        self.task.hear(&Heard::Word { word, is_of_elder });
+        self.task.hear(&Heard::Word { word, is_believed });
     }
 
     fn claim(&self) -> Claim {

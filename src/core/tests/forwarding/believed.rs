@@ -64,48 +64,29 @@ fn a_repeated_question_is_no_second_command() {
 }
 
 #[test]
-fn only_members_that_are_up_and_have_proven_their_addresses_are_obeyed() {
+fn only_members_that_are_up_are_obeyed() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);
     net.kill(LEARNER);
     let run = net.nodes[LEARNER].core.me().run;
-    let request = || VoterRequest::Add(id("n5"));
     let mut sequence = 100_000;
     let mut ask = |net: &mut Net, run: Run, from: usize| {
         sequence += 1;
-        let bytes = forged(run, sequence, &[question(sequence, request())]);
+        let bytes = forged(run, sequence, &[question(sequence, VoterRequest::Add(id("n5")))]);
         net.input(first, Input::Packet { from: address(from), bytes: &bytes });
     };
     let dropped = |net: &Net, reason| net.nodes[first].core.counters().dropped(reason);
-    let reasons = [DropReason::UnknownRun, DropReason::Unproven, DropReason::WrongState];
+    let reasons = [DropReason::UnknownRun, DropReason::WrongState];
     let before = reasons.map(|reason| dropped(&net, reason));
     ask(&mut net, Run(0xbad), 66);
-    let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).unprove();
-    ask(&mut net, run, LEARNER);
-    net.nodes[first].core.view.prove(slot);
     let status = |net: &Net| net.status(first, &format!("n{LEARNER}"));
     net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(crate::core::Status::Down));
     ask(&mut net, run, LEARNER);
     net.run(SECOND);
     let after = reasons.map(|reason| dropped(&net, reason));
-    let grew: Vec<u64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
-    assert!(grew[0] > 0 && grew[1] == 1 && grew[2] > 0, "{grew:?}");
+    assert!(before.iter().zip(after).all(|(before, after)| *before < after), "{before:?} {after:?}");
     assert_eq!((voters(&net, first).len(), told_the_dead(&net, LEARNER)), (3, vec![]));
     assert!(told_the_dead(&net, 66).is_empty());
-}
-
-#[test]
-fn a_member_whose_address_the_leader_has_not_proven_is_asked_back_and_obeyed() {
-    let mut net = cluster(6, 3);
-    let (first, _) = leader(&net);
-    let run = net.nodes[LEARNER].core.me().run;
-    let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).unprove();
-    net.sent = Some(Vec::new());
-    net.command(LEARNER, add("n5"));
-    net.run(FORWARD_RETRY * 3);
-    assert_eq!(replies(&net, LEARNER), [Ok(4)]);
 }
 
 #[test]

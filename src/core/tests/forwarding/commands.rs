@@ -220,20 +220,6 @@ fn who_does_not_lead_says_so_and_looks_no_further() {
 }
 
 #[test]
-fn nothing_is_said_to_an_address_that_is_no_longer_proven() {
-    let mut net = cluster(6, 3);
-    let (first, _) = leader(&net);
-    net.kill(LEARNER);
-    let run = net.nodes[LEARNER].core.me().run;
-    let bytes = forged(run, 100_000, &[question(1, VoterRequest::Add(id("n5")))]);
-    net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
-    let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
-    net.nodes[first].core.view.peer_mut(slot).unprove();
-    net.run(ms(300));
-    assert_eq!((voters(&net, first).len(), told_the_dead(&net, LEARNER)), (4, vec![]));
-}
-
-#[test]
 fn who_comes_to_lead_itself_does_not_know_what_the_leader_before_has_done() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);

@@ -73,7 +73,7 @@ fn a_request_is_answered_and_nobody_else_can_answer_it() {
     net.run(ms(50));
     let request = net.nodes[1].messages[0].1.clone();
     assert_eq!(request.kind, DeliveryKind::Request { within: Duration::from_secs(5) });
-    net.command(2, Command::Answer { ticket: 4, request: request.id, payload: payload(b"liar") });
+    net.command(2, Command::Answer { ticket: 4, request: request.id, payload: payload(b"speaker") });
     assert!(matches!(net.nodes[2].replies[..], [Reply::Refused(CommandError::NoSuchRequest { .. })]));
     net.command(1, Command::Answer { ticket: 5, request: request.id, payload: payload(b"fine") });
     net.run(ms(50));
@@ -233,10 +233,10 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
     net.run(ms(50));
     // The third numbers its letters as it likes, and names those of others.
     for to in [1, 2] {
-        let answer = Letter { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"liar") };
+        let answer = Letter { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"speaker") };
         hand_in(&mut net, 0, "n2", &answer);
-        let liar = net.nodes[0].core.view.slot_of("n2").expect("a member");
-        net.nodes[0].core.heard_receipt(liar, to);
+        let speaker = net.nodes[0].core.view.slot_of("n2").expect("a member");
+        net.nodes[0].core.heard_receipt(speaker, to);
         net.drain(0);
     }
     net.run(ms(50));

@@ -57,7 +57,7 @@ impl World {
                 self.judge_loss(node, &output);
                 self.elections_saw(node, output);
             }
-            Output::LeaseUpdate { word, is_of_elder } => self.hear_lease_word(node, word, is_of_elder),
+            Output::LeaseUpdate { word, is_believed } => self.hear_lease_word(node, word, is_believed),
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {

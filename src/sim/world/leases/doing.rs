@@ -46,7 +46,7 @@ impl World {
                 }
                 self.contend(node, |contender, now| contender.failed(now, is_known));
             }
-            Happening::Heard { word, is_of_elder } => self.hear(node, &word, is_of_elder),
+            Happening::Heard { word, is_believed } => self.hear(node, &word, is_believed),
             Happening::Stored { lease, term } => self.store_term(node, lease, term),
             Happening::WorkEnded { lease, term } => {
                 let goes_on = self.tamper.as_mut().is_some_and(|tamper| tamper.hurries(node));
@@ -218,12 +218,12 @@ impl World {
     }
 
     /// Takes word of another node, as an agent does.
-    fn hear(&mut self, node: usize, word: &LeaseUpdate, is_of_elder: bool) {
+    fn hear(&mut self, node: usize, word: &LeaseUpdate, is_believed: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let Some(agent) = self.agent(node) else { return };
         let known = agent.contender.claims().find(|claim| claim.lease == lease).map(|claim| claim.term);
         let is_released = word.kind == LeaseUpdate::RELEASED;
-        let is_believed = is_of_elder || is_released && known == Some(word.term);
+        let is_believed = is_believed || is_released && known == Some(word.term);
         if word.kind == LeaseUpdate::LED && !is_believed {
             self.contend(node, |contender, now| contender.doubted(now, &lease, &word.node, word.term));
         }

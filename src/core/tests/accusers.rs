@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::liars::{Liar, about, old_cluster, update};
 use super::net::{Net, ms};
+use super::speaker::{Speaker, about, old_cluster, update};
 use crate::core::counters::DropReason;
 use crate::core::limits::MAX_DAMPING;
 use crate::core::member::{ChangeKind, Status};
@@ -11,21 +11,21 @@ use crate::core::settings::Profile;
 
 /// The last ones of these lie.
 const MEMBERS: usize = 20;
-const LIARS: std::ops::Range<usize> = 15..MEMBERS;
+const SPEAKERS: std::ops::Range<usize> = 15..MEMBERS;
 
-/// Has all liars say to everybody that the first member is in this state, ten times a second; returns the share of
+/// Has all speakers say to everybody that the first member is in this state, ten times a second; returns the share of
 /// moments at which it was Up, over all honest observers.
 fn accused_by_all(net: &mut Net, status: Status, duration: Duration) -> f64 {
     let (mut looks, mut ups) = (0, 0);
     for _ in 0..duration.as_millis() / 100 {
         let lie = update(about(net, 0, net.nodes[0].core.me().incarnation, status));
-        for liar in LIARS {
-            Liar::new(liar).says_to_all(net, std::slice::from_ref(&lie));
+        for speaker in SPEAKERS {
+            Speaker::new(speaker).says_to_all(net, std::slice::from_ref(&lie));
         }
         for _ in 0..10 {
             net.run(ms(10));
-            looks += LIARS.start - 1;
-            ups += (1..LIARS.start).filter(|observer| net.status(*observer, "n0") == Some(Status::Up)).count();
+            looks += SPEAKERS.start - 1;
+            ups += (1..SPEAKERS.start).filter(|observer| net.status(*observer, "n0") == Some(Status::Up)).count();
         }
     }
     f64::from(ups as u32) / f64::from(looks as u32)
@@ -40,7 +40,7 @@ fn what_was_refuted_again_and_again_is_believed_no_more_at_the_first_word() {
             let share = accused_by_all(&mut net, status, Duration::from_secs(20));
             assert!(share > 0.99, "{profile:?}, {status:?}: {share}");
             let is_accusation = |kind: &ChangeKind| matches!(kind, ChangeKind::DetectedDown(_) | ChangeKind::Suspected);
-            for observer in 1..LIARS.start {
+            for observer in 1..SPEAKERS.start {
                 let reported = net.reported(observer, "n0").into_iter().filter(is_accusation).count();
                 let most = usize::from(MAX_DAMPING) + 3;
                 assert!((1..=most).contains(&reported), "{profile:?}, {status:?}: {reported} times at n{observer}");

@@ -1,8 +1,8 @@
 //! What members are told of the leader.
 
 use super::leadership::{SECOND, cluster, leader};
-use super::liars::Liar;
 use super::net::Net;
+use super::speaker::Speaker;
 use crate::core::counters::DropReason;
 use crate::core::election::Term;
 use crate::core::wire::{LeaderClaim, LeaderRenewal, Message};
@@ -39,7 +39,7 @@ fn a_renewal_of_a_term_that_is_none_is_malformed_and_changes_nothing() {
         number: led.view.number,
         digest: led.view.digest.0 as u32,
     };
-    Liar::new(4).says(&mut net, 3, &[Message::LeaderRenewal(renewal)]);
+    Speaker::new(4).says(&mut net, 3, &[Message::LeaderRenewal(renewal)]);
     assert_eq!(net.nodes[3].core.counters().dropped(DropReason::Malformed), 1);
     net.run(SECOND);
     assert_eq!(leader(&net), (first, term));

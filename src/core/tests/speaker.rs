@@ -1,5 +1,4 @@
-//! One member that lies about others, from its own address: what it says is refuted, doubted or named, and stops
-//! nobody.
+//! What one member says of others, in packets of its own; and what becomes of late, doubled and mistaken words.
 
 use std::time::Duration;
 
@@ -12,15 +11,15 @@ use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
-/// A host where no node is; the liar's second address.
+/// A host where no node is; the speaker's second address.
 pub(super) const ELSEWHERE: usize = 99;
 
 /// A member that says what it wants: a true one, whose words are put into its mouth.
-pub(super) struct Liar {
+pub(super) struct Speaker {
     node: usize,
 }
 
-impl Liar {
+impl Speaker {
     pub(super) fn new(node: usize) -> Self {
         Self { node }
     }
@@ -87,9 +86,9 @@ fn is_up_everywhere(net: &Net, name: &str) -> bool {
 fn every_false_obituary_is_refuted_within_a_round_trip() {
     for status in [Status::Suspect, Status::Down, Status::Leaving, GRACEFUL] {
         let mut net = old_cluster(Profile::Default, 30);
-        let liar = Liar::new(2);
+        let speaker = Speaker::new(2);
         let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation, status));
-        liar.says_to_all(&mut net, &[lie]);
+        speaker.says_to_all(&mut net, &[lie]);
         net.run_until(ms(200), "refuted", |net| is_up_everywhere(net, "n1"));
     }
 }
@@ -148,12 +147,12 @@ fn a_removal_is_not_undone_by_a_death_in_between() {
 fn a_refutation_that_waits_for_the_disk_is_one_refutation() {
     let mut net = old_cluster(Profile::Local, 3);
     net.full_disks.insert(1, None);
-    let liar = Liar::new(2);
+    let speaker = Speaker::new(2);
     let (run, before) = (net.nodes[1].core.me().run, net.nodes[1].core.counters().refutations);
     let incarnation = net.nodes[1].core.me().incarnation + 100_000;
     net.forget_reports();
     for _ in 0..10 {
-        liar.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
+        speaker.says(&mut net, 1, &[Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 1 }]);
     }
     assert_eq!(net.nodes[1].core.counters().refutations - before, 1);
     assert!(net.nodes[1].core.health_score() <= 1);
@@ -166,11 +165,11 @@ fn a_refutation_that_waits_for_the_disk_is_one_refutation() {
 #[test]
 fn an_obituary_of_another_run_does_not_bury_a_living_member() {
     let mut net = old_cluster(Profile::Local, 5);
-    let liar = Liar::new(2);
+    let speaker = Speaker::new(2);
     for status in [Status::Down, GRACEFUL, FORCED] {
         let incarnation = net.nodes[1].core.me().incarnation + 5;
         let lie = Record { run: Run(77), ..about(&net, 1, incarnation, status) };
-        liar.says_to_all(&mut net, &[update(lie)]);
+        speaker.says_to_all(&mut net, &[update(lie)]);
         net.run(ms(500));
         assert!(is_up_everywhere(&net, "n1"), "{}", net.describe());
         assert!(net.nodes[1].core.me().incarnation > incarnation, "it said otherwise");
