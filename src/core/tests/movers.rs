@@ -101,7 +101,6 @@ fn what_a_newcomer_says_makes_nobody_doubt_itself() {
             ("suspect", Status::Suspect, 1),
             ("down", Status::Down, 0),
             ("left", Status::Left(crate::core::member::LeaveReason::Graceful), 1),
-            ("up", Status::Up, 1),
         ] {
             let doubt = worst_doubt(n, |net, victim| {
                 let incarnation = net.nodes[victim].core.me().incarnation + ahead;
