@@ -248,7 +248,7 @@ impl Stop {
             Stop::Core(StopReason::NameInUse { .. }) => 5,
             Stop::Core(StopReason::Removed) => 6,
             Stop::Core(StopReason::Refused { .. }) => 7,
-            Stop::LeaveTimedOut | Stop::Failed(_) => 1,
+            Stop::Core(StopReason::SetBack) | Stop::LeaveTimedOut | Stop::Failed(_) => 1,
         }
     }
 }

@@ -131,6 +131,7 @@ mod tests {
         for (reason, code) in [
             (StopReason::Left, 0),
             (StopReason::NameInUse { id, holder: by }, 5),
+            (StopReason::SetBack, 1),
             (StopReason::Copied { address: by }, 4),
             (StopReason::Removed, 6),
             (StopReason::Refused { by, refusal: Refusal::OtherCluster }, 7),

@@ -28,7 +28,7 @@ pub enum StoreError {
         error: io::Error,
     },
     /// The lock file cannot be opened or locked.
-    #[error("cannot lock {}: {error}; check the directory's owner and that its file system has locks", path.display())]
+    #[error("cannot lock {}: {error}; check that this user may write there, and that the file system has locks", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,

@@ -136,7 +136,7 @@ fn packets(figures: &Figures, is_joining: bool) -> Finding {
     if total >= DROPPED_COUNT && total > received * DROPPED_SHARE {
         let reason = most_frequent(figures).unwrap_or_default();
         let found = format!(
-            "{total} packets, or messages in them, were not used ({received} packets came), most of them for the reason {reason}"
+            "{total} packets, or messages in them, were not used since the agent's start ({received} packets were taken), most of them for the reason {reason}"
         );
         return Finding::warn("packets", found, Some(advice_on(&reason)));
     }

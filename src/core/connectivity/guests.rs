@@ -1,4 +1,5 @@
-//! Guests: connections that others opened, as long as they prove nothing. Anybody can connect and bear a member's run.
+//! Guests: connections that others opened, as long as they prove nothing. A member whose advertised address is dead connects as
+//! well, and must not stay Up by that.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest: the frame is a stranger's
@@ -19,13 +20,13 @@
 //! ```
 //!
 //! Only addresses of live members are dialled, each once per [`DIAL_INTERVAL`], and [`MAX_DIALS_PER_INTERVAL`] of them
-//! together: a node that connects in many names makes this node open few connections.
+//! together: when many come at once, this node opens few connections.
 //!
 //! Invariants:
 //! - Nothing that comes over a guest is believed, and nothing goes over it.
 //! - Guests neither stand in for a member's link nor displace it.
-//! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, and as many in all as there may be links; the oldest give
-//!   way. Every guest goes after [`MAX_GUEST_FRAMES`] frames, or after [`LINK_TIMEOUT`].
+//! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, and as many in all as there may be links: the oldest of its
+//!   name gives way, and beyond all places new ones are refused, since those that are there are about to prove themselves. Every guest goes after [`MAX_GUEST_FRAMES`] frames, or after [`LINK_TIMEOUT`].
 //!
 //! Must not know: what a link is used for.
 
@@ -102,18 +103,13 @@ impl Guests {
         self.asked.take(now, run)
     }
 
-    /// Returns the guest that a new one displaces, if there is no room.
-    fn crowded_out(&self, run: Run) -> Option<LinkId> {
-        let of_run = |guest: &&Guest| guest.run == run;
-        if self.held.values().filter(of_run).count() >= MAX_GUESTS_PER_RUN {
-            return self.oldest(of_run);
+    /// Finds the guest that a new one displaces: `Ok(None)` if there is room, `Err` if nobody gives way.
+    fn crowded_out(&self, run: Run) -> Result<Option<LinkId>, ()> {
+        let of_run = || self.held.iter().filter(|(_, guest)| guest.run == run);
+        if of_run().count() >= MAX_GUESTS_PER_RUN {
+            return Ok(of_run().min_by_key(|(_, guest)| guest.since).map(|(link, _)| *link));
         }
-        self.oldest(|_| self.held.len() >= MAX_LINKS)
-    }
-
-    fn oldest(&self, such: impl Fn(&&Guest) -> bool) -> Option<LinkId> {
-        let such = self.held.iter().filter(|(_, guest)| such(guest));
-        such.min_by_key(|(_, guest)| guest.since).map(|(link, _)| *link)
+        if self.held.len() >= MAX_LINKS { Err(()) } else { Ok(None) }
     }
 }
 
@@ -172,7 +168,11 @@ impl Core {
             }
             return is_orderly;
         }
-        if let Some(displaced) = self.guests.crowded_out(run) {
+        let Ok(displaced) = self.guests.crowded_out(run) else {
+            self.counters.drop(DropReason::TableFull);
+            return false;
+        };
+        if let Some(displaced) = displaced {
             self.counters.drop(DropReason::TableFull);
             self.dismiss_guest(displaced);
         }
@@ -298,13 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_guest_gives_way_where_there_is_no_room() {
+    fn those_that_are_there_prove_themselves_before_others_come_in() {
         let mut guests = Guests::default();
         for link in 0..MAX_LINKS as u64 {
-            assert_eq!(guests.crowded_out(Run(1_000_000)), None);
+            assert_eq!(guests.crowded_out(Run(1_000_000)), Ok(None));
             guests.held.insert(LinkId::Accepted(link), guest(link));
         }
-        assert_eq!(guests.crowded_out(Run(1_000_000)), Some(LinkId::Accepted(0)));
+        assert_eq!(guests.crowded_out(Run(1_000_000)), Err(()));
     }
 
     #[test]
@@ -323,10 +323,10 @@ mod tests {
     fn one_member_has_few_guests_in_its_name() {
         let mut guests = Guests::default();
         for link in 0..MAX_GUESTS_PER_RUN as u64 {
-            assert_eq!(guests.crowded_out(Run(1)), None);
+            assert_eq!(guests.crowded_out(Run(1)), Ok(None));
             guests.held.insert(LinkId::Accepted(link), guest(1));
         }
-        assert_eq!(guests.crowded_out(Run(1)), Some(LinkId::Accepted(0)));
-        assert_eq!(guests.crowded_out(Run(2)), None);
+        assert_eq!(guests.crowded_out(Run(1)), Ok(Some(LinkId::Accepted(0))));
+        assert_eq!(guests.crowded_out(Run(2)), Ok(None));
     }
 }

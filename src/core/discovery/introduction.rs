@@ -95,7 +95,6 @@ impl Core {
             self.met_rival(&record);
             return Introduction::Outdated { newer: View::ME };
         }
-        // A live holder of its name hears of it, and gives way (see `joining::rivals`).
         let held = self.view.slot_of(record.id.as_str());
         if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };

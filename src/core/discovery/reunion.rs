@@ -268,9 +268,8 @@ impl Core {
         }
     }
 
-    /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: one answer a second is all
-    /// that an address gets, and old questions of this node that somebody plays back may have it. Also the one that is to be
-    /// called as well: each is, every so many turns of its own.
+    /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: what is asked of one may be
+    /// lost. Also the one that is to be called as well: each is, every so many turns of its own.
     fn next_missing_seeds(&mut self) -> (Vec<SocketAddr>, Option<SocketAddr>) {
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
         let mut missing = self.all_missing_seeds();

@@ -185,16 +185,21 @@ pub enum StopReason {
         /// The address of the other node.
         holder: SocketAddr,
     },
-    /// Another process runs as this one, or this one's memory was set back: its machine was copied or restored while it
-    /// ran.
+    /// Another process runs as this one: its machine was copied while it ran.
     #[error(
-        "another process runs as this one, at {address}, or this one's memory was set back: its machine was copied, or \
-         restored from a snapshot, while it ran; start the agent again, and a copy with a name and a data directory of its own"
+        "another process runs as this one, at {address}: its machine was copied while it ran; stop the copy, then start the \
+         agent again, and give a copy a name and a data directory of its own"
     )]
     Copied {
         /// The address in the record that this process did not write.
         address: SocketAddr,
     },
+    /// The cluster knows a later record of this process than its own: its memory was set back.
+    #[error(
+        "the cluster has a later record of this process than its own: its machine was put back to a snapshot of its memory; \
+         start the agent again"
+    )]
+    SetBack,
     /// The cluster refused the node.
     #[error("refused by {by}: {refusal}")]
     Refused {

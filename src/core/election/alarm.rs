@@ -46,7 +46,8 @@ pub enum Alarm {
         /// The names of these voters.
         ids: Vec<NodeId>,
     },
-    /// One member alone reports that the cluster has an electorate: none is formed for as long as it does.
+    /// A member reports that the cluster has an electorate: none is formed until it says otherwise, is removed or is
+    /// forgotten.
     FormingHeldUp {
         /// The member.
         by: NodeId,
@@ -156,9 +157,9 @@ impl fmt::Display for Alarm {
             }
             Alarm::FormingHeldUp { by } => write!(
                 f,
-                "{by:?} alone says that this cluster has an electorate already: none is formed while it says so; if no voter \
-                 of it is left, found it anew (`headcount recover --anew`); if that member is mistaken, remove it \
-                 (`headcount remove --force`)"
+                "{by:?} says that this cluster has an electorate already, so that none is formed; if no voter of it is left, \
+                 found it anew (`headcount recover --anew`); if that member is mistaken, remove it, also if it is down or has \
+                 left (`headcount remove --force`)"
             ),
             Alarm::TermLimit { id } => {
                 write!(f, "{id:?} named a term that is out of bounds, far ahead, or of another generation: it was ignored")

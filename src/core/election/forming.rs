@@ -107,8 +107,8 @@ impl Election {
         matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|heard| heard.holds_me))
     }
 
-    /// Takes the members' reports of an electorate in this cluster: `sure` is confirmed by several of them; `rumoured`
-    /// is reported by one member, for as long as it does, with whether that member is sure of it.
+    /// Takes what is known of an electorate in this cluster: `sure` by an agreed view; `rumoured` by the report of a member,
+    /// with whether that member is sure of it.
     pub fn knows_of(&mut self, context: &Context<'_>, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
         self.expire(context);
         let before = (self.founded(), self.rumoured);

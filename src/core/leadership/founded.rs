@@ -6,12 +6,13 @@
 //! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
 //! **Sure** is a node that votes in the electorate, or has learnt an agreed view of it; it keeps on its disk what it is
-//! sure of. **Told** is a node that a member has told that is sure: until that member has left, was removed or is forgotten, or says
-//! something else, no other electorate is formed here. It is one report against none, and yet it counts, since it may be
-//! all that is left of an electorate whose voters have lost their disks, also while that member is down. A node with an
+//! sure of. **Told** is a node that a member has told that is sure: until that member was removed or is forgotten, or says something
+//! else, no other electorate is formed here. It is one report against none, and yet it counts, since it may be
+//! all that is left of an electorate whose voters have lost their disks, also while that member is restarted. A node with an
 //! old disk may speak of an electorate that is gone: an operator hears which member holds the forming up, and can remove
 //! that member, or have the electorate founded anew. A node that was told passes it on as hearsay, which counts for
-//! [`FOUNDED_HINT`] and is not passed on again: what nobody is sure of any more does not go round for ever.
+//! [`FOUNDED_HINT`] and is not passed on again: what nobody is sure of any more does not go round for ever. A leader that
+//! lives is followed by whoever is to form another electorate: its agreed view makes sure.
 //!
 //! Invariants:
 //! - One member's report is never passed on as if it were known.
@@ -26,7 +27,7 @@ use super::{Alarm, Core, NodeId, Phase, Reply, Ticket, Time};
 use crate::core::counters::DropReason;
 use crate::core::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
 use crate::core::limits::WHO_LEADS_INTERVAL;
-use crate::core::member::{Run, Status};
+use crate::core::member::{LeaveReason, Run, Status};
 use crate::core::view::Slot;
 use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;
@@ -104,7 +105,8 @@ impl Core {
             return;
         }
         let status_of = |run| self.view.slot_of_run(run).map(|slot| self.view.entry(slot).status);
-        let is_there = |run| is_joining || status_of(run).is_some_and(|status| !matches!(status, Status::Left(_)));
+        let is_there =
+            |run| is_joining || status_of(run).is_some_and(|status| status != Status::Left(LeaveReason::Forced));
         tracker.hearsay.review(now, is_there);
         let is_forming = self.election().is_some_and(Election::is_forming);
         let Some(tracker) = &self.tracker else { return };

@@ -1,8 +1,9 @@
 //! Hearsay: what members say of an electorate that this node does not know by itself.
 //!
 //! Invariants:
-//! - A member's report counts for as long as its run is in the view and has not left, and stands by it: one that is Down may be
-//!   all that is left of the electorate, and come back. At most [`MAX_FOUNDED_REPORTERS`] are remembered.
+//! - A member's report counts for as long as its run is in the view and was not removed, and stands by it: one that is Down or
+//!   has left may be all that is left of the electorate, and come back. Of more than [`MAX_FOUNDED_REPORTERS`] those of the
+//!   electorates that began last are remembered.
 //! - What a member was only told itself counts for [`FOUNDED_HINT`], and is not passed on.
 //!
 //! Must not know: which member is which (see `founded`).
@@ -47,7 +48,8 @@ impl Hearsay {
 
     /// Returns a member that reports it.
     pub(super) fn teller(&self) -> Option<Run> {
-        self.told.keys().next().copied()
+        let said = self.said()?;
+        self.told.iter().find(|(_, told)| *told == said).map(|(by, _)| *by)
     }
 
     pub(super) fn descent(&self) -> Option<Descent> {
@@ -60,8 +62,12 @@ impl Hearsay {
         if !founded.is_sure {
             self.told.remove(&by);
             self.hint = Some((founded.descent, now + FOUNDED_HINT));
-        } else if self.told.len() < MAX_FOUNDED_REPORTERS || self.told.contains_key(&by) {
-            self.told.insert(by, founded.descent);
+            return;
+        }
+        self.told.insert(by, founded.descent);
+        if self.told.len() > MAX_FOUNDED_REPORTERS {
+            let first = self.told.iter().min_by_key(|(_, told)| (told.began, told.lineage)).map(|(by, _)| *by);
+            first.and_then(|by| self.told.remove(&by));
         }
     }
 
@@ -114,18 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn so_many_reports_are_remembered_and_the_next_one_is_not() {
+    fn so_many_reports_are_remembered_those_of_the_latest_electorates() {
         let mut hearsay = Hearsay::default();
         let most = MAX_FOUNDED_REPORTERS as u64;
         for run in 0..=most {
             hearsay.hear(Run(run), of(run + 1, true), NOW);
         }
         assert_eq!(hearsay.told.len(), MAX_FOUNDED_REPORTERS);
-        hearsay.hear(Run(0), of(99, true), NOW);
+        assert!(!hearsay.told.contains_key(&Run(0)) && hearsay.told.contains_key(&Run(most)));
         assert_eq!(
-            hearsay.told.get(&Run(0)).map(|told| told.lineage),
-            Some(Lineage(99)),
-            "who is remembered may say more"
+            (hearsay.said().map(|told| told.lineage), hearsay.teller()),
+            (Some(Lineage(most + 1)), Some(Run(most)))
         );
     }
 

@@ -59,7 +59,8 @@ pub const CALL_LINGER: Duration = Duration::from_secs(2);
 pub const TRIES_BEFORE_CALLS: u32 = 3;
 /// The number of questions to a lost seed or member of which one goes by a call, too.
 pub const CALL_ONE_IN: usize = 4;
-/// The number of missing seeds that a node asks in a retry interval that sees no other live member.
+/// The number of missing seeds that a node asks in a retry interval that sees no other live member: one lost packet does not
+/// cost it the interval.
 pub const SEEDS_ASKED_ALONE: usize = 3;
 /// The number of first messages of a packet among which a question has to be.
 pub const MAX_MESSAGES_IN_QUESTION: usize = 4;

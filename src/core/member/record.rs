@@ -172,7 +172,7 @@ impl Record {
     pub const MAX_VERSION_BYTES: usize = 32;
     /// The bound of incarnations, exclusive.
     pub const INCARNATION_LIMIT: u64 = 1 << 62;
-    /// The highest incarnation that a clock gives: however wrong one is, there is room to refute above it for ever.
+    /// The highest incarnation that a clock gives: however wrong one is, there is room to refute above it.
     pub const LATEST_BIRTH: u64 = 1 << 53;
 
     /// Returns true if a record from outside keeps every bound (names and tags were checked in decoding).

@@ -18,7 +18,7 @@ use crate::core::wire::{Message, Note};
 
 impl Core {
     /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
-    /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is reported
+    /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, or has healed a moment ago, and the member that is reported
     /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's, if
     /// anybody of that is heard. Or its process is reported to have ended, and holds a link to this node. Or it has
     /// refuted such accusations again and again.
@@ -41,7 +41,7 @@ impl Core {
             now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
         });
         let is_known_better = is_linked || (is_about_silence && (is_fresh || is_from_afar));
-        // Somebody lies about it, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
+        // Its accuser hears it badly, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
         let rare = peer.rare();
         let is_obituary = record.status == Status::Down && note.method == DetectionMethod::ConnectionLost;
         let refuted = if is_obituary { rare.false_obituaries } else { rare.refutations };
@@ -115,9 +115,9 @@ impl Core {
         }
         if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
-            let (run, incarnation) = (record.run, record.incarnation + 1);
+            let (run, incarnation) = (record.run, record.incarnation);
             let mut packet = self.packet_to(slot);
-            packet.push(&Message::HeldStatus { run, incarnation, status: Status::Up, age_ms: 0 });
+            packet.push(&Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 0 });
             self.send_to(slot, packet);
         }
     }

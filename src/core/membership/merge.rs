@@ -150,6 +150,15 @@ impl Core {
         Some(hash)
     }
 
+    /// Tells a live run of another one that takes its name: it gives way (see `joining::rivals`), and would learn of that late,
+    /// since nobody speaks to it any more. Its observers tell it.
+    fn tell_replaced(&mut self, slot: Slot, held: Held, record: &Record) {
+        let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
+        if are_apart && self.observes(slot) {
+            self.tell_of_rival(slot, record, None);
+        }
+    }
+
     /// Replaces a member's record by a newer one.
     pub(in crate::core) fn supersede(
         &mut self,
@@ -193,6 +202,7 @@ impl Core {
         }
         let mut is_ours = false;
         let peer = if is_new_run {
+            self.tell_replaced(slot, held, &record);
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.meet_new_run(slot);

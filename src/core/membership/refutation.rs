@@ -33,6 +33,10 @@ impl Core {
         if (incarnation, status) <= (mine.incarnation, mine.status) {
             return true;
         }
+        if self.is_of_a_copy(incarnation, status) {
+            self.stop(StopReason::SetBack);
+            return false;
+        }
         match self.phase {
             // An incarnation that is raised already, and only waits for the disk, is refuted once.
             Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
@@ -51,6 +55,12 @@ impl Core {
         true
     }
 
+    /// Returns true if this was written of this node's run by itself, in another process: others write that a member is silent
+    /// or gone, and it alone that it is Up.
+    fn is_of_a_copy(&self, incarnation: u64, status: Status) -> bool {
+        status == Status::Up && incarnation > self.me().incarnation && matches!(self.phase, Phase::Up)
+    }
+
     /// Raises the incarnation above one at which others hold this node as something else.
     pub(super) fn refute(&mut self, incarnation: u64) {
         self.counters.refutations += 1;
@@ -62,8 +72,7 @@ impl Core {
     pub(super) fn hear_of_myself(&mut self, record: &Record, note: Option<Note>) {
         let mine = self.me();
         if record.run == mine.run {
-            if record.status == Status::Up && record.supersedes(mine) && matches!(self.phase, Phase::Up) {
-                // Others write that a member is silent or gone, and it alone that it is Up.
+            if self.is_of_a_copy(record.incarnation, record.status) && record.address != mine.address {
                 return self.stop(StopReason::Copied { address: record.address });
             }
             let is_forced = record.status == Status::Left(LeaveReason::Forced);

@@ -50,22 +50,22 @@ fn beside_an_old_disk() -> (Net, usize) {
 }
 
 #[test]
-fn what_a_node_with_an_old_disk_told_of_an_electorate_holds_until_it_has_left_or_is_removed() {
-    for is_removed in [false, true] {
+fn what_a_node_with_an_old_disk_told_of_an_electorate_holds_until_it_is_removed() {
+    for has_left in [false, true] {
         let (mut net, old) = beside_an_old_disk();
         net.run(SETTLE);
         assert!(net.running().all(|node| !node.core.leadership().is_me), "it is believed");
         let held_up = Notice::Election(Alarm::FormingHeldUp { by: id("old") });
         assert!(net.nodes[0].notices.contains(&held_up), "an operator is told");
         assert_eq!(net.nodes[0].core.election().expect("takes part").founded(), None, "nobody is sure of it");
-        if is_removed {
-            net.kill(old);
-            net.run(net.settings.down_timeout + SETTLE);
-            assert!(net.running().all(|node| !node.core.leadership().is_me), "it may be all that is left");
-            net.command(0, Command::Remove { ticket: 1, id: id("old"), force: true });
-        } else {
+        if has_left {
             net.command(old, Command::Leave);
+        } else {
+            net.kill(old);
         }
+        net.run(net.settings.down_timeout + SETTLE);
+        assert!(net.running().all(|node| !node.core.leadership().is_me), "it may be all that is left");
+        net.command(0, Command::Remove { ticket: 1, id: id("old"), force: true });
         net.run(FOUNDED_REVIEW + FOUNDED_HINT + SECOND * 5);
         leader(&net);
         assert_ne!(told_by(&net, 0), Some(report()));

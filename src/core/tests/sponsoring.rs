@@ -44,7 +44,7 @@ fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_
     let is_welcome = |told: &[Message]| matches!(told, [Message::Welcome { .. }]);
     let told = asks(&mut alone, from, run, &joiner);
     assert!(is_welcome(&told), "{told:?}");
-    // Somebody else with its run, which is no secret.
+    // A copy of the process, elsewhere.
     let there = Record { address: address(ELSEWHERE), ..joiner.clone() };
     assert_eq!(asks(&mut alone, there.address, run, &there), []);
     assert_eq!(alone.core.counters().dropped(DropReason::Claimed), 1);

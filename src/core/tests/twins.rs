@@ -137,6 +137,29 @@ fn a_process_that_was_copied_while_it_ran_stops_and_the_copy_that_wrote_last_goe
 }
 
 #[test]
+fn of_two_processes_of_one_name_that_join_at_once_by_different_members_one_stays_and_the_other_is_told() {
+    for apart in [0, 1, 3] {
+        let mut net = old_cluster(Profile::Default, 4);
+        let one = net.add("x", 70, &[0]);
+        net.run(ms(apart));
+        let other = net.add("x", 71, &[1]);
+        net.run(SECOND * 2);
+        let lost = [one, other].map(|twin| has_lost(&net, twin));
+        assert!(lost[0] != lost[1], "{apart} ms: {lost:?}\n{}", net.describe());
+    }
+}
+
+#[test]
+fn a_process_whose_memory_was_set_back_stops() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let record = Record::clone(net.nodes[1].core.me());
+    let written = Record { incarnation: record.incarnation + 1, ..record };
+    Speaker::new(2).says(&mut net, 1, &[update(written)]);
+    net.run(SECOND);
+    assert_eq!(net.nodes[1].stopped, Some(StopReason::SetBack));
+}
+
+#[test]
 fn a_restart_elsewhere_is_in_as_soon_as_its_name_is_free() {
     for n in [3, 30] {
         for is_noticed in [true, false] {

@@ -32,9 +32,8 @@ pub enum Message {
         nonce: Nonce,
     },
     /// Tells a member the record held of it: sent to a receiver that is held as Suspect, Down or Left, or that has a
-    /// tombstone. The receiver refutes, or obeys. Another run ignores it: addresses outlive processes. With the status
-    /// Up, at an incarnation that the receiver never had, it reports that others claim this incarnation and that the
-    /// sender does not believe them; the receiver raises its incarnation above it.
+    /// tombstone, or that others accuse. The receiver refutes, or obeys. Another run ignores it: addresses outlive
+    /// processes. A receiver that never was Up at this incarnation was copied, or set back, and stops.
     HeldStatus {
         /// The run of the held record.
         run: Run,

@@ -304,7 +304,7 @@ impl World {
             StopReason::Removed => place.removal_asked,
             // Of two nodes with one name, one has to go.
             StopReason::NameInUse { .. } => place.shares_name,
-            StopReason::Refused { .. } | StopReason::Copied { .. } => false,
+            StopReason::Refused { .. } | StopReason::Copied { .. } | StopReason::SetBack => false,
         };
         place.disk.crash(true);
         place.ended = Some(reason.clone());

@@ -178,7 +178,7 @@ fn known(term: u64) -> BTreeMap<LeaseName, u64> {
 }
 
 #[tokio::test]
-async fn a_leader_resigns_on_the_word_of_an_elder_about_its_own_term_and_on_no_other() {
+async fn a_leader_resigns_on_the_word_of_an_old_member_about_its_own_term_and_on_no_other() {
     let mut bench = Bench::leader().await;
     bench.hear(LeaseUpdate::RESIGN, 1, false);
     assert!(bench.leads(1), "a newcomer says so");
@@ -201,7 +201,7 @@ async fn a_newcomer_is_not_believed_that_anybody_leads_or_that_a_term_beyond_the
         bench.hear(kind, term, false);
         assert!(bench.leads(1), "kind {kind} of term {term}");
     }
-    // An elder is.
+    // One that has been here for long is.
     bench.hear(LeaseUpdate::LED, 9, true);
     assert_eq!((bench.claim().is_me, bench.claim().term), (false, 9));
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::{Edge, key_of};
 use crate::core::Run;
-use crate::core::wire::{Header, PacketBuilder};
+use crate::core::limits::MIN_QUESTION_BYTES;
+use crate::core::wire::{Header, Message, Nonce, PacketBuilder};
 use crate::seal::{DatagramSealer, Key};
 use crate::sim::invariants::Invariant;
 use crate::sim::random::{Purpose, Random};
@@ -50,6 +51,15 @@ pub(super) fn elsewhere() -> SocketAddr {
 /// The address from which it says what it knows in the clear: nothing sealed ever comes from there.
 fn unsealed() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 67))
+}
+
+/// Returns the question that everybody answers who can read it, in the clear.
+fn question(random: &mut Random) -> Vec<u8> {
+    let (run, cluster) = (Run(random.bits()), Header::cluster_hash(CLUSTER));
+    let mut packet = PacketBuilder::new(&Header { cluster, run, sequence: 1, fingerprint: 0 }, MAX_BYTES);
+    packet.push(&Message::WhoAreYou { nonce: Nonce(random.bits()), echo: None });
+    packet.pad_to(MIN_QUESTION_BYTES);
+    packet.finish()
 }
 
 impl World {
@@ -137,9 +147,13 @@ impl World {
         let mut clear = None;
         let said = (!contents.is_empty()).then(|| contents[random.index(contents.len())].clone());
         if let Some((sender, packet)) = said.clone() {
-            let from = if random.chance(0.5) { self.nodes[sender].address } else { unsealed() };
             let to = random.index(nodes);
-            clear = Some(Event::Packet { from, to, bytes: packet, delayed: false });
+            let (from, bytes) = match random.below(3) {
+                0 => (self.nodes[sender].address, packet),
+                1 => (unsealed(), packet),
+                _ => (unsealed(), question(random)),
+            };
+            clear = Some(Event::Packet { from, to, bytes, delayed: false });
         }
         if let (Some(key), Some((sender, packet))) = (key, &said) {
             // Under the run that the packet bears: whoever has a key can say any.
