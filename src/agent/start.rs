@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -291,8 +291,12 @@ fn open(
 }
 
 fn unix_milliseconds() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(0).min(Record::LATEST_BIRTH)
+    born_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Returns the incarnation of a process that starts so long after 1970, in milliseconds.
+fn born_at(since: Duration) -> u64 {
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(Record::LATEST_BIRTH)
 }
 
 #[cfg(test)]
@@ -309,6 +313,11 @@ mod tests {
         assert_eq!(start(1_000_001).expect("opens"), (1_060_001, 1_120_001));
         assert_eq!(start(5).expect("opens"), (1_120_002, 1_180_002));
         assert_eq!(start(9_000_000).expect("opens"), (9_000_000, 9_060_000));
+    }
+
+    #[test]
+    fn no_clock_is_so_wrong_that_nothing_can_be_refuted() {
+        assert_eq!([Duration::MAX, Duration::from_millis(7)].map(born_at), [Record::LATEST_BIRTH, 7]);
     }
 
     #[test]

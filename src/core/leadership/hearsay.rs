@@ -145,4 +145,17 @@ mod tests {
         hearsay.review(NOW + FOUNDED_REVIEW * 2, |_| false);
         assert_eq!(hearsay.deadline(), None);
     }
+
+    #[test]
+    fn the_latest_electorate_is_the_one_that_began_last_whatever_its_number() {
+        let mut hearsay = Hearsay::default();
+        let most = MAX_FOUNDED_REPORTERS as u64;
+        for run in 0..=most {
+            let ElectorateReport { descent, is_sure } = of(run + 1, true);
+            let descent = Descent { began: Term(most - run), ..descent };
+            hearsay.hear(Run(run), ElectorateReport { descent, is_sure }, NOW);
+        }
+        assert!(hearsay.told.contains_key(&Run(0)) && !hearsay.told.contains_key(&Run(most)));
+        assert_eq!(hearsay.teller(), Some(Run(0)));
+    }
 }

@@ -228,7 +228,7 @@ fn each_of_two_missing_seeds_is_called_in_its_turn() {
 }
 
 #[test]
-fn accepted_calls_are_bounded_and_the_oldest_gives_way() {
+fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
     use crate::core::limits::{CALL_LASTS, MAX_CALLS};
     let mut net = Net::linked(Profile::Local, 2);
     let question = {
@@ -239,18 +239,22 @@ fn accepted_calls_are_bounded_and_the_oldest_gives_way() {
         sent.into_iter().find(|(from, ..)| *from == stranger.nodes[nodes[2]].address).expect("a question").2
     };
     let from = |port: u16| std::net::SocketAddr::from(([10, 9, 9, 9], port));
-    let core = &mut net.nodes[0].core;
-    let mut closed = 0;
-    let made = 2 * MAX_CALLS as u16;
-    for port in 1..=made {
-        let event = LinkEvent::Frame { from: from(port), bytes: &question };
-        core.handle(net.now, Input::Link { link: LinkId::Accepted(1_000 + u64::from(port)), event });
-        while let Some(output) = core.poll() {
-            closed += usize::from(matches!(output, Output::CloseLink { .. }));
-        }
+    let link = |nth: u16| LinkId::Accepted(1_000 + u64::from(nth));
+    let closed_by = |net: &mut Net, nth: u16| -> Vec<LinkId> {
+        let event = LinkEvent::Frame { from: from(nth), bytes: &question };
+        let (now, core) = (net.now, &mut net.nodes[0].core);
+        core.handle(now, Input::Link { link: link(nth), event });
+        let outputs = std::iter::from_fn(|| core.poll());
+        outputs.filter_map(|output| if let Output::CloseLink { link } = output { Some(link) } else { None }).collect()
+    };
+    let most = MAX_CALLS as u16;
+    for nth in 1..=most {
+        assert_eq!(closed_by(&mut net, nth), []);
     }
-    assert_eq!(closed, MAX_CALLS);
-    assert_eq!(core.calls.len(), MAX_CALLS);
+    assert_eq!(closed_by(&mut net, most + 1), [link(most + 1)], "the others are amid their questions");
+    net.run(CALL_LASTS / 4);
+    assert_eq!(closed_by(&mut net, most + 2).len(), 1, "one has lasted");
+    assert_eq!(net.nodes[0].core.calls.len(), MAX_CALLS);
     net.run(CALL_LASTS + SECOND);
     assert_eq!(net.nodes[0].core.calls.len(), 0, "they end by themselves");
 }

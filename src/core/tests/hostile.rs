@@ -68,7 +68,7 @@ pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     net.run(ms(2));
 }
 
-// "Values ≥ 2^63 are malformed."
+// Values from the limit on are malformed.
 #[test]
 fn no_word_of_others_drives_a_node_out_of_the_incarnations() {
     let mut net = Net::cluster(Profile::Local, 3);
@@ -84,7 +84,7 @@ fn no_word_of_others_drives_a_node_out_of_the_incarnations() {
     assert!(me.is_well_formed(), "incarnation {:#x}: everybody drops every packet that carries it", me.incarnation);
 }
 
-// The stored bound must be one that a restart can live with (`store/state.rs` refuses ≥ 2^63, `Core::new` panics).
+// The stored bound must be one that a restart can live with (`store/state.rs` refuses the limit, `Core::new` panics).
 #[test]
 fn no_word_of_others_makes_the_stored_state_unusable() {
     let mut net = Net::new(Profile::Local);

@@ -108,6 +108,21 @@ fn when_a_cut_heals_nobody_suspects_or_buries_its_own_side_at_the_word_of_the_ot
 }
 
 #[test]
+fn words_about_this_side_may_be_old_ones_for_a_moment_after_a_partition() {
+    let mut net = cluster(Profile::Local, 6);
+    cut(&mut net, &[0, 1, 2], true);
+    net.run(net.settings.down_timeout * 2);
+    cut(&mut net, &[0, 1, 2], false);
+    net.run_until(net.settings.retry_interval * 4, "over", |net| {
+        net.nodes[0].partitions.last().is_some_and(|(_, partition)| partition.is_over)
+    });
+    let near = net.nodes[1].core.me().run;
+    assert!(net.nodes[0].core.is_spoken_of_from_afar(near, None));
+    net.run(net.settings.suspect_timeout * 2);
+    assert!(!net.nodes[0].core.is_spoken_of_from_afar(near, None));
+}
+
+#[test]
 fn fewer_than_two_or_than_a_third_are_no_partition() {
     for (n, dead, is_said) in [
         (2, 1, false),

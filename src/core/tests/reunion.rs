@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, Contacted, Reply, StopReason};
+use crate::core::limits::SEEDS_ASKED_ALONE;
 use crate::core::member::{ChangeKind, Status};
 use crate::core::settings::Profile;
 use crate::core::view::{Slot, View};
@@ -241,5 +242,18 @@ fn a_node_that_is_its_own_seed_looks_for_nobody_and_one_that_is_so_by_another_ad
         }
         let asked = net.sent.take().expect("recorded").iter().filter(|(_, to, _)| *to == address(seed)).count();
         assert!(if elsewhere.is_some() { (15..=25).contains(&asked) } else { asked == 0 }, "{asked}");
+    }
+}
+
+#[test]
+fn whoever_sees_nobody_asks_several_missing_seeds_in_an_interval_and_one_beside_others() {
+    for (n, each) in [(1, SEEDS_ASKED_ALONE), (2, 1)] {
+        let mut net = Net::cluster(Profile::Local, n);
+        net.nodes[0].seeds.extend((90..95).map(address));
+        net.run(net.settings.retry_interval * 3);
+        net.undelivered.clear();
+        net.run(net.settings.retry_interval * 10);
+        let asked = net.undelivered.len();
+        assert!((each * 8..=each * 12).contains(&asked), "{n}: {asked}");
     }
 }

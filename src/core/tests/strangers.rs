@@ -8,7 +8,7 @@ use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
-use crate::core::limits::LINK_TIMEOUT;
+use crate::core::limits::{LINK_TIMEOUT, MAX_GUESTS_PER_RUN};
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
@@ -215,4 +215,24 @@ fn all_answers_to_a_strangers_packet_are_together_no_larger_than_it() {
         answered += usize::from(bytes > 0);
     }
     assert!(answered > 4, "most are answered: {answered}");
+}
+
+/// The numbers of links fall, so that age decides and not the order of a map.
+#[test]
+fn the_oldest_connection_in_a_members_name_gives_way() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let (run, most) = (run_of(&net, 1), MAX_GUESTS_PER_RUN as u64);
+    let from = SocketAddr::new(address(EVIL).ip(), 50_000);
+    for nth in (0..=most).rev() {
+        net.run(ms(1));
+        let bytes = bare(run, 900 + most - nth, &[]);
+        let event = LinkEvent::Frame { from, bytes: &bytes };
+        let outputs = link(&mut net, 0, LinkId::Accepted(1_000 + nth), event);
+        let closed = outputs.iter().filter_map(|output| match output {
+            Output::CloseLink { link } => Some(*link),
+            _ => None,
+        });
+        let expected = if nth == 0 { vec![LinkId::Accepted(1_000 + most)] } else { vec![] };
+        assert_eq!(closed.collect::<Vec<_>>(), expected);
+    }
 }

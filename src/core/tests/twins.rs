@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::hostile::{packet, send};
 use super::net::{Net, address, id, ms};
-use super::speaker::{ELSEWHERE, Speaker, about, old_cluster, update};
+use super::speaker::{ELSEWHERE, Speaker, about, mail, old_cluster, update};
 use crate::core::doors::StopReason;
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
+use crate::core::wire::{Message, Nonce, Packet};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -122,7 +124,7 @@ fn late_news_of_a_dead_process_takes_nobodys_name() {
 fn a_process_that_was_copied_while_it_ran_stops_and_the_copy_that_wrote_last_goes_on() {
     let mut net = old_cluster(Profile::Local, 3);
     let record = net.nodes[1].core.me();
-    let (run, incarnation) = (record.run, record.incarnation + 1);
+    let incarnation = record.incarnation + 1;
     let written = Record { address: address(ELSEWHERE), incarnation, ..Record::clone(record) };
     let accused = Record { status: Status::Suspect, ..written.clone() };
     let teller = Speaker::new(2);
@@ -133,7 +135,30 @@ fn a_process_that_was_copied_while_it_ran_stops_and_the_copy_that_wrote_last_goe
     teller.says(&mut net, 1, &[update(Record { incarnation, ..written })]);
     net.run(SECOND);
     assert_eq!(net.nodes[1].stopped, Some(StopReason::Copied { address: address(ELSEWHERE) }));
-    assert_eq!(net.nodes[0].core.record(&id("n1")).map(|held| held.run), Some(run));
+    assert!(!matches!(net.status(0, "n1"), Some(Status::Left(_))), "it says no word of leaving in the copy's name");
+}
+
+#[test]
+fn a_stranger_that_is_up_takes_its_name_at_once_and_the_holder_is_told() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let stranger = rival(&net, ELSEWHERE);
+    let probe = Message::Probe { nonce: Nonce(1) };
+    send(&mut net, 0, ELSEWHERE, &packet(stranger.run, 1, &[probe]));
+    net.run(ms(5));
+    let asked = mail(&net, ELSEWHERE).into_iter().find_map(|message| match message {
+        Message::WhoAreYou { nonce, .. } => Some(nonce),
+        _ => None,
+    });
+    let introduction = Message::IAm { nonce: asked.expect("asked"), record: stranger.clone() };
+    net.sent = Some(Vec::new());
+    send(&mut net, 0, ELSEWHERE, &packet(stranger.run, 2, &[introduction]));
+    assert_eq!(net.nodes[0].core.record(&id("n1")).map(|held| held.run), Some(stranger.run));
+    let tells = |bytes: &[u8]| {
+        let messages = Packet::decode(bytes).expect("ours").messages;
+        messages.iter().any(|message| matches!(message, Message::Update(update) if update.record.run == stranger.run))
+    };
+    let sent = net.sent.take().expect("kept");
+    assert!(sent.iter().any(|(_, to, bytes)| *to == address(1) && tells(bytes)));
 }
 
 #[test]
