@@ -147,7 +147,7 @@ impl Crowd {
                 }
             }
         }
-        let (nonce, count) = (asked.expect("it asks its seed"), self.members.len() as u32);
+        let nonce = asked.expect("it asks its seed");
         self.sequences[0] += 1;
         let mut packet = PacketBuilder::new(&self.header(0, 0), MTU);
         packet.push(&Message::Reply);

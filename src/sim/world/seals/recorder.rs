@@ -166,8 +166,8 @@ impl World {
             }
         }
         let frame = (!frames.is_empty()).then(|| {
-            let (sender, meant, recorded) = frames[random.index(frames.len())].clone();
-            let bytes = said.filter(|_| random.chance(0.2)).map_or(recorded, |(_, packet)| packet);
+            let (sender, meant, kept) = frames[random.index(frames.len())].clone();
+            let bytes = said.filter(|_| random.chance(0.2)).map_or(kept, |(_, packet)| packet);
             (random.chance(0.5).then_some(sender), if random.chance(0.5) { meant } else { random.index(nodes) }, bytes)
         });
         seals.counts.played += played.len() as u64 + u64::from(frame.is_some());
