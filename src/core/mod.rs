@@ -121,7 +121,6 @@ use dissemination::LeaseUpdates;
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
-use joining::Reaches;
 use joining::Rivals;
 use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
@@ -131,8 +130,8 @@ use membership::{Arrivals, Move};
 use messaging::Messaging;
 use observers::Observers;
 use packet::Prover;
-use packet::{ContactedAddresses, NoticeRate, PacketRate};
 use packet::{Inbox, Versions};
+use packet::{NoticeRate, Turns};
 use timers::{Timer, Timers};
 use view::Peer;
 use view::Tombstones;
@@ -194,24 +193,10 @@ pub struct Core {
     name_probes: NameProbes,
     rivals: Rivals,
     arrivals: Arrivals,
-    /// Questions to strangers.
-    questions: PacketRate,
-    /// Questions to addresses that others named.
-    hearsay_questions: PacketRate,
-    /// Packets to addresses that others advertise.
-    reaches: Reaches,
-    /// Strangers let into the view because they introduced themselves.
-    introductions: PacketRate,
+    /// How often an address is asked, answered and let in.
+    turns: Turns,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
-    /// The limit of `HeldStatus` to senders of whose name there is a tombstone.
-    burials: PacketRate,
-    /// The limit of what is taken from senders that proved an address and are not in the view, about this node's own status.
-    objections: PacketRate,
-    /// Refusals to other clusters and versions.
-    refusals: PacketRate,
-    /// The addresses that this node contacted itself.
-    expected: ContactedAddresses,
     notices: NoticeRate,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
@@ -297,15 +282,8 @@ impl Core {
             reunion: Reunion::new(init.seeds, init.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            questions: PacketRate::to_strangers(),
-            hearsay_questions: PacketRate::on_hearsay(),
-            reaches: Reaches::default(),
-            introductions: PacketRate::of_weight(),
+            turns: Turns::default(),
             unreached_at: None,
-            burials: PacketRate::of_weight(),
-            objections: PacketRate::of_weight(),
-            refusals: PacketRate::of_weight(),
-            expected: ContactedAddresses::default(),
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
             notices: NoticeRate::default(),

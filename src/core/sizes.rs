@@ -48,13 +48,7 @@ impl Core {
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),
-            strangers: self.questions.size()
-                + self.hearsay_questions.size()
-                + self.reaches.size()
-                + self.name_probes.asked()
-                + self.introductions.size()
-                + self.burials.size()
-                + self.joiners.answered.size(),
+            strangers: self.turns.size() + self.name_probes.asked() + self.joiners.askers(),
             messages: self.messaging.size(),
         }
     }

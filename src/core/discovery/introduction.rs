@@ -18,7 +18,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Contacted, Receiver};
 use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::{Record, Status};
-use crate::core::packet::{Introduction, News, Sender, SenderKind, Way};
+use crate::core::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
 use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
@@ -79,7 +79,7 @@ impl Core {
         }
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.reaches.introduced.allow(self.now, record.address, false) {
+            if self.turns.take(self.now, Turn::AtIntroduced, record.address) {
                 let nonce = self.prover.nonce(record.address, self.now);
                 let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
@@ -99,8 +99,7 @@ impl Core {
         if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
         }
-        let is_expected = self.expected.contains(self.now, sender.from);
-        if !self.introductions.allow(self.now, sender.from, is_expected) {
+        if !self.turns.take(self.now, Turn::Introduction, sender.from) {
             // One question lets one stranger in.
             self.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
@@ -167,7 +166,7 @@ impl Core {
     /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
     /// believed there.
     fn call_home(&mut self, address: SocketAddr) {
-        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) {
+        if matches!(self.phase, Phase::Up) && self.turns.take(self.now, Turn::Question, address) {
             self.call_again(address);
         }
     }

@@ -15,7 +15,7 @@ use crate::core::doors::Receiver;
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::core::member::{NodeId, Record, Status};
-use crate::core::packet::{Introduction, Sender, SenderKind, Way};
+use crate::core::packet::{Introduction, Sender, SenderKind, Turn, Way};
 use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
 use crate::core::{Core, Phase};
@@ -183,14 +183,14 @@ impl Core {
         if answer.introduce.is_none() && !is_ignored {
             return;
         }
-        let is_expected = self.expected.contains(self.now, sender.from);
+        let is_expected = self.turns.is_expected(self.now, sender.from);
         // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
         // those whom this node asked before.
         let is_proven = answer.has_echoed || answer.has_brought_nonce;
         let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
         let may_know = is_introduction || is_expected;
-        let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
-        let is_allowed = limit.allow(self.now, sender.from, is_expected) || self.may_answer_finder(sender.from);
+        let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
+        let is_allowed = self.turns.take(self.now, turn, sender.from) || self.may_answer_finder(sender.from);
         if !is_allowed {
             return self.counters.drop(DropReason::RateLimited);
         }
@@ -257,13 +257,13 @@ impl Core {
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
         }
         match answer.introduction {
-            Some(Introduction::Tombstoned { incarnation }) if self.burials.allow(self.now, sender.from, false) => {
+            Some(Introduction::Tombstoned { incarnation }) if self.turns.take(self.now, Turn::Burial, sender.from) => {
                 let nonce = self.prover.nonce(sender.from, self.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::HeldStatus { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
-                if self.burials.allow(self.now, sender.from, false) {
+                if self.turns.take(self.now, Turn::Burial, sender.from) {
                     // It will raise its incarnation above this record, and may say so at once.
                     let nonce = self.prover.nonce(sender.from, self.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });

@@ -14,7 +14,7 @@ use crate::core::counters::DropReason;
 use crate::core::election::ElectionMessage;
 use crate::core::limits::MAX_WANTS;
 use crate::core::member::{LeaveReason, Status};
-use crate::core::packet::{Introduction, News, Sender};
+use crate::core::packet::{Introduction, News, Sender, Turn};
 use crate::core::view::Slot;
 use crate::core::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
 use crate::core::{Core, Phase};
@@ -70,7 +70,7 @@ impl Core {
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
-                if self.objections.allow(self.now, sender.from, false) {
+                if self.turns.take(self.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
                     answer.myself |= self.told(run, (incarnation, status), Duration::ZERO);
                 }
@@ -127,7 +127,7 @@ impl Core {
         answer.introduction.is_some_and(Introduction::is_unlisted)
             && matches!(self.phase, Phase::Up)
             && is_rival
-            && self.objections.allow(self.now, sender.from, false)
+            && self.turns.take(self.now, Turn::Objection, sender.from)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {

@@ -24,7 +24,7 @@ use super::answer::Answer;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Output, Receiver};
 use crate::core::member::ProtocolRange;
-use crate::core::packet::{Inbox, Received, Sender, SenderKind, Way};
+use crate::core::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
 use crate::core::view::Slot;
 use crate::core::window::Sight;
 use crate::core::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
@@ -179,7 +179,7 @@ impl Core {
             PacketError::UnknownVersion { found } => {
                 self.counters.drop(DropReason::UnknownVersion);
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
-                if self.refusals.allow(self.now, from, false) {
+                if self.turns.take(self.now, Turn::Refusal, from) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
                     self.outputs.push_back(Output::Transmit { to: from, receiver: Receiver::Anybody, bytes });
                 }
@@ -198,7 +198,7 @@ impl Core {
                     if let Phase::Joining(joining) = &mut self.phase {
                         joining.asked.asked_back(sender.from, self.now);
                     }
-                    if self.refusals.allow(self.now, sender.from, false) {
+                    if self.turns.take(self.now, Turn::Refusal, sender.from) {
                         self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
                     }
                     return;

@@ -16,7 +16,7 @@ use crate::core::doors::{Contacted, Notice, StopReason};
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
 use crate::core::member::Record;
-use crate::core::packet::{Sender, SenderKind, Way};
+use crate::core::packet::{Sender, SenderKind, Turn, Way};
 use crate::core::timers::Timer;
 use crate::core::wire::{Nonce, Refusal};
 use crate::core::{Core, Phase};
@@ -150,7 +150,7 @@ impl Core {
             // A member that looks for lost ones met another cluster, or a node with its own name.
             _ if self.prover.is_nonce(nonce, by, now) => {
                 if let Refusal::NameInUse { holder } = refusal
-                    && self.questions.allow(now, holder, true)
+                    && self.turns.take_own(now, Turn::Question, holder)
                 {
                     self.ask_who(holder);
                 }

@@ -292,7 +292,7 @@ impl Core {
             joining.has_other_seeds |= is_told;
         }
         joining.referrals.forget(to);
-        self.expected.note(now, to);
+        self.turns.expect(now, to);
         let rng = &mut self.rng;
         let nonce = joining.asked.ask(to, is_told, now, || rng.next_u64());
         let cookie = joining.cookies.of(to);

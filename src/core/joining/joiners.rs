@@ -13,28 +13,31 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admission_limits::{AnsweredJoins, Denials};
 use super::reachable::Unreached;
 use crate::core::Core;
 use crate::core::doors::{Notice, Output};
-use crate::core::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, REACH_PATIENCE};
+use crate::core::limits::{
+    DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE,
+    MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
+};
 use crate::core::member::{Change, ChangeKind, NodeId, Record, Run};
-use crate::core::packet::Newcomer;
+use crate::core::packet::{Newcomer, Recent};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 
 /// The joiners of this sponsor, by run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::core) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
     waiting: BTreeMap<Run, (Newcomer, Time)>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
     pub(in crate::core) unreached: Unreached,
-    /// The addresses of joiners that were told lately that they are not let in.
-    pub(super) denied: Denials,
-    /// The questions that were answered lately.
-    pub(in crate::core) answered: AnsweredJoins,
+    /// The addresses of joiners that were told lately that they are not let in: each is told so once in [`DENIAL_INTERVAL`].
+    pub(super) denied: Recent<SocketAddr>,
+    /// Whose questions were answered lately, and when it has all its turns back: [`JOIN_ANSWERS_AT_ONCE`], and one more in each
+    /// [`JOIN_ANSWER_INTERVAL`]. That ends what a joiner and its sponsor might otherwise do to each other for ever.
+    answered: Recent<(Run, SocketAddr)>,
 }
 
 #[derive(Debug)]
@@ -68,7 +71,35 @@ impl Joiner {
     }
 }
 
+impl Default for Joiners {
+    fn default() -> Self {
+        Self {
+            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            unreached: Unreached::default(),
+            denied: Recent::new(DENIAL_INTERVAL, MAX_DENIALS),
+            answered: Recent::new(JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE, MAX_JOIN_ASKERS),
+        }
+    }
+}
+
 impl Joiners {
+    /// Returns the number of askers that are remembered.
+    pub(in crate::core) fn askers(&self) -> usize {
+        self.answered.size()
+    }
+
+    /// Returns true if a joiner is to be answered now; counts it if so (the generic cell rate algorithm: ITU-T I.371).
+    pub(super) fn may_answer(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
+        let most = JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE;
+        let key = (run, address);
+        let spent_until = self.answered.get(&key).map_or(now, |until| now.max(until));
+        let next = spent_until + JOIN_ANSWER_INTERVAL;
+        let is_allowed = next.since(now) <= most;
+        self.answered.set(now, key, if is_allowed { next } else { spent_until });
+        is_allowed
+    }
+
     /// Returns the number of joiners that are kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.held.len() + self.waiting.len()
@@ -283,6 +314,34 @@ impl Core {
             let previous = Some(Arc::clone(&joiner.record));
             let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
             self.outputs.push_back(Output::Change(change));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_joiner_is_answered_so_often_at_once_and_so_often_after_that() {
+        let (mut joiners, address) = (Joiners::default(), SocketAddr::from(([10, 0, 0, 1], 7117)));
+        let mut count = 0;
+        for ms in 0..10_000 {
+            let now = Time::ORIGIN + Duration::from_millis(ms);
+            count += u32::from(joiners.may_answer(now, Run(1), address));
+            assert!(joiners.may_answer(now, Run(2 + ms), address), "another run: {ms}");
+        }
+        let most = JOIN_ANSWERS_AT_ONCE + 10_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
+        assert!((most - 2..=most).contains(&count), "{count} of {most}");
+    }
+
+    #[test]
+    fn a_crowd_of_joiners_fills_no_table_and_keeps_nobody_waiting() {
+        let mut joiners = Joiners::default();
+        for run in 0..5 * MAX_JOIN_ASKERS as u64 {
+            let address = SocketAddr::from(([10, 0, 0, 1], run as u16));
+            assert!(joiners.may_answer(Time::ORIGIN, Run(run), address), "{run}");
+            assert!(joiners.askers() <= 2 * MAX_JOIN_ASKERS);
         }
     }
 }

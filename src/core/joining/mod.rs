@@ -5,7 +5,7 @@
 //! | the joiner's side | `join`, whom it asked: `asked`, what it is answered: `answers`, the limits of its haste: `cookies`, what it lacks: `status` |
 //! | founding a cluster | `founding` |
 //! | members that look for a joiner with an empty disk | `finders` |
-//! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission_limits`, `reachable` |
+//! | the sponsor's side: admission, reachability of joiners | `sponsor`, `reachable` |
 //! | the joiners that it holds beside the view | `joiners` |
 //! | a node that was cut off for too long begins anew | `anew` |
 //! | crowds: being referred to another sponsor | `referral` |
@@ -16,7 +16,6 @@
 //!
 //! Must not know: what happens to a member once it is Up.
 
-mod admission_limits;
 mod anew;
 mod answers;
 mod asked;
@@ -36,7 +35,6 @@ mod transfer;
 pub(in crate::core) use join::Joining;
 pub(in crate::core) use joiners::Joiners;
 pub(in crate::core) use names::NameProbes;
-pub(in crate::core) use reachable::Reaches;
 pub(in crate::core) use rivals::Rivals;
 pub use status::JoinReport;
 pub(in crate::core) use transfer::{Transfer, ViewServer};

@@ -48,7 +48,7 @@ use crate::core::limits::{
     MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
 };
 use crate::core::member::{Run, Status};
-use crate::core::packet::{PacketRate, Sender, SenderKind};
+use crate::core::packet::{Sender, SenderKind, Turn};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
@@ -94,31 +94,6 @@ pub(in crate::core) struct Reach {
     sponsor: Option<(SocketAddr, Run)>,
 }
 
-/// Limits of what is sent to addresses that others advertise, each of its own: none takes a turn from another.
-#[derive(Debug)]
-pub(in crate::core) struct Reaches {
-    /// Challenges to the addresses that joiners advertise.
-    joiners: PacketRate,
-    /// Answers to requests to be reached at an address.
-    on_request: PacketRate,
-    /// Addresses at which those that introduce themselves want to be spoken to.
-    pub(in crate::core) introduced: PacketRate,
-}
-
-impl Default for Reaches {
-    fn default() -> Self {
-        let limits = PacketRate::to_advertised;
-        Self { joiners: limits(), on_request: limits(), introduced: limits() }
-    }
-}
-
-impl Reaches {
-    /// Returns the number of entries.
-    pub(in crate::core) fn size(&self) -> usize {
-        [&self.joiners, &self.on_request, &self.introduced].map(PacketRate::size).iter().sum()
-    }
-}
-
 impl Core {
     /// Returns true if a newcomer advertises an address at which this node reaches it; if not, it is asked there and
     /// told to wait.
@@ -129,7 +104,7 @@ impl Core {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if self.reaches.joiners.allow(self.now, address, false) {
+        let asked_since = if self.turns.take(self.now, Turn::AtAdvertised, address) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -294,8 +269,13 @@ impl Core {
         if !self.may_answer(&sender, packet.len()) {
             return;
         }
-        let limit = if is_let_in { &mut self.introductions } else { &mut self.reaches.on_request };
-        if is_member || limit.allow(self.now, address, is_let_in) {
+        let (now, turns) = (self.now, &mut self.turns);
+        let is_its_turn = if is_let_in {
+            turns.take_own(now, Turn::Introduction, address)
+        } else {
+            turns.take(now, Turn::OnRequest, address)
+        };
+        if is_member || is_its_turn {
             let bytes = packet.finish();
             if self.calls.is_from(sender.from) {
                 // It called, so that datagrams may not pass.

@@ -4,7 +4,7 @@
 //! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
-//!   not let in is told so a few times (see `admission_limits`).
+//!   not let in is told so a few times (see `joiners`).
 //! - A name that a live member holds is only given away after that member was probed (see `names`).
 //!
 //! Must not know: how joiners are kept (see `joiners`).
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::core::counters::DropReason;
 use crate::core::doors::{Notice, Receiver};
 use crate::core::member::{ProtocolRange, Record, Run, Status};
-use crate::core::packet::{Newcomer, Sender};
+use crate::core::packet::{Newcomer, Sender, Turn};
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
 use crate::core::{Core, Phase};
 
@@ -28,7 +28,7 @@ impl Core {
         cookie: Option<Nonce>,
         seeking: Option<Seeking>,
     ) {
-        if !self.joiners.answered.take(self.now, sender.run, sender.from) {
+        if !self.joiners.may_answer(self.now, sender.run, sender.from) {
             return self.counters.drop(DropReason::RateLimited);
         }
         let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
@@ -54,7 +54,7 @@ impl Core {
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.refusals.allow(self.now, sender.from, false) {
+            if !self.turns.take(self.now, Turn::Refusal, sender.from) {
                 return self.counters.drop(DropReason::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };

@@ -58,10 +58,6 @@ pub const MAX_CANDIDATES_TOLD: usize = 64;
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);
 /// The time after which such a place may be given to another joiner however fast its holder makes progress.
 pub const MAX_PLACE_TIME: Duration = Duration::from_secs(2);
-/// The time for which a joiner that was given a place and did not pull gets none of the last ones.
-pub const UNUSED_PLACE_PENALTY: Duration = Duration::from_secs(5);
-/// The greatest number of such joiners that are remembered.
-pub const MAX_UNUSED_PLACES: usize = 256;
 /// The greatest number of joiners that a sponsor cannot reach at their addresses and remembers; the oldest are dropped
 /// first.
 pub const MAX_UNREACHED: usize = MAX_JOINERS;

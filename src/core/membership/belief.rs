@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::core::limits::TOLD_INTERVAL;
 use crate::core::member::{Record, Status};
+use crate::core::packet::Turn;
 use crate::core::view::{Slot, is_due};
 use crate::core::wire::Note;
 use crate::core::{Core, Phase};
@@ -33,7 +34,7 @@ impl Core {
     /// Asks a run for its own record, if it is reported live.
     pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-        if is_said_to_live && self.hearsay_questions.allow(self.now, record.address, false) {
+        if is_said_to_live && self.turns.take(self.now, Turn::Hearsay, record.address) {
             self.ask_who(record.address);
         }
     }

@@ -1,4 +1,4 @@
-//! Rate limits of packets that strangers provoke, bounded in memory by construction.
+//! Turns: rate limits of packets that strangers provoke, bounded in memory by construction.
 //!
 //! Each address gets one turn in [`QUESTION_INTERVAL`], and all of them so many. An address that this node itself contacted
 //! takes none of those: a crowd (another cluster that has this node among its seeds) keeps neither islands that look for each
@@ -61,82 +61,162 @@ impl<K: Ord> PerKeyRate<K> {
     }
 }
 
+/// What happened lately, by key, in two generations: so many keys are remembered for an interval at least, and as many before
+/// them. If there are more, the first ones are forgotten: nobody waits because of others.
+#[derive(Debug)]
+pub(in crate::core) struct Recent<K> {
+    interval: Duration,
+    most: usize,
+    began: Option<Time>,
+    lately: BTreeMap<K, Time>,
+    before: BTreeMap<K, Time>,
+}
+
+impl<K: Ord> Recent<K> {
+    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
+        Self { interval, most, began: None, lately: BTreeMap::new(), before: BTreeMap::new() }
+    }
+
+    /// Returns the time that a key was set to.
+    pub(in crate::core) fn get(&self, key: &K) -> Option<Time> {
+        self.lately.get(key).or_else(|| self.before.get(key)).copied()
+    }
+
+    pub(in crate::core) fn set(&mut self, now: Time, key: K, at: Time) {
+        let is_full = self.lately.len() >= self.most && !self.lately.contains_key(&key);
+        if is_full || self.began.is_none_or(|began| now.since(began) >= self.interval) {
+            self.before = std::mem::take(&mut self.lately);
+            self.began = Some(now);
+        }
+        self.lately.insert(key, at);
+    }
+
+    /// Returns true if a key was set to a time within the interval.
+    pub(in crate::core) fn contains(&self, now: Time, key: &K) -> bool {
+        self.get(key).is_some_and(|at| now.since(at) < self.interval)
+    }
+
+    /// Sets a key to now, unless that was done within the interval; returns true if it does.
+    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
+        let is_its_turn = !self.contains(now, &key);
+        if is_its_turn {
+            self.set(now, key, now);
+        }
+        is_its_turn
+    }
+
+    /// Returns the number of entries.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.lately.len() + self.before.len()
+    }
+}
+
+/// What an address is given once in [`QUESTION_INTERVAL`]. None of them takes a turn from another.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::core) enum Turn {
+    /// A question who that is.
+    Question,
+    /// A question where others say that somebody is: that may be a third party's address, who asked nothing.
+    Hearsay,
+    /// A challenge at the address that a joiner advertises.
+    AtAdvertised,
+    /// An answer at the address where somebody asks to be reached.
+    OnRequest,
+    /// A question where one that introduces itself wants to be spoken to.
+    AtIntroduced,
+    /// To be let into the view.
+    Introduction,
+    /// The status held of it, for one of whose name there is a tombstone or a later record.
+    Burial,
+    /// To be heard about this node's own status, without being in the view.
+    Objection,
+    /// A refusal to another cluster or version.
+    Refusal,
+}
+
+impl Turn {
+    const COUNT: usize = Turn::Refusal as usize + 1;
+
+    /// Returns the greatest number of them in an interval in all.
+    const fn most(self) -> usize {
+        match self {
+            Turn::Question => MAX_QUESTIONS,
+            Turn::Hearsay => MAX_HEARSAY_QUESTIONS,
+            Turn::AtAdvertised | Turn::OnRequest | Turn::AtIntroduced => MAX_REACHED,
+            Turn::Introduction | Turn::Burial | Turn::Objection | Turn::Refusal => MAX_WORDS,
+        }
+    }
+}
+
+/// The turns that addresses took lately.
+#[derive(Debug)]
+pub(in crate::core) struct Turns {
+    rates: [PacketRate; Turn::COUNT],
+    /// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
+    expected: Recent<SocketAddr>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { rates: Default::default(), expected: Recent::new(CONTACT_MEMORY, MAX_CONTACTED) }
+    }
+}
+
+impl Turns {
+    /// Returns true if it is this address's turn, and takes it. One that this node contacted takes no turn of the others.
+    pub(in crate::core) fn take(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
+        let is_expected = self.is_expected(now, address);
+        self.rates[turn as usize].allow(now, turn.most(), address, is_expected)
+    }
+
+    /// The same, where this node asks of itself: that is no turn of those who ask it.
+    pub(in crate::core) fn take_own(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
+        self.rates[turn as usize].allow(now, turn.most(), address, true)
+    }
+
+    /// Notes that this node contacts an address, and expects an answer.
+    pub(in crate::core) fn expect(&mut self, now: Time, address: SocketAddr) {
+        self.expected.set(now, address, now);
+    }
+
+    /// Returns true if this node contacted this address a moment ago.
+    pub(in crate::core) fn is_expected(&self, now: Time, address: SocketAddr) -> bool {
+        self.expected.contains(now, &address)
+    }
+
+    /// Returns the number of turns that are remembered.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.rates.iter().map(|rate| rate.places.size()).sum()
+    }
+}
+
 /// Limits packets to one per address and [`QUESTION_INTERVAL`], and so many in all.
 #[derive(Debug)]
-pub(in crate::core) struct PacketRate {
+struct PacketRate {
     places: PerKeyRate<SocketAddr>,
-    in_all: usize,
     /// The turns in this interval that others took than those that this node contacted.
     others: usize,
 }
 
+impl Default for PacketRate {
+    fn default() -> Self {
+        Self { places: PerKeyRate::new(QUESTION_INTERVAL, usize::MAX), others: 0 }
+    }
+}
+
 impl PacketRate {
-    /// Returns the number of entries.
-    pub(in crate::core) fn size(&self) -> usize {
-        self.places.size()
-    }
-
-    /// Returns the limits of questions to strangers.
-    pub(in crate::core) fn to_strangers() -> Self {
-        Self::new(MAX_QUESTIONS)
-    }
-
-    /// Returns the limits of questions to addresses that others named: those may be a third party's, who asked nothing.
-    pub(in crate::core) fn on_hearsay() -> Self {
-        Self::new(MAX_HEARSAY_QUESTIONS)
-    }
-
-    /// Returns the limits of packets to addresses at which joiners want to be reached.
-    pub(in crate::core) fn to_advertised() -> Self {
-        Self::new(MAX_REACHED)
-    }
-
-    /// Returns the limits of answers that cost more, or that change something.
-    pub(in crate::core) fn of_weight() -> Self {
-        Self::new(MAX_WORDS)
-    }
-
-    fn new(in_all: usize) -> Self {
-        Self { places: PerKeyRate::new(QUESTION_INTERVAL, in_all + MAX_CONTACTED), in_all, others: 0 }
-    }
-
-    /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
-    /// it itself, and it takes no turn of the others.
-    pub(in crate::core) fn allow(&mut self, now: Time, address: SocketAddr, is_expected: bool) -> bool {
+    /// Returns true if this address may be answered or asked now, of `most` in all; counts it if so.
+    fn allow(&mut self, now: Time, most: usize, address: SocketAddr, is_expected: bool) -> bool {
         if self.places.begins_anew(now) {
             self.others = 0;
         }
-        if !is_expected && self.others >= self.in_all {
+        let is_full = self.places.taken.len() >= most + MAX_CONTACTED;
+        if is_full || (!is_expected && self.others >= most) {
             return false;
         }
         let is_allowed = self.places.take(now, address);
         self.others += usize::from(is_allowed && !is_expected);
         is_allowed
-    }
-}
-
-/// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member
-/// named.
-#[derive(Debug, Default)]
-pub(in crate::core) struct ContactedAddresses {
-    began: Option<Time>,
-    lately: BTreeMap<SocketAddr, Time>,
-    before: BTreeMap<SocketAddr, Time>,
-}
-
-impl ContactedAddresses {
-    pub(in crate::core) fn note(&mut self, now: Time, address: SocketAddr) {
-        let is_full = self.lately.len() >= MAX_CONTACTED && !self.lately.contains_key(&address);
-        if is_full || self.began.is_none_or(|began| now.since(began) >= CONTACT_MEMORY) {
-            self.before = std::mem::take(&mut self.lately);
-            self.began = Some(now);
-        }
-        self.lately.insert(address, now);
-    }
-
-    pub(in crate::core) fn contains(&self, now: Time, address: SocketAddr) -> bool {
-        let at = self.lately.get(&address).or_else(|| self.before.get(&address));
-        at.is_some_and(|at| now.since(*at) < CONTACT_MEMORY)
     }
 }
 
@@ -171,34 +251,45 @@ mod tests {
 
     #[test]
     fn one_address_is_asked_once_a_second_across_intervals() {
-        let mut questions = PacketRate::of_weight();
-        assert!(questions.allow(at(0), address(2), false));
-        assert!(questions.allow(at(900), address(1), false));
-        assert!(!questions.allow(at(1_100), address(1), false));
-        assert!(!questions.allow(at(1_100), address(1), true), "nor if it was contacted");
-        assert!(questions.allow(at(1_900), address(1), false));
+        let mut turns = Turns::default();
+        let turn = Turn::Introduction;
+        assert!(turns.take(at(0), turn, address(2)));
+        assert!(turns.take(at(900), turn, address(1)));
+        assert!(turns.take(at(900), Turn::Burial, address(1)), "of another kind");
+        assert!(!turns.take(at(1_100), turn, address(1)));
+        assert!(!turns.take_own(at(1_100), turn, address(1)), "nor if it was contacted");
+        assert!(turns.take(at(1_900), turn, address(1)));
     }
 
     #[test]
     fn all_addresses_together_are_bounded_but_for_those_that_were_contacted() {
-        let mut questions = PacketRate::to_strangers();
+        let mut turns = Turns::default();
         let host = |i: usize| SocketAddr::from(((i as u32).to_be_bytes(), 7_117));
-        let allowed = |questions: &mut PacketRate, from: usize, is_expected| {
-            (from..from + 10_000).filter(|i| questions.allow(Time::ORIGIN, host(*i), is_expected)).count()
+        let taken = |turns: &mut Turns, turn, from: usize, is_own| {
+            let take = |i: &usize| {
+                if is_own {
+                    turns.take_own(Time::ORIGIN, turn, host(*i))
+                } else {
+                    turns.take(Time::ORIGIN, turn, host(*i))
+                }
+            };
+            (from..from + 10_000).filter(take).count()
         };
-        assert_eq!(allowed(&mut questions, 1, false), MAX_QUESTIONS);
-        assert_eq!(allowed(&mut questions, 20_000, false), 0);
-        assert_eq!(allowed(&mut questions, 30_000, true), MAX_CONTACTED);
-        let mut questions = PacketRate::to_strangers();
-        assert!(allowed(&mut questions, 30_000, true) >= MAX_CONTACTED, "before others");
-        let mut questions = PacketRate::of_weight();
-        assert!((0..MAX_WORDS).all(|i| questions.allow(Time::ORIGIN, host(i), true)));
+        assert_eq!(taken(&mut turns, Turn::Question, 1, false), MAX_QUESTIONS);
+        assert_eq!(taken(&mut turns, Turn::Question, 20_000, false), 0);
+        assert_eq!(taken(&mut turns, Turn::Question, 30_000, true), MAX_CONTACTED);
+        assert_eq!(taken(&mut turns, Turn::Refusal, 1, false), MAX_WORDS, "each kind by itself");
+        let mut turns = Turns::default();
+        assert!(taken(&mut turns, Turn::Question, 30_000, true) >= MAX_CONTACTED, "before others");
+        let mut turns = Turns::default();
+        turns.expect(Time::ORIGIN, host(1));
+        assert!(turns.take(Time::ORIGIN, Turn::Burial, host(1)));
         assert_eq!(
-            allowed(&mut questions, 20_000, false),
+            taken(&mut turns, Turn::Burial, 20_000, false),
             MAX_WORDS,
             "those that were contacted take no turn of theirs"
         );
-        assert!(questions.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", questions.size());
+        assert!(turns.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", turns.size());
     }
 
     #[test]
@@ -216,14 +307,28 @@ mod tests {
 
     #[test]
     fn contacts_are_remembered_for_a_while_and_are_few() {
-        let mut contacted = ContactedAddresses::default();
-        contacted.note(at(0), address(1));
-        assert!(contacted.contains(at(1), address(1)));
-        assert!(!contacted.contains(Time::ORIGIN + CONTACT_MEMORY, address(1)));
+        let mut turns = Turns::default();
+        turns.expect(at(0), address(1));
+        assert!(turns.is_expected(at(1), address(1)));
+        assert!(!turns.is_expected(Time::ORIGIN + CONTACT_MEMORY, address(1)));
         for port in 0..u16::MAX {
-            contacted.note(at(2), address(port));
+            turns.expect(at(2), address(port));
         }
-        assert!(contacted.contains(at(2), address(u16::MAX - 1)));
-        assert!(contacted.lately.len() + contacted.before.len() <= 2 * MAX_CONTACTED);
+        assert!(turns.is_expected(at(2), address(u16::MAX - 1)));
+        assert!(turns.expected.size() <= 2 * MAX_CONTACTED);
+    }
+
+    #[test]
+    fn a_key_has_its_turn_once_in_an_interval_however_many_there_are() {
+        let interval = Duration::from_secs(1);
+        let mut recent = Recent::new(interval, 100);
+        let mut now = Time::ORIGIN;
+        for _ in 0..2 {
+            assert!((0..200).all(|port| recent.take(now, address(port))));
+            assert!((0..200).all(|port| !recent.take(now, address(port))));
+            assert!((0..500).all(|port| recent.take(now, address(10_000 + port))), "the first ones are forgotten");
+            assert!(recent.size() <= 200);
+            now = now + interval;
+        }
     }
 }

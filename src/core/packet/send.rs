@@ -12,6 +12,7 @@
 
 use std::net::SocketAddr;
 
+use super::rates::Turn;
 use super::sender::Sender;
 use crate::core::Core;
 use crate::core::counters::{Carrier, DropReason};
@@ -195,14 +196,14 @@ impl Core {
 
     /// Sends `WhoAreYou` to an address.
     pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
-        self.expected.note(self.now, address);
+        self.turns.expect(self.now, address);
         let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
         self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Sends a short `WhoAreYou` to an address, and no copy by a call.
     pub(in crate::core) fn ask_who_briefly(&mut self, address: SocketAddr) {
-        self.expected.note(self.now, address);
+        self.turns.expect(self.now, address);
         let packet = self.who_are_you(address, MIN_PROBE_BYTES);
         self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
@@ -211,7 +212,7 @@ impl Core {
     /// will answer: they take no places among the addresses from which answers are expected.
     fn ask_whoever_is_there(&mut self, address: SocketAddr) {
         // This node asks by itself: that is no turn of those who ask it.
-        if self.questions.allow(self.now, address, true) {
+        if self.turns.take_own(self.now, Turn::Question, address) {
             let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
             self.transmit_datagram(address, Receiver::Anybody, packet.finish());
         }

@@ -7,7 +7,6 @@
 //! - At most [`MAX_VIEWS_SERVED`] joiners have a place, one for each address.
 //! - A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`] is given to a joiner that
 //!   has none.
-//! - A joiner that did not use its place gets none of the last ones for [`UNUSED_PLACE_PENALTY`].
 //!
 //! Must not know: records, pages, packets, the core. Its caller says which joiner pulls from where.
 
@@ -15,9 +14,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::limits::{
-    IDLE_PLACE, MAX_PLACE_TIME, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, SYNC_PACKETS, UNUSED_PLACE_PENALTY, VIEW_PATIENCE,
-};
+use crate::core::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, SYNC_PACKETS, VIEW_PATIENCE};
 use crate::core::member::{NodeId, Run};
 use crate::core::time::Time;
 
@@ -40,9 +37,6 @@ pub(in crate::core) struct ViewServer {
     pages_of: BTreeMap<Run, u32>,
     /// The joiners that are being served the view; at most [`MAX_VIEWS_SERVED`].
     places: BTreeMap<Run, ServingPlace>,
-    /// The addresses that had a place and did not pull, and the time until which that is held against them; at most
-    /// [`MAX_UNUSED_PLACES`].
-    unused_places: BTreeMap<SocketAddr, Time>,
 }
 
 /// The place of a joiner that is being served the view.
@@ -91,10 +85,6 @@ impl ViewServer {
     /// Returns true if there is no place for this joiner now.
     pub(in crate::core::joining) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
-        let is_idler = self.unused_places.get(&address).is_some_and(|until| now < *until);
-        if is_idler && others + 1 >= MAX_VIEWS_SERVED && !self.places.contains_key(&run) {
-            return true;
-        }
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
 
@@ -117,36 +107,20 @@ impl ViewServer {
         if self.places.get(&run).is_some_and(|place| !place.is_over(now)) {
             return true;
         }
-        let over: Vec<Run> = self.places.iter().filter(|(_, place)| place.is_over(now)).map(|(run, _)| *run).collect();
-        for run in over {
-            self.vacate(run, now);
-        }
+        self.places.retain(|_, place| !place.is_over(now));
         let same = self.places.iter().find(|(_, place)| place.address == address).map(|(run, _)| *run);
         let spare = if self.places.len() >= MAX_VIEWS_SERVED { self.spare(run, address, now) } else { same };
-        if let Some(spare) = spare {
-            self.vacate(spare, now);
-        }
+        spare.and_then(|spare| self.places.remove(&spare));
         self.places.insert(run, ServingPlace { address, given: now, moved: now, after: None });
         true
     }
 
-    /// Takes a place away before its holder had the whole view.
-    fn vacate(&mut self, run: Run, now: Time) {
-        if let Some(place) = self.places.remove(&run).filter(|place| place.after.is_none()) {
-            self.unused_places.retain(|_, until| now < *until);
-            if self.unused_places.len() < MAX_UNUSED_PLACES {
-                self.unused_places.insert(place.address, now + UNUSED_PLACE_PENALTY);
-            }
-        }
-    }
-
     /// Notes a pull of a place's holder: it is progress if it did not pull from there before.
     pub(super) fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
-        if let Some(place) = self.places.get_mut(&run) {
-            self.unused_places.remove(&place.address);
-            if place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after) {
-                (place.after, place.moved) = (Some(after.cloned()), now);
-            }
+        if let Some(place) = self.places.get_mut(&run)
+            && place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after)
+        {
+            (place.after, place.moved) = (Some(after.cloned()), now);
         }
     }
 
@@ -162,32 +136,6 @@ mod tests {
 
     fn at(port: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], port))
-    }
-
-    /// Takes a place and loses it without having pulled.
-    fn idle(serving: &mut ViewServer, port: u16, now: Time) {
-        let run = Run(u64::from(port));
-        assert!(serving.begin(run, at(port), now));
-        serving.vacate(run, now);
-    }
-
-    #[test]
-    fn so_many_idlers_are_remembered_and_a_place_frees_when_one_has_waited() {
-        let mut serving = ViewServer::default();
-        let most = MAX_UNUSED_PLACES as u16;
-        for port in 1..=most {
-            idle(&mut serving, port, Time::ORIGIN);
-        }
-        idle(&mut serving, most + 1, Time::ORIGIN);
-        assert_eq!(serving.unused_places.len(), MAX_UNUSED_PLACES);
-        let is_remembered = |serving: &ViewServer, port| serving.unused_places.contains_key(&at(port));
-        assert!(is_remembered(&serving, 1) && is_remembered(&serving, most), "to the last place");
-        assert!(!is_remembered(&serving, most + 1), "and not one more");
-        idle(&mut serving, most + 1, Time::ORIGIN + UNUSED_PLACE_PENALTY);
-        assert!(
-            is_remembered(&serving, most + 1) && serving.unused_places.len() == 1,
-            "those that waited are forgotten"
-        );
     }
 
     #[test]
@@ -213,20 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn so_many_joiners_have_a_place_and_an_idler_gets_none_of_the_last() {
+    fn so_many_joiners_have_a_place_and_the_next_one_takes_that_of_one_who_idles() {
         let mut serving = ViewServer::default();
         let host = |i: u8| SocketAddr::from(([10, 0, i, 1], 7_117));
-        idle(&mut serving, 1, Time::ORIGIN);
-        for i in 1..MAX_VIEWS_SERVED as u8 {
-            assert!(serving.begin(Run(u64::from(i) << 32), host(i), Time::ORIGIN));
+        for i in 1..=MAX_VIEWS_SERVED as u8 {
+            assert!(!serving.is_busy_for(Run(u64::from(i)), host(i), Time::ORIGIN));
+            assert!(serving.begin(Run(u64::from(i)), host(i), Time::ORIGIN));
         }
-        assert!(serving.is_busy_for(Run(1), at(1), Time::ORIGIN), "the last place is not an idler's");
-        assert!(!serving.is_busy_for(Run(2), at(2), Time::ORIGIN));
-        assert!(!serving.is_busy_for(Run(1), at(1), Time::ORIGIN + UNUSED_PLACE_PENALTY));
-        assert!(serving.begin(Run(9 << 32), host(9), Time::ORIGIN));
-        assert!(!serving.begin(Run(10 << 32), host(10), Time::ORIGIN), "one more is sent elsewhere");
+        assert!(!serving.begin(Run(99), host(99), Time::ORIGIN), "one more is sent elsewhere");
         assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
-        assert!(serving.begin(Run(10 << 32), host(10), Time::ORIGIN + IDLE_PLACE), "unless somebody idles");
+        assert!(serving.begin(Run(99), host(99), Time::ORIGIN + IDLE_PLACE), "unless somebody idles");
         assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
     }
 
