@@ -123,10 +123,17 @@ impl Lead {
 
     /// Returns true if it takes signals as news by now.
     fn is_listening(&self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
-        let blocked = blocked.map(|mask| u64::from_str_radix(mask.trim(), 16).expect("a mask"));
-        blocked.is_some_and(|blocked| blocked & 1 << (Signal::SIGTERM as u32 - 1) != 0)
+        let is_blocked = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+            let blocked = blocked.map(|mask| u64::from_str_radix(mask.trim(), 16).expect("a mask"));
+            blocked.is_some_and(|blocked| blocked & 1 << (Signal::SIGTERM as u32 - 1) != 0)
+        };
+        // glibc blocks all of them for a moment while it starts a thread.
+        (0..3).all(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is_blocked()
+        })
     }
 
     fn wait(&mut self) -> ExitStatus {
