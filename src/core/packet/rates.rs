@@ -18,50 +18,7 @@ use crate::core::limits::{
 };
 use crate::core::time::Time;
 
-/// Limits each key to one turn in an interval, and all keys to so many.
-#[derive(Debug)]
-pub(in crate::core) struct PerKeyRate<K> {
-    interval: Duration,
-    most: usize,
-    began: Option<Time>,
-    taken: BTreeMap<K, Time>,
-    before: BTreeMap<K, Time>,
-}
-
-impl<K: Ord> PerKeyRate<K> {
-    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
-        Self { interval, most, began: None, taken: BTreeMap::new(), before: BTreeMap::new() }
-    }
-
-    /// Returns true if it is this key's turn, and takes the turn.
-    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
-        self.begins_anew(now);
-        let interval = self.interval;
-        let recently = |table: &BTreeMap<K, Time>| table.get(&key).is_some_and(|at| now.since(*at) < interval);
-        let is_free = self.taken.len() < self.most && !recently(&self.taken) && !recently(&self.before);
-        if is_free {
-            self.taken.insert(key, now);
-        }
-        is_free
-    }
-
-    /// Begins the next interval if this one is over; returns true if it was.
-    fn begins_anew(&mut self, now: Time) -> bool {
-        let is_over = self.began.is_none_or(|began| now.since(began) >= self.interval);
-        if is_over {
-            self.before = std::mem::take(&mut self.taken);
-            self.began = Some(now);
-        }
-        is_over
-    }
-
-    /// Returns the number of entries.
-    fn size(&self) -> usize {
-        self.taken.len() + self.before.len()
-    }
-}
-
-/// What happened lately, by key, in two generations: so many keys are remembered for an interval at least, and as many before
+/// The last time of each key, in two generations: so many keys are remembered for an interval at least, and as many before
 /// them. If there are more, the first ones are forgotten: nobody waits because of others.
 #[derive(Debug)]
 pub(in crate::core) struct Recent<K> {
@@ -84,9 +41,8 @@ impl<K: Ord> Recent<K> {
 
     pub(in crate::core) fn set(&mut self, now: Time, key: K, at: Time) {
         let is_full = self.lately.len() >= self.most && !self.lately.contains_key(&key);
-        if is_full || self.began.is_none_or(|began| now.since(began) >= self.interval) {
-            self.before = std::mem::take(&mut self.lately);
-            self.began = Some(now);
+        if !self.begins_anew(now) && is_full {
+            self.begin(now);
         }
         self.lately.insert(key, at);
     }
@@ -109,9 +65,42 @@ impl<K: Ord> Recent<K> {
     pub(in crate::core) fn size(&self) -> usize {
         self.lately.len() + self.before.len()
     }
+
+    /// Begins the next interval if this one is over; returns true if it was.
+    fn begins_anew(&mut self, now: Time) -> bool {
+        let is_over = self.began.is_none_or(|began| now.since(began) >= self.interval);
+        if is_over {
+            self.begin(now);
+        }
+        is_over
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.before = std::mem::take(&mut self.lately);
+        self.began = Some(now);
+    }
 }
 
-/// What an address is given once in [`QUESTION_INTERVAL`]. None of them takes a turn from another.
+/// A limit of one turn in an interval for each key, and of so many for all keys: beyond them the next ones wait.
+#[derive(Debug)]
+pub(in crate::core) struct PerKeyRate<K> {
+    most: usize,
+    taken: Recent<K>,
+}
+
+impl<K: Ord> PerKeyRate<K> {
+    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
+        Self { most, taken: Recent::new(interval, usize::MAX) }
+    }
+
+    /// Returns true if it is this key's turn, and takes the turn.
+    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
+        self.taken.begins_anew(now);
+        self.taken.lately.len() < self.most && self.taken.take(now, key)
+    }
+}
+
+/// A kind of turns: each address has one of each kind in [`QUESTION_INTERVAL`], and none takes a turn from another.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::core) enum Turn {
     /// A question who that is.
@@ -186,35 +175,35 @@ impl Turns {
 
     /// Returns the number of turns that are remembered.
     pub(in crate::core) fn size(&self) -> usize {
-        self.rates.iter().map(|rate| rate.places.size()).sum()
+        self.rates.iter().map(|rate| rate.taken.size()).sum()
     }
 }
 
-/// Limits packets to one per address and [`QUESTION_INTERVAL`], and so many in all.
+/// The turns of one kind.
 #[derive(Debug)]
 struct PacketRate {
-    places: PerKeyRate<SocketAddr>,
+    taken: Recent<SocketAddr>,
     /// The turns in this interval that others took than those that this node contacted.
     others: usize,
 }
 
 impl Default for PacketRate {
     fn default() -> Self {
-        Self { places: PerKeyRate::new(QUESTION_INTERVAL, usize::MAX), others: 0 }
+        Self { taken: Recent::new(QUESTION_INTERVAL, usize::MAX), others: 0 }
     }
 }
 
 impl PacketRate {
     /// Returns true if this address may be answered or asked now, of `most` in all; counts it if so.
     fn allow(&mut self, now: Time, most: usize, address: SocketAddr, is_expected: bool) -> bool {
-        if self.places.begins_anew(now) {
+        if self.taken.begins_anew(now) {
             self.others = 0;
         }
-        let is_full = self.places.taken.len() >= most + MAX_CONTACTED;
+        let is_full = self.taken.lately.len() >= most + MAX_CONTACTED;
         if is_full || (!is_expected && self.others >= most) {
             return false;
         }
-        let is_allowed = self.places.take(now, address);
+        let is_allowed = self.taken.take(now, address);
         self.others += usize::from(is_allowed && !is_expected);
         is_allowed
     }
