@@ -21,7 +21,7 @@
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; which numbers of a sender were seen; how often, how long, how large | `time`, `limits`, `window`, `settings/` |
+//! | time as a number; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `limits`, `window`, `map`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -40,14 +40,13 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
-//! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
+//! | how much is kept | `sizes` |
 //! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
 //! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
 //! (`structure/upward.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
 
-pub mod ahead;
 mod connectivity;
 mod counters;
 mod detection;
@@ -62,6 +61,7 @@ mod joining;
 mod leadership;
 pub mod limits;
 mod look;
+mod map;
 mod member;
 mod membership;
 mod messaging;

@@ -9,15 +9,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use crate::core::doors::Ticket;
+use crate::core::map::Map;
 use crate::core::member::Run;
 use crate::core::time::Time;
-use crate::core::view::{Key, Table};
 
 /// Everything that can be due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Timer {
     /// Try to join again.
     JoinTry,
@@ -75,41 +73,6 @@ pub(super) enum Timer {
     Letter(u64),
 }
 
-impl Key for Timer {
-    fn tag(self, key: u64) -> u32 {
-        let (kind, about) = match self {
-            Timer::JoinTry => (0, 0),
-            Timer::Found => (1, 0),
-            Timer::Transfer => (2, 0),
-            Timer::CatchUp => (3, 0),
-            Timer::Gossip => (4, 0),
-            Timer::Flood => (5, 0),
-            Timer::FloodAgain => (6, 0),
-            Timer::Reunite => (7, 0),
-            Timer::Judge(Run(run)) => (8, run),
-            Timer::Heartbeat(Run(run)) => (9, run),
-            Timer::Link(Run(run)) => (10, run),
-            Timer::Crash(Run(run)) => (11, run),
-            Timer::Joiner(Run(run)) => (12, run),
-            Timer::NameProbe(Run(run)) => (13, run),
-            Timer::Confirm(ticket) => (14, ticket),
-            Timer::Contact(ticket) => (15, ticket),
-            Timer::Partition => (16, 0),
-            Timer::PartitionOver => (17, 0),
-            Timer::Leadership => (18, 0),
-            Timer::Walk => (19, 0),
-            Timer::Reach => (20, 0),
-            Timer::Guests => (21, 0),
-            Timer::Rival => (23, 0),
-            Timer::Spread => (26, 0),
-            Timer::RepairMessages => (27, 0),
-            Timer::Letter(number) => (28, number),
-            Timer::Move => (29, 0),
-        };
-        (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
-    }
-}
-
 /// Most settings that no longer hold, beyond one for each timer that is set.
 const MOST_STALE: usize = 32;
 
@@ -120,7 +83,7 @@ const MOST_STALE: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BinaryHeap<Reverse<(Time, Timer)>>,
-    at: Table<Timer, Time>,
+    at: Map<Timer, Time>,
     /// The timer that came up last, while its place in the table is kept. Nearly always it is set anew at once: that is
     /// one look-up then, where taking it out and putting it back were three and moved others (an eighth of the
     /// instructions that a packet costs both its ends).
@@ -134,7 +97,7 @@ impl Timers {
     }
 
     pub(super) fn new(key: u64) -> Self {
-        Self { at: Table::new(key), ..Self::default() }
+        Self { at: Map::new(key), ..Self::default() }
     }
 
     /// Sets a timer, replacing an earlier setting.
@@ -158,7 +121,7 @@ impl Timers {
 
     /// Forgets a timer.
     pub(super) fn cancel(&mut self, timer: Timer) {
-        if self.fired != Some(timer) && self.at.remove(timer).is_some() {
+        if self.fired != Some(timer) && self.at.remove(&timer).is_some() {
             self.tidy();
         }
     }
@@ -170,7 +133,7 @@ impl Timers {
 
     /// Returns the deadline of a timer, if it is set.
     fn setting(&self, timer: Timer) -> Option<Time> {
-        if self.fired == Some(timer) { None } else { self.at.get(timer) }
+        if self.fired == Some(timer) { None } else { self.at.get(&timer).copied() }
     }
 
     /// Returns the earliest deadline.
@@ -178,30 +141,10 @@ impl Timers {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Returns the timer with the earliest deadline.
-    pub(super) fn first(&self) -> Option<Timer> {
-        self.due.peek().map(|Reverse((_, timer))| *timer)
-    }
-
-    /// Reads the deadlines (see `ahead`).
-    pub(super) fn touch(&self) -> u64 {
-        self.due.iter().step_by(2).fold(0, |sum, Reverse((at, _))| sum ^ at.as_nanos())
-    }
-
-    /// Reads the place at which the first timer's setting is found (see `ahead`).
-    pub(super) fn touch_place(&self) -> u64 {
-        self.first().map_or(0, |timer| self.at.touch(timer))
-    }
-
-    /// Reads the first timer's setting (see `ahead`).
-    pub(super) fn touch_setting(&self) -> u64 {
-        self.first().and_then(|timer| self.setting(timer)).map_or(0, Time::as_nanos)
-    }
-
     /// Takes out the earliest timer that is due: a deadline is reached when `at <= now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         if let Some(fired) = self.fired.take() {
-            self.at.remove(fired);
+            self.at.remove(&fired);
         }
         let Reverse((at, timer)) = *self.due.peek()?;
         if at > now {

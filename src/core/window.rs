@@ -45,11 +45,6 @@ impl<const WORDS: usize> Window<WORDS> {
         self.highest
     }
 
-    /// Reads one word of each cache line (see `ahead`).
-    pub(crate) fn touch(&self) -> u64 {
-        self.seen.iter().step_by(8).fold(0, |sum, word| sum ^ word)
-    }
-
     /// Judges a number, and marks nothing.
     pub(crate) fn judge(&self, number: u64) -> Sight {
         if number > self.highest {

@@ -209,9 +209,6 @@ enum Event {
 }
 
 impl World {
-    /// A number of nodes that is too large for the caches of a processor.
-    const LARGE: usize = 500;
-
     /// The most differences of two views that are told: large ones that differ altogether need not be told altogether.
     const DIFFERENCES_TOLD: usize = 8;
 

@@ -10,7 +10,7 @@
 //!
 //! Must not know: who believed the update, and why.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -19,14 +19,14 @@ use crate::core::Core;
 use crate::core::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Slot, Table, is_due};
+use crate::core::view::{Slot, is_due};
 
 /// Updates that are still to be sent on. All tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Flooding {
     /// New updates, and the peer that each came from.
-    fresh: Table<Slot, Option<Slot>>,
+    fresh: BTreeMap<Slot, Option<Slot>>,
     /// Updates that originate here: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
@@ -37,14 +37,14 @@ pub(in crate::core) struct Flooding {
 impl Flooding {
     /// Marks the update about this member as originating here.
     pub(in crate::core) fn originate(&mut self, slot: Slot) {
-        if self.fresh.contains(slot) {
+        if self.fresh.contains_key(&slot) {
             self.own.insert(slot);
         }
     }
 
     /// Notes a new update; returns false if there is no room for it.
     fn note(&mut self, slot: Slot, from: Option<Slot>) -> bool {
-        let has_room = self.fresh.len() < MAX_RECENT_UPDATES || self.fresh.contains(slot);
+        let has_room = self.fresh.len() < MAX_RECENT_UPDATES || self.fresh.contains_key(&slot);
         if has_room {
             self.fresh.insert(slot, from);
         }
@@ -52,9 +52,11 @@ impl Flooding {
     }
 
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
-        self.fresh.remove(slot);
+        self.fresh.remove(&slot);
         // The next member in this slot has not sent anything yet.
-        self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
+        for from in self.fresh.values_mut() {
+            from.take_if(|from| *from == slot);
+        }
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -77,7 +79,7 @@ impl Core {
     /// Sends on the gathered updates.
     pub(in crate::core) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
-        let fresh = self.flooding.fresh.take_sorted();
+        let fresh: Vec<_> = std::mem::take(&mut self.flooding.fresh).into_iter().collect();
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
         let is_any_sent = sent.contains(&true);
@@ -158,7 +160,7 @@ mod tests {
         flooding.fresh.insert(2, Some(8));
         flooding.fresh.insert(7, None);
         flooding.forget(7);
-        assert_eq!(flooding.fresh.take_sorted(), [(1, None), (2, Some(8))]);
+        assert_eq!(flooding.fresh, BTreeMap::from([(1, None), (2, Some(8))]));
     }
 
     #[test]

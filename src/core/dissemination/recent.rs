@@ -7,10 +7,10 @@
 //! Must not know: to whom updates are sent.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::core::limits::MAX_RECENT_UPDATES;
-use crate::core::view::{Slot, Table};
+use crate::core::view::Slot;
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
 /// removed is the cheap one.
@@ -18,7 +18,7 @@ use crate::core::view::{Slot, Table};
 pub(in crate::core) struct Recent {
     /// The updates in falling order: the one to be sent first is at the back.
     order: VecDeque<Carried>,
-    by_slot: Table<Slot, Carried>,
+    by_slot: BTreeMap<Slot, Carried>,
     counter: u64,
 }
 
@@ -38,7 +38,7 @@ impl Recent {
             Some(before) => self.unlist(before),
             None if self.order.len() == MAX_RECENT_UPDATES => {
                 if let Some(most_sent) = self.order.pop_front() {
-                    self.by_slot.remove(most_sent.slot);
+                    self.by_slot.remove(&most_sent.slot);
                 }
             }
             None => {}
@@ -49,7 +49,7 @@ impl Recent {
 
     /// Notes that an update was put into a packet.
     pub(in crate::core) fn sent(&mut self, slot: Slot) {
-        if let Some(before) = self.by_slot.get(slot) {
+        if let Some(before) = self.by_slot.get(&slot).copied() {
             let after = Carried { times: before.times.saturating_add(1), ..before };
             self.by_slot.insert(slot, after);
             self.unlist(before);
@@ -60,7 +60,7 @@ impl Recent {
 
     /// Forgets a member that is no longer in the table.
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
-        if let Some(carried) = self.by_slot.remove(slot) {
+        if let Some(carried) = self.by_slot.remove(&slot) {
             self.unlist(carried);
         }
     }

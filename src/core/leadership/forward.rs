@@ -165,20 +165,10 @@ impl Core {
         // A link may be stalled without anybody knowing, and datagrams may be lost: they are used by turns.
         let is_by_link = forward.asks % 2 == 1;
         let question = ChangeVoters { nonce: forward.nonce, request: forward.request.clone() };
-        self.put_question(slot, is_by_link, question);
-    }
-
-    fn put_question(&mut self, leader: Slot, is_by_link: bool, question: ChangeVoters) {
-        let way = if is_by_link { self.best_way(leader) } else { Way::Datagrams };
-        let is_proven = self.view.entry(leader).peer.is_proven();
-        let mut packet = self.packet_by(way, leader);
+        let way = if is_by_link { self.best_way(slot) } else { Way::Datagrams };
+        let mut packet = self.packet_by(way, slot);
         packet.push(&Message::ChangeVoters(Box::new(question)));
-        if is_proven {
-            // The leader may not have this node's address proven, and then only answers what must be answered: it asks
-            // back with that. A leader that this node has not proven is sent a probe anyway.
-            self.push_probe(&mut packet, leader);
-        }
-        self.send_by(way, leader, packet);
+        self.send_by(way, slot, packet);
     }
 
     /// Takes the leader's answer to a command.

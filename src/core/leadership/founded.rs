@@ -40,21 +40,14 @@ impl Core {
 
     /// Adds to a packet what is known of an electorate, if anything is.
     pub(in crate::core) fn push_founded(&self, packet: &mut PacketBuilder) {
-        if let Some(founded) = self.electorate_report() {
+        if let Some(founded) = self.election().and_then(Election::electorate_report) {
             packet.push(&Message::ElectorateReport(founded));
         }
     }
 
-    fn electorate_report(&self) -> Option<ElectorateReport> {
-        let tracker = self.tracker.as_ref()?;
-        let sure = self.founded().map(|descent| ElectorateReport { descent, is_sure: true });
-        let told = || tracker.hearsay.said().map(|descent| ElectorateReport { descent: *descent, is_sure: false });
-        sure.or_else(told)
-    }
-
     /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
-        let Some(founded) = self.electorate_report() else { return };
+        let Some(founded) = self.election().and_then(Election::electorate_report) else { return };
         let mut packet = self.packet_to(to);
         packet.push(&Message::Reply);
         packet.push(&Message::ElectorateReport(founded));

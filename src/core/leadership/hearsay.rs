@@ -42,7 +42,7 @@ impl Hearsay {
     }
 
     /// Returns the electorate reported by members that are sure of it.
-    pub(super) fn said(&self) -> Option<&Descent> {
+    fn said(&self) -> Option<&Descent> {
         latest(self.told.values())
     }
 

@@ -115,14 +115,12 @@ pub const FORWARD_RETRY: Duration = Duration::from_millis(250);
 pub const SUCCESSION_SHARE: u32 = 3;
 /// The greatest number of times that it is asked, including its successors.
 pub const MAX_FORWARD_ASKS: u32 = 32;
-/// The greatest number of commands at one node that wait for the leader's answer, and of requests of one member that a
-/// leader remembers: no member asks for more at once than is remembered of it.
+/// The greatest number of commands at one node that wait for the leader's answer.
 pub const MAX_FORWARDED_COMMANDS: usize = 16;
-/// The greatest number of requests of others that a leader remembers, so that a repeated one is not a second command.
+/// The greatest number of requests of others that a leader remembers, so that a repeated one is not a second command; of more
+/// the oldest that is answered and repeated no more is forgotten.
 pub const MAX_ASKED_CHANGES: usize = 8 * MAX_FORWARDED_COMMANDS;
-/// The time for which they are remembered if there is room.
+/// The time for which they are remembered: the member that asked may repeat its request for [`FORWARD_TIMEOUT`], and its
+/// last packets may be under way for long.
 pub const ASKED_MEMORY: Duration = Duration::from_secs(30);
-/// The least time for which they are remembered, even if new ones find no room: the member that asked may repeat its
-/// request for [`FORWARD_TIMEOUT`], and its last packets may be under way.
-pub const MIN_ASKED_MEMORY: Duration = Duration::from_secs(10);
-const _: () = assert!(MIN_ASKED_MEMORY.as_secs() > FORWARD_TIMEOUT.as_secs());
+const _: () = assert!(ASKED_MEMORY.as_secs() > 2 * FORWARD_TIMEOUT.as_secs());

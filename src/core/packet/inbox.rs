@@ -173,7 +173,7 @@ impl Core {
     /// Decodes an update, unless its record is held already.
     fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
         let (note, hash) = (raw.note, raw.hash());
-        let slot = raw.run().and_then(|run| self.view.slot_of_news(run, hash));
+        let slot = raw.run().and_then(|run| self.view.slot_of_run(run));
         if let Some(slot) = slot {
             let entry = self.view.entry(slot);
             if entry.hash == hash && raw.suits(entry.status) {

@@ -16,10 +16,9 @@ mod tests;
 use std::sync::Arc;
 
 use super::Slot;
-use super::order::Order;
 use super::peer::Peer;
-use super::runs::Runs;
 use super::tally::Tally;
+use crate::core::map::Map;
 use crate::core::member::{NodeId, Record, Run, Status};
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
@@ -54,8 +53,9 @@ impl LiveAt {
 pub(in crate::core) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
-    by_id: Order,
-    by_run: Runs,
+    /// The slots in the order of their names: four bytes for each, since the names are in the records.
+    by_name: Vec<Slot>,
+    by_run: Map<Run, Slot>,
     live: Vec<Slot>,
     tally: Tally,
 }
@@ -66,11 +66,11 @@ impl View {
 
     /// Returns an empty view, whose table of runs is keyed with `key`.
     pub(in crate::core) fn new(key: u64) -> Self {
-        Self { by_run: Runs::new(key), ..Self::default() }
+        Self { by_run: Map::new(key), ..Self::default() }
     }
 
     pub(in crate::core) fn len(&self) -> usize {
-        self.by_id.len()
+        self.by_name.len()
     }
 
     pub(in crate::core) fn fingerprint(&self) -> u64 {
@@ -96,7 +96,7 @@ impl View {
     }
 
     pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
-        self.by_id.find(id, |slot| self.record(slot).id.as_str())
+        self.place_of(id).ok().map(|place| self.by_name[place])
     }
 
     /// Returns the slot of the member that this record is about; its run was in the slot `hint` a moment ago. Looking
@@ -113,39 +113,7 @@ impl View {
     }
 
     pub(in crate::core) fn slot_of_run(&self, run: Run) -> Option<Slot> {
-        self.by_run.find(run, |slot| self.record(slot).run == run)
-    }
-
-    /// Returns the slot of a run of which a record with this hash was received.
-    pub(in crate::core) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
-        // The record need not be read if its hash is held: the hash covers the whole of it, the run included.
-        self.by_run.find(run, |slot| {
-            let entry = self.entry(slot);
-            entry.hash == hash || entry.record.run == run
-        })
-    }
-
-    /// Reads the cell at which the search for a run begins (see `ahead`).
-    pub(in crate::core) fn touch_place_of(&self, run: Run) -> u64 {
-        self.by_run.touch(run)
-    }
-
-    /// Returns the slot of a run, up to a collision of hashes: reads no record.
-    pub(in crate::core) fn probable_slot_of(&self, run: Run) -> Option<Slot> {
-        self.by_run.find(run, |_| true)
-    }
-
-    /// Reads a member's entry (see `ahead`).
-    pub(in crate::core) fn touch(&self, slot: Slot) -> u64 {
-        self.get(slot).map_or(0, |entry| entry.hash)
-    }
-
-    /// Reads the memory that a member's entry points to.
-    pub(in crate::core) fn touch_peer(&self, slot: Slot) -> u64 {
-        self.get(slot).map_or(0, |entry| {
-            let record = &entry.record;
-            record.incarnation.wrapping_add(record.address.port().into()).wrapping_add(entry.peer.touch())
-        })
+        self.by_run.get(&run).copied()
     }
 
     /// # Panics
@@ -177,7 +145,7 @@ impl View {
 
     /// Returns all members in the order of their names.
     pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
-        self.by_id.iter().map(|slot| (slot, self.entry(slot)))
+        self.by_name.iter().map(|slot| (*slot, self.entry(*slot)))
     }
 
     /// Returns the members after a name, in order.
@@ -185,22 +153,21 @@ impl View {
         &'a self,
         id: Option<&NodeId>,
     ) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
-        // No name is empty: all names are after the empty one.
-        let id = id.map_or("", NodeId::as_str);
-        let place = self.by_id.after(id, |slot| self.record(slot).id.as_str());
-        self.by_id.from(place).map(|slot| (slot, self.entry(slot)))
+        let first = id.map_or(0, |id| self.place_of(id.as_str()).map_or_else(|place| place, |place| place + 1));
+        self.by_name[first..].iter().map(|slot| (*slot, self.entry(*slot)))
     }
 
     /// Adds a member whose name and run are not in the table. `hash` is the record's hash.
     pub(in crate::core) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
         debug_assert_eq!(hash, record.hash());
         debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
+        let Err(place) = self.place_of(record.id.as_str()) else { unreachable!("a name is added once") };
         let slot = self.free.pop().unwrap_or_else(|| {
             push(&mut self.entries, None);
             (self.entries.len() - 1) as Slot
         });
-        let entries = &self.entries;
-        self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
+        make_room(&mut self.by_name);
+        self.by_name.insert(place, slot);
         self.by_run.insert(record.run, slot);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.tally.add(record.status, hash, name_hash);
@@ -237,7 +204,7 @@ impl View {
         self.tally.take(old.status, old_hash, name_hash);
         self.tally.add(status, hash, name_hash);
         if is_new_run {
-            self.by_run.remove(old.run, slot);
+            self.by_run.remove(&old.run);
             self.by_run.insert(run, slot);
         }
         self.list_live(slot);
@@ -248,10 +215,11 @@ impl View {
     pub(in crate::core) fn remove(&mut self, slot: Slot) -> Arc<Record> {
         debug_assert!(slot != Self::ME, "a node never forgets itself");
         self.unlist_live(slot);
-        let entries = &self.entries;
-        self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
+        if let Ok(place) = self.place_of(self.record(slot).id.as_str()) {
+            self.by_name.remove(place);
+        }
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
-        self.by_run.remove(entry.record.run, slot);
+        self.by_run.remove(&entry.record.run);
         self.free.push(slot);
         self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record
@@ -260,6 +228,11 @@ impl View {
     /// Returns the digest that two views compare before they exchange records: 32 bits for each bucket.
     pub(in crate::core) fn digest(&self) -> Vec<u8> {
         self.tally.digest()
+    }
+
+    /// Returns the place of a name in the order of names: where it is, or else where it belongs.
+    fn place_of(&self, name: &str) -> Result<usize, usize> {
+        self.by_name.binary_search_by(|slot| self.record(*slot).id.as_str().cmp(name))
     }
 
     fn list_live(&mut self, slot: Slot) {
@@ -287,14 +260,15 @@ impl View {
     }
 }
 
-fn name_of(entries: &[Option<Entry>], slot: Slot) -> &str {
-    entries[slot as usize].as_ref().expect("a slot in use holds a member").record.id.as_str()
+/// Adds to a large table.
+fn push<T>(table: &mut Vec<T>, item: T) {
+    make_room(table);
+    table.push(item);
 }
 
-/// Adds to a large table, which grows by an eighth: doubling would leave up to half of it unused.
-fn push<T>(table: &mut Vec<T>, item: T) {
+/// Makes room for one more in a large table, which grows by an eighth: doubling would leave up to half of it unused.
+fn make_room<T>(table: &mut Vec<T>) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 8).max(16));
     }
-    table.push(item);
 }

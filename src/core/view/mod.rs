@@ -6,7 +6,6 @@
 //! | the fingerprint, the digest for comparing views, members by status | `tally` |
 //! | one observer's state of one member beside its record: last sign, round trip, numbers of its packets | `peer` |
 //! | … whether that member hears this node; how often it refuted lately | `echo_state`, `refutations` |
-//! | look-ups by run and by name; the order of names | `runs`, `table`, `order` |
 //! | reaped names, so that a late update does not raise the dead | `tombstones` |
 //! | one copy of a record for many cores in one process | `pool` |
 //!
@@ -16,12 +15,9 @@
 
 mod echo_state;
 mod members;
-mod order;
 mod peer;
 mod pool;
 mod refutations;
-mod runs;
-mod table;
 mod tally;
 mod tombstones;
 
@@ -29,7 +25,6 @@ pub(in crate::core) use echo_state::EchoState;
 pub(in crate::core) use members::{Entry, View};
 pub(in crate::core) use peer::{Peer, RareState, is_due};
 pub use pool::RecordPool;
-pub(in crate::core) use table::{Key, Table};
 pub(in crate::core) use tally::BUCKETS;
 pub(in crate::core) use tombstones::Tombstones;
 

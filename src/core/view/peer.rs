@@ -139,15 +139,6 @@ impl Peer {
         self.rare.get_or_insert_default()
     }
 
-    /// Reads the state that is kept apart (see `ahead`).
-    pub(in crate::core) fn touch(&self) -> u64 {
-        let session = self
-            .session
-            .as_ref()
-            .map_or(0, |session| session.fingerprint ^ session.heard.as_nanos() ^ session.numbers.touch());
-        session ^ self.rare.as_ref().and_then(|rare| rare.last_sent).map_or(0, Time::as_nanos)
-    }
-
     /// Postpones forgetting its refutations, if there are any: it was silent for long.
     pub(in crate::core) fn renew_refutations(&mut self, now: Time, timing: Timing) {
         if let Some(rare) = &mut self.rare {

@@ -49,4 +49,4 @@ pub use message::Message;
 pub use packet::{Packet, PacketBuilder};
 pub use parcel::{Broadcast, Letter, Purpose, Span};
 pub(super) use raw::RawRecord;
-pub(super) use read::{Messages, RawUpdate, Read, read, sender_of};
+pub(super) use read::{Messages, RawUpdate, Read, read};

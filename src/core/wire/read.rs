@@ -104,12 +104,6 @@ pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), P
     Ok((Header { cluster, run, sequence, fingerprint }, Messages { rest, left: MAX_MESSAGES_PER_PACKET }))
 }
 
-/// Returns the run in a packet's header, without further checks; `None` if there is none.
-pub(in crate::core) fn sender_of(datagram: &[u8]) -> Option<Run> {
-    let run = datagram.get(FIXED_BYTES - size_of::<u64>()..)?.first_chunk()?;
-    Some(Run(u64::from_le_bytes(*run)))
-}
-
 /// The messages of a packet, in order. A clone reads the same messages again.
 #[derive(Clone)]
 pub(in crate::core) struct Messages<'a> {

@@ -19,7 +19,7 @@ fn a_member_that_asks_for_much_gets_nothing_twice() {
     net.command(first, remove("n5"));
     net.run(ms(500));
     let before = net.nodes[first].core.counters().dropped(DropReason::TableFull);
-    let new = MAX_FORWARDED_COMMANDS as u64 + 3;
+    let new = MAX_ASKED_CHANGES as u64 + 3;
     for nonce in 1..new {
         ask(&mut net, nonce, VoterRequest::Remove(id("nobody")));
     }

@@ -9,7 +9,7 @@ use crate::core::counters::DropReason;
 use crate::core::doors::{Command, CommandError, Input, Output, Reply};
 use crate::core::election::{ChangeError, Electorate, Unchanged};
 use crate::core::limits::{
-    FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
+    FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };
 use crate::core::member::Run;
 use crate::core::settings::Profile;
