@@ -137,7 +137,7 @@ impl Core {
         if !self.observers.is_full_mesh(live.len()) {
             let mut targets = self.observers.flood_targets();
             if is_own {
-                targets.extend(self.observers.retained());
+                targets.extend(self.observers.displaced());
             }
             targets.extend(live.choose(&mut self.rng));
             return targets.into_iter().collect();

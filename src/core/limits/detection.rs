@@ -40,7 +40,7 @@ pub const KEEP_REVIEW: Duration = Duration::from_secs(2);
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// The time for which a sponsor observes a newborn, if there is room.
 pub const NEWBORN_WATCH: Duration = Duration::from_secs(5);
-/// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::newborns`).
+/// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::extra`).
 pub const MAX_NEWBORNS: usize = 32;
 /// The least time between two cases about the same member that are opened on the word of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,12 +6,12 @@
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago may have no links yet; `retained` says which others are observed meanwhile, and `newborns`
+//! Members that joined a moment ago may have no links yet; `extra` says which others are observed meanwhile, and
 //! who observes them themselves.
 //!
 //! Invariants:
-//! - The rings are symmetric: an observer is observed by its subject. (Retained members, newborns and members behind
-//!   doubted ones are observed besides, not always by both; see `retained`, `newborns` and `walk`.)
+//! - The rings are symmetric: an observer is observed by its subject. (Members that are observed for a while and members behind
+//!   doubted ones are observed besides, not always by both; see `extra` and `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
 //!   large cluster, more in a small one, where rings overlap.
@@ -21,8 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::newborns::Newborns;
-use super::retained::RetainedNeighbours;
+use super::extra::Extra;
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::walk::Walk;
 use crate::core::limits::{MIN_CRASH_PROBE_GAP, probe_after};
@@ -40,10 +39,8 @@ pub(in crate::core) struct Observers {
     rings: Rings,
     /// The number of other members that [`ring_count`] was last asked for, and its answer.
     counted: (usize, usize),
-    /// The neighbours that others displaced a while ago.
-    retained: RetainedNeighbours,
-    /// The newborns that this node brought in, and its own sponsor.
-    pub(super) newborns: Newborns,
+    /// The neighbours by the graph since when, and who is observed besides for a while.
+    pub(super) extra: Extra,
     /// The members that are observed beyond the neighbours, while some of those are doubted.
     pub(in crate::core) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
@@ -58,8 +55,7 @@ impl Observers {
             wanted,
             rings: Rings::new(me),
             counted: (0, 0),
-            retained: RetainedNeighbours::default(),
-            newborns: Newborns::default(),
+            extra: Extra::default(),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
             quickest: Duration::MAX,
@@ -95,8 +91,13 @@ impl Observers {
     }
 
     /// Returns the neighbours that others displaced a while ago.
-    pub(in crate::core) fn retained(&self) -> impl Iterator<Item = Slot> {
-        self.retained.slots()
+    pub(in crate::core) fn displaced(&self) -> impl Iterator<Item = Slot> {
+        self.extra.displaced()
+    }
+
+    /// Returns the members that are observed because one of the two brought in the other.
+    pub(in crate::core) fn brought_in(&self) -> impl Iterator<Item = Slot> {
+        self.extra.brought_in()
     }
 
     /// Returns the nearest members on all rings; none in a full mesh.
@@ -112,7 +113,7 @@ impl Core {
             return;
         }
         self.observers.walk.forget(slot);
-        self.observers.retained.forget(slot);
+        self.observers.extra.forget(slot);
         let others = self.view.live().len();
         let view = &self.view;
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
@@ -144,13 +145,11 @@ impl Core {
         let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
         // A joiner meets one member after the other, and knows few of many at first.
         let most = if matches!(self.phase, Phase::Up) { self.observers.wanted } else { 0 };
-        self.observers.retained.update(self.now, &after, most, is_live);
+        self.observers.extra.update(self.now, &after, most, is_live);
         if !self.observers.is_full_mesh(self.view.live().len()) {
-            after.extend(self.observers.walk.passed().chain(self.observers.retained()));
+            after.extend(self.observers.walk.passed().chain(self.observers.displaced()));
         }
-        let beside: BTreeSet<Slot> = self.newborns().filter(|slot| !after.contains(slot)).collect();
-        after.extend(&beside);
-        self.observers.newborns.note_beside(beside);
+        after.extend(self.observers.brought_in());
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
@@ -168,16 +167,18 @@ impl Core {
 
     /// Lets go the neighbours that others displaced, if the members in their places have links.
     pub(in crate::core) fn review_kept(&mut self) {
-        if self.observers.retained.is_review_due(self.now) {
+        if self.observers.extra.is_review_due(self.now) {
             let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
-            self.observers.retained.review(self.now, are_linked);
+            self.observers.extra.review(self.now, are_linked);
             self.renew_neighbours(&BTreeMap::new());
         }
     }
 
-    /// Lets go the members that were kept for long enough.
+    /// Lets go the members that were observed besides for long enough.
     pub(in crate::core) fn release_kept(&mut self) {
-        if self.release_newborns() || self.observers.retained.is_due(self.now) {
+        let view = &self.view;
+        let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
+        if self.observers.extra.release(self.now, is_live) {
             self.renew_neighbours(&BTreeMap::new());
         }
     }
@@ -228,7 +229,7 @@ impl Core {
     /// compute from the same names. One that is observed for another reason (others displaced it, or doubts about others
     /// led to it) need not observe this node in turn, and then sends it nothing unasked.
     pub(in crate::core) fn would_have_heard(&self, slot: Slot, patience: Duration) -> bool {
-        let since = self.observers.retained.neighbour_since(slot);
+        let since = self.observers.extra.neighbour_since(slot);
         self.observes(slot) && since.is_some_and(|since| self.now.since(since) > patience)
     }
 
@@ -248,19 +249,19 @@ impl Core {
         rings.rebuild(ring_count(others, self.observers.wanted), &with_me);
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
         // They knew the same members before others came.
-        observers.extend(self.observers.retained().filter(|slot| !doubted.contains(slot)));
+        observers.extend(self.observers.displaced().filter(|slot| !doubted.contains(slot)));
         observers.remove(&subject);
         observers.remove(&View::ME);
         observers
     }
 
-    /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are merely kept, or newborn,
+    /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are observed besides for a while,
     /// which would make the rounds longer. (A joiner has none.)
     pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }
-        let is_merely_kept = |slot: Slot| self.observers.retained.holds(slot) || self.observers.newborns.holds(slot);
-        self.neighbours().filter(|slot| !is_merely_kept(*slot)).collect()
+        let is_by_graph = |slot: Slot| self.observers.extra.neighbour_since(slot).is_some();
+        self.neighbours().filter(|slot| is_by_graph(*slot) || self.observers.walk.passes(*slot)).collect()
     }
 }

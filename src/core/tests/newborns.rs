@@ -56,7 +56,7 @@ fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {
 fn a_sponsor_observes_so_many_newborns_and_for_so_long() {
     let mut net = Net::cluster(Profile::Default, OLD);
     net.run(NEWBORN_WATCH * 3);
-    let newborns = |net: &Net| net.nodes[0].core.newborns().count();
+    let newborns = |net: &Net| net.nodes[0].core.observers.brought_in().count();
     assert_eq!(newborns(&net), 0);
     for nth in 0..MAX_NEWBORNS + 8 {
         net.add(&format!("o{nth:02}"), 200 + nth, &[0]);
