@@ -47,6 +47,8 @@
 //! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
 //! (`structure/upward.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
 
+#![doc = include_str!("faults.md")]
+
 mod connectivity;
 mod counters;
 mod detection;
@@ -129,12 +131,12 @@ use membership::Incarnation;
 use membership::{Arrivals, Move};
 use messaging::Messaging;
 use observers::Observers;
+use packet::Inbox;
 use packet::Prover;
-use packet::{Inbox, Versions};
-use packet::{NoticeRate, Turns};
+use packet::{Recent, Turns};
 use timers::{Timer, Timers};
-use view::Peer;
 use view::Tombstones;
+use view::{Peer, Shared};
 use view::{Slot, View};
 use wire::Header;
 
@@ -146,10 +148,7 @@ pub struct Core {
     run: Run,
     cluster: u32,
     settings: Settings,
-    /// Bytes of each datagram that are left to the driver, which seals it.
-    seal_bytes: usize,
-    /// The most bytes by which the seals of two packets differ.
-    seal_slack: usize,
+    seal: SealRoom,
     rng: ChaCha8Rng,
     prover: Prover,
     phase: Phase,
@@ -160,15 +159,9 @@ pub struct Core {
     counters: Counters,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
-    /// Bytes of answers to the packet at hand that went to addresses which have not echoed.
-    answered_bytes: usize,
-    versions: Versions,
-    /// The pool in which records that other cores hold, too, are kept once.
-    pool: Option<Arc<dyn RecordPool>>,
-
+    /// What many records have in common.
+    shared: Shared,
     view: View,
-    /// The time at which the view last changed.
-    changed_at: Time,
     tombstones: Tombstones,
     incarnation: Incarnation,
     /// The change of this node's address, until its observers know it.
@@ -197,11 +190,21 @@ pub struct Core {
     turns: Turns,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
-    notices: NoticeRate,
+    /// Kinds of notices that were given lately.
+    notices: Recent<&'static str>,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
     /// The state of leadership; `None` if leaders are not elected here.
     tracker: Option<Box<LeaderTracker>>,
+}
+
+/// The bytes that the driver's seals take of each datagram.
+#[derive(Debug, Default)]
+struct SealRoom {
+    /// The most that a seal takes.
+    bytes: usize,
+    /// The difference between the longest seal and the shortest.
+    slack: usize,
 }
 
 /// The stages of a node's own life.
@@ -253,11 +256,8 @@ impl Core {
             timers: Timers::new(key),
             counters: Counters::default(),
             inbox: Inbox::default(),
-            answered_bytes: 0,
-            versions: Versions::default(),
-            pool: None,
+            shared: Shared::default(),
             view: View::new(key),
-            changed_at: now,
             tombstones: Tombstones::default(),
             incarnation: Incarnation::new(init.stored_bound),
             moving: None,
@@ -286,13 +286,12 @@ impl Core {
             unreached_at: None,
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
-            notices: NoticeRate::default(),
+            notices: Recent::new(limits::NOTICE_INTERVAL, usize::MAX),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
             tracker: None,
             settings: init.settings,
-            seal_bytes: 0,
-            seal_slack: 0,
+            seal: SealRoom::default(),
             rng,
         };
         let record = Arc::new(record);
@@ -315,7 +314,7 @@ impl Core {
     /// `slack` is the most bytes by which the seals of two packets differ: so much shorter than a question are its answers.
     pub fn leave_room(&mut self, bytes: usize, slack: usize) {
         debug_assert!(self.settings.mtu >= 1_000 + bytes, "the configuration was checked");
-        (self.seal_bytes, self.seal_slack) = (bytes, slack);
+        self.seal = SealRoom { bytes, slack };
     }
 
     /// Ends the core.

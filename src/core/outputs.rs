@@ -50,7 +50,7 @@ impl Core {
 
     /// Gives a notice, at most one of its kind in a while; returns true if it was given.
     pub(in crate::core) fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
-        let is_allowed = self.notices.allow(self.now, kind);
+        let is_allowed = self.notices.take(self.now, kind);
         if is_allowed {
             self.outputs.push_back(Output::Notice(notice));
         }
@@ -64,11 +64,11 @@ impl Core {
 
     /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
     pub(in crate::core) fn question_bytes(&self, answer: usize) -> usize {
-        answer + self.seal_slack
+        answer + self.seal.slack
     }
 
     /// Returns the greatest size of a packet in a datagram.
     pub(crate) fn datagram_bytes(&self) -> usize {
-        self.settings.mtu - self.seal_bytes
+        self.settings.mtu - self.seal.bytes
     }
 }

@@ -38,15 +38,7 @@ pub(super) const UPWARD: [Upward; 28] = [
     Upward {
         room: "packet",
         above: "connectivity",
-        calls: &[
-            ".calls",
-            ".detours",
-            ".guests",
-            ".links",
-            "acknowledge_over_greeting",
-            "send_by_call",
-            "send_detoured",
-        ],
+        calls: &[".calls", ".detours", ".links", "send_by_call", "send_detoured"],
         why: "a copy goes by a connection where datagrams may not pass",
     },
     Upward {
@@ -84,8 +76,8 @@ pub(super) const UPWARD: [Upward; 28] = [
     Upward {
         room: "connectivity",
         above: "leadership",
-        calls: &["election", "renewal_interval"],
-        why: "voters keep their detours before others, for as long as renewals need",
+        calls: &["renewal_interval"],
+        why: "a voter's word that is late by a renewal goes by a link, too",
     },
     Upward {
         room: "connectivity",

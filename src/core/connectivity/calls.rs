@@ -10,12 +10,11 @@
 //!   joiner advertises, and says the challenge there: an accepted call proves no address (see `reachable`).
 //! - *The lost* are looked for by one call in so many questions, too (see `reunion`). A node that is called in the name
 //!   of a known member calls that member's own address back before it believes anything.
-//! - A link between members is no call: if it proves nothing, the member is dialled back (see `guests`).
+//! - A member that opened a link, and whose address is not proven, is called there (see `guests`).
 //!
 //! Invariants:
-//! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, as many
-//!   accepted ones, and [`MAX_CALLS_FOR_OTHERS`] to addresses that strangers named: what others do takes no place from own
-//!   calls. The oldest give way, unless they began a moment ago, and each lasts for at most [`CALL_LASTS`].
+//! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, and as many accepted
+//!   ones. The oldest gives way, unless it began a moment ago, and each lasts for at most [`CALL_LASTS`].
 //! - A node that is answered by datagrams calls nobody but, before it founds a cluster, the seeds that did not answer (one may
 //!   have another key, and say so: see `joining::status`), and a sponsor whose pages of the view, which are larger, do not
 //!   come (see `transfer`).
@@ -30,9 +29,7 @@ use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
-use crate::core::limits::{
-    CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL,
-};
+use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL};
 use crate::core::member::Status;
 use crate::core::packet::Sender;
 use crate::core::time::Time;
@@ -56,13 +53,11 @@ struct Call {
     first: Option<Vec<u8>>,
     /// The incarnation and status of this node that were told last, and the time of that.
     told: Option<((u64, Status), Time)>,
-    /// True if another node named the address, and this one has no reason of its own to call it.
-    is_for_another: bool,
 }
 
 impl Call {
     fn new(link: LinkId, is_connected: bool, now: Time) -> Self {
-        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None, is_for_another: false }
+        Self { link, is_connected, until: now + CALL_LASTS, first: None, told: None }
     }
 }
 
@@ -85,18 +80,9 @@ impl Calls {
         self.at.len()
     }
 
-    /// Returns the number of calls that this node made for reasons of its own.
-    fn made(&self) -> usize {
-        self.at.values().filter(|call| matches!(call.link, LinkId::Opened(_)) && !call.is_for_another).count()
-    }
-
-    /// Returns the calls that this node made to addresses that others named.
-    fn made_for_others(&self) -> impl Iterator<Item = &Call> {
-        self.at.values().filter(|call| call.is_for_another)
-    }
-
-    fn accepted(&self) -> impl Iterator<Item = &Call> {
-        self.at.values().filter(|call| matches!(call.link, LinkId::Accepted(_)))
+    /// Returns the calls that this node made, or those that it accepted.
+    fn of_kind(&self, is_accepted: bool) -> impl Iterator<Item = &Call> {
+        self.at.values().filter(move |call| matches!(call.link, LinkId::Accepted(_)) == is_accepted)
     }
 
     /// Returns true if a call is connected.
@@ -131,17 +117,10 @@ impl Calls {
 impl Core {
     /// Calls an address that does not answer datagrams, unless it is called already.
     pub(in crate::core) fn call(&mut self, address: SocketAddr) {
-        self.end_old_calls();
-        if address == self.me().address {
-            return;
-        }
-        let is_full = self.calls.made() >= MAX_CALLS;
-        match self.calls.at.get_mut(&address) {
-            // It is this node's own from now on.
-            Some(call) if !is_full => call.is_for_another = false,
-            Some(_) => {}
-            None if is_full => self.counters.drop(DropReason::TableFull),
-            None => self.open_call(address, false),
+        if address != self.me().address && !self.calls.at.contains_key(&address) && self.make_room_for_call(false) {
+            let link = self.next_link();
+            self.calls.insert(address, Call::new(link, false, self.now));
+            self.outputs.push_back(Output::OpenLink { link, to: address });
         }
     }
 
@@ -160,32 +139,10 @@ impl Core {
         }
     }
 
-    /// Calls an address that a stranger named, unless that is called already. There are few of these calls; if there are too
-    /// many, the oldest gives way.
-    pub(in crate::core) fn call_for(&mut self, address: SocketAddr) {
-        self.end_old_calls();
-        if address == self.me().address || self.calls.at.contains_key(&address) {
-            return;
-        }
-        if self.calls.made_for_others().count() >= MAX_CALLS_FOR_OTHERS {
-            let oldest = self.calls.made_for_others().min_by_key(|call| call.until).map(|call| call.link);
-            if let Some(oldest) = oldest {
-                self.hang_up(oldest);
-            }
-        }
-        self.open_call(address, true);
-    }
-
-    fn open_call(&mut self, address: SocketAddr, is_for_another: bool) {
-        let link = self.next_link();
-        self.calls.insert(address, Call { is_for_another, ..Call::new(link, false, self.now) });
-        self.outputs.push_back(Output::OpenLink { link, to: address });
-    }
-
-    /// Calls an address that a stranger named and sends it this packet first. A call that is connected already carries a copy
+    /// Calls an address and sends it this packet first. A call that is connected already carries a copy
     /// of each packet anyway.
     pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
-        self.call_for(address);
+        self.call(address);
         if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
             call.first = Some(bytes);
         }
@@ -235,6 +192,13 @@ impl Core {
         let until = self.now + CALL_LINGER;
         for call in self.calls.at.values_mut() {
             call.until = call.until.min(until);
+        }
+    }
+
+    /// Ends the call that this node made to an address.
+    pub(super) fn hang_up_at(&mut self, address: SocketAddr) {
+        if let Some(call) = self.calls.at.get(&address).filter(|call| matches!(call.link, LinkId::Opened(_))) {
+            self.hang_up(call.link);
         }
     }
 
@@ -311,22 +275,21 @@ impl Core {
         }
     }
 
-    /// Makes room for one more accepted call, of which the oldest gives way; returns false if this address calls already.
-    fn make_room_for_call(&mut self, from: SocketAddr) -> bool {
-        if self.calls.at.contains_key(&from) {
-            return false;
-        }
-        if self.calls.accepted().count() < MAX_CALLS {
+    /// Makes room for one more call, made or accepted, of which the oldest gives way; returns false if there is none.
+    fn make_room_for_call(&mut self, is_accepted: bool) -> bool {
+        self.end_old_calls();
+        if self.calls.of_kind(is_accepted).count() < MAX_CALLS {
             return true;
         }
         // One that began a moment ago is amid its question: the next one comes again.
         let lasted = self.now + CALL_LASTS - CALL_LASTS / 4;
-        let oldest = self.calls.accepted().min_by_key(|call| call.until).filter(|call| call.until <= lasted);
-        let link = oldest.map(|call| call.link);
-        if let Some(link) = link {
-            self.hang_up(link);
-        }
-        link.is_some()
+        let oldest = self.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
+        let Some(link) = oldest.map(|call| call.link) else {
+            self.counters.drop(DropReason::TableFull);
+            return false;
+        };
+        self.hang_up(link);
+        true
     }
 
     /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
@@ -353,9 +316,7 @@ impl Core {
         if !is_asked || matches!(self.phase, Phase::Leaving | Phase::Stopped) {
             return false;
         }
-        self.end_old_calls();
-        if !self.make_room_for_call(from) {
-            self.counters.drop(DropReason::TableFull);
+        if self.calls.at.contains_key(&from) || !self.make_room_for_call(true) {
             return false;
         }
         self.calls.insert(from, Call::new(link, true, self.now));

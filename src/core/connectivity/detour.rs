@@ -41,7 +41,7 @@ pub(in crate::core) struct Detours {
     /// Detours, by the member's run; at most one per link.
     of: BTreeMap<Run, Detour>,
     /// Members that are no neighbours and are asked as voters, with the time of the first word to each that is not
-    /// answered; at most [`MAX_PARTNERS`]. Voters displace others.
+    /// answered; at most [`MAX_PARTNERS`].
     partners: BTreeMap<Run, Partner>,
 }
 
@@ -284,7 +284,7 @@ impl Core {
         let run = record.run;
         let heard = self.view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
         let now = self.now;
-        if !self.make_room_for_partner(slot) {
+        if !self.make_room_for_partner(run) {
             return false;
         }
         let new = Partner { asked: now, last: now, unsent: None, wanted_until: None };
@@ -300,31 +300,17 @@ impl Core {
         false
     }
 
-    /// Makes room for a member among the partners; returns false if there is none. Partners that nothing was said to for
-    /// long give way to anybody; among the others, those that do not vote give way to voters: the words of leaders must not
-    /// go without a link for them.
-    fn make_room_for_partner(&mut self, slot: Slot) -> bool {
-        if self.detours.partners.contains_key(&self.view.record(slot).run) {
-            return true;
-        }
-        let view = &self.view;
-        self.detours.partners.retain(|run, _| view.slot_of_run(*run).is_some());
-        let partners = &self.detours.partners;
-        if partners.len() < MAX_PARTNERS {
+    /// Makes room for a member among the partners, which one gives that nothing was said to for long; returns false if there is
+    /// none.
+    fn make_room_for_partner(&mut self, run: Run) -> bool {
+        let partners = &mut self.detours.partners;
+        partners.retain(|other, _| self.view.slot_of_run(*other).is_some());
+        if partners.contains_key(&run) || partners.len() < MAX_PARTNERS {
             return true;
         }
         let idle = LINK_LINGER.max(self.renewal_interval().saturating_mul(2));
-        let votes = |slot: Slot| {
-            let id = &self.view.record(slot).id;
-            self.election().is_some_and(|election| election.has_voter_named(id) || election.is_configured(id))
-        };
-        let is_voter = votes(slot);
-        let gives_way = |(run, partner): &(&Run, &Partner)| {
-            let other_votes = || self.view.slot_of_run(**run).is_some_and(votes);
-            self.now.since(partner.last) >= idle || is_voter && !other_votes()
-        };
-        let displaced = partners.iter().filter(gives_way).min_by_key(|(_, partner)| partner.last);
-        let displaced = displaced.map(|(run, _)| *run);
-        displaced.is_some_and(|run| self.detours.partners.remove(&run).is_some())
+        let partners = &mut self.detours.partners;
+        let gives_way = partners.iter().find(|(_, partner)| self.now.since(partner.last) >= idle).map(|(run, _)| *run);
+        gives_way.is_some_and(|run| partners.remove(&run).is_some())
     }
 }

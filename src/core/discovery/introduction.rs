@@ -37,7 +37,7 @@ impl Core {
         } else if let SenderKind::Member(slot) = sender.kind
             && self.view.record(slot).address == sender.from
         {
-            self.view.prove(slot);
+            self.proved_at_home(slot);
         }
         is_right
     }
@@ -86,7 +86,7 @@ impl Core {
                 packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
                 self.transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
-                    self.call_for(record.address);
+                    self.call(record.address);
                 }
             }
             return Introduction::Ignored;
@@ -112,7 +112,7 @@ impl Core {
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 if self.view.record(slot).address == sender.from {
-                    self.view.prove(slot);
+                    self.proved_at_home(slot);
                 }
                 Introduction::Member
             }
@@ -138,7 +138,10 @@ impl Core {
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
             match sender.way {
                 Way::Link(_) => self.call_home(record.address),
-                Way::Datagrams | Way::Unbound => self.ask_at_home(slot, sender.bytes, None),
+                Way::Datagrams | Way::Unbound => {
+                    let probe = self.probe_at_home(slot);
+                    self.transmit_bytes_at_home(slot, probe);
+                }
             }
             return Introduction::Ignored;
         }
@@ -155,7 +158,7 @@ impl Core {
             return Introduction::Ignored;
         };
         match sender.way {
-            _ if address == sender.from => self.view.prove(slot),
+            _ if address == sender.from => self.proved_at_home(slot),
             Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
             Way::Datagrams | Way::Unbound => {}
             Way::Link(_) => self.call_home(address),

@@ -41,6 +41,8 @@ pub(super) type Buckets = [u8; BUCKETS / 8];
 #[derive(Debug, Default)]
 pub(in crate::core) struct FingerprintMismatch {
     with: Option<(Run, Time)>,
+    /// The time at which this node's own view last changed.
+    changed_at: Option<Time>,
     last_sync: Option<Time>,
     /// Our and their fingerprint at the last sync, and the number of times that records were exchanged with just these:
     /// after a few times the difference is one that merging does not end (for example a record that one side has
@@ -48,6 +50,13 @@ pub(in crate::core) struct FingerprintMismatch {
     tried: Option<((u64, u64), u32)>,
     /// The comparisons of a node that is newly Up.
     catching_up: Option<CatchingUp>,
+}
+
+impl FingerprintMismatch {
+    /// Notes that this node's own view has changed.
+    pub(in crate::core) fn view_changed(&mut self, now: Time) {
+        self.changed_at = Some(now);
+    }
 }
 
 /// The comparisons of views by a node that is newly Up. A view that was served while others were joining lacks those,
@@ -88,7 +97,7 @@ impl Core {
             self.fingerprint_mismatch.with = None;
             return;
         };
-        let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
+        let is_quiet = is_due(self.now, self.fingerprint_mismatch.changed_at, SYNC_QUIET);
         let is_late = self.now.since(since) >= SYNC_PATIENCE;
         let tries =
             self.fingerprint_mismatch.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);

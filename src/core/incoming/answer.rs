@@ -129,7 +129,6 @@ impl Core {
         if !is_needed {
             return;
         }
-        self.acknowledge_over_greeting(slot, &answer.acks);
         if answer.myself {
             self.announce_by_calls();
         }
@@ -153,7 +152,7 @@ impl Core {
         if with_updates || !is_proven {
             self.view.peer_mut(slot).rare_mut().last_answer = Some(self.now);
         }
-        if is_proven || self.may_answer(&sender, packet.len()) {
+        if is_proven || self.turns.take_bytes(sender.bytes, packet.len()) {
             self.send_by(sender.way, slot, packet);
         }
     }
@@ -170,6 +169,12 @@ impl Core {
     pub(super) fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
         if answer.stranger {
             self.counters.drop(DropReason::UnknownRun);
+        }
+        if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, answer.probed) {
+            // A member that called wants to know whether this node is here, where it calls.
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::Ack { nonce });
+            self.send_by_call(sender.from, &packet.finish());
         }
         if self.answer_proven(sender, answer) || self.answer_unbound(sender, answer) {
             return;
@@ -202,7 +207,7 @@ impl Core {
             packet = self.anonymous_packet(usize::MAX);
             packet.push(&Message::Reply);
         }
-        if self.may_answer(&sender, packet.len()) {
+        if self.turns.take_bytes(sender.bytes, packet.len()) {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }

@@ -176,7 +176,7 @@ impl Core {
     /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
-            self.view.prove(slot);
+            self.proved_at_home(slot);
             self.is_in_contact(slot, self.now);
         } else {
             self.counters.drop(DropReason::Unasked);

@@ -36,7 +36,7 @@ impl Core {
         self.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = self.sender_kind(header.run, way);
-            let answer_bytes = bytes.len().saturating_sub(self.seal_slack);
+            let answer_bytes = bytes.len().saturating_sub(self.seal.slack);
             let sender = Sender { from, run: header.run, kind, way, bytes: answer_bytes };
             self.receive_packet(sender, header, messages)
         });
@@ -53,7 +53,7 @@ impl Core {
         messages: Messages<'_>,
     ) -> Result<(), PacketError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        self.answered_bytes = 0;
+        self.turns.begin_packet();
         let believed = self.believe(&mut sender, header, messages, &mut inbox);
         if let Ok(true) = believed {
             self.act_on(&sender, header, &mut inbox);
@@ -151,11 +151,12 @@ impl Core {
         }
         match (self.member(sender, &answer), answer.kind) {
             (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
-            (None, SenderKind::ClaimsMember(slot)) => {
-                self.handle_claim(slot, *sender, answer.probed);
+            (None, kind) => {
+                if matches!(kind, SenderKind::ClaimsMember(_)) {
+                    self.counters.drop(DropReason::Claimed);
+                }
                 self.answer_stranger(*sender, &answer);
             }
-            (None, _) => self.answer_stranger(*sender, &answer),
         }
     }
 

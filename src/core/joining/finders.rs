@@ -16,17 +16,16 @@
 //! Invariants:
 //! - A finder's address echoed a nonce of ours; at most [`MAX_FINDERS`] are asked.
 //! - All finders together put a founding off once, for [`FINDER_PATIENCE`] at most, unless one of them lets this node in.
-//! - Members that look for this node are answered by no more than they asked, [`MAX_FINDERS_ANSWERED`] of them in
-//!   [`FINDER_INTERVAL`].
+//! - Members that look for this node are answered by no more than they asked, each once in [`FINDER_INTERVAL`].
 //!
 //! Must not know: which electorate the members know of.
 
 use std::net::SocketAddr;
 
 use crate::core::election::Election;
-use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_FINDERS_ANSWERED};
+use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
 use crate::core::member::{Record, Status};
-use crate::core::packet::{PerKeyRate, Sender};
+use crate::core::packet::{Recent, Sender};
 use crate::core::time::Time;
 use crate::core::{Core, Phase};
 
@@ -36,12 +35,12 @@ pub(in crate::core) struct Finders {
     addresses: Vec<SocketAddr>,
     /// The time at which the first one was met.
     since: Option<Time>,
-    answered: PerKeyRate<SocketAddr>,
+    answered: Recent<SocketAddr>,
 }
 
 impl Default for Finders {
     fn default() -> Self {
-        let answered = PerKeyRate::new(FINDER_INTERVAL, MAX_FINDERS_ANSWERED);
+        let answered = Recent::new(FINDER_INTERVAL, MAX_JOINERS);
         Self { addresses: Vec::new(), since: None, answered }
     }
 }
@@ -130,17 +129,5 @@ mod tests {
         assert!(!finders.meet(address(MAX_FINDERS + 1), Time::ORIGIN), "one more");
         assert_eq!(finders.addresses().len(), MAX_FINDERS);
         assert_eq!(finders.awaited_until(), Some(Time::ORIGIN + Duration::from_millis(1) + FINDER_PATIENCE));
-    }
-
-    #[test]
-    fn so_many_are_answered_in_an_interval_and_each_once() {
-        let mut finders = Finders::default();
-        let mut answer = |port, now| finders.answered.take(now, address(port));
-        for nth in 1..=MAX_FINDERS_ANSWERED {
-            assert!(answer(nth, Time::ORIGIN), "{nth}");
-        }
-        assert!(!answer(1, Time::ORIGIN), "the same one again");
-        assert!(!answer(MAX_FINDERS_ANSWERED + 1, Time::ORIGIN), "one more");
-        assert!(answer(1, Time::ORIGIN + FINDER_INTERVAL));
     }
 }

@@ -393,7 +393,7 @@ impl Core {
                 && self.view.record(slot).address == address
             {
                 // Its welcome echoed the nonce that was sent to this address.
-                self.view.prove(slot);
+                self.proved_at_home(slot);
             }
             self.observe_sponsor(sponsor);
             if !self.request_reach() {

@@ -266,7 +266,7 @@ impl Core {
         if is_member {
             packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.now), echo: None });
         }
-        if !self.may_answer(&sender, packet.len()) {
+        if !self.turns.take_bytes(sender.bytes, packet.len()) {
             return;
         }
         let (now, turns) = (self.now, &mut self.turns);

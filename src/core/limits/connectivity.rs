@@ -8,20 +8,11 @@ use super::{MAX_PAYLOAD_BYTES, MAX_VOTERS};
 pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 /// The greatest number of links with members at one time. Links that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
-/// The greatest number of unproven connections that others opened in one member's name.
-pub const MAX_GUESTS_PER_RUN: usize = 2;
-/// The greatest number of frames over a connection before it is proven.
-pub const MAX_GUEST_FRAMES: u32 = 16;
 /// The time between two questions to the member in whose name a connection was opened whether it is its own.
 pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// The time after which the opener of an unproven connection (a guest) is dialled back if no proof came by datagram,
+/// The time after which the opener of an unproven connection (a guest) is called at its address if no proof came by datagram,
 /// even if nothing else shows that datagrams do not pass.
 pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
-/// The least time between two connections to a member of which no datagram came, opened because another connected in
-/// its name.
-pub const DIAL_INTERVAL: Duration = Duration::from_secs(1);
-/// The greatest number of such connections in [`DIAL_INTERVAL`].
-pub const MAX_DIALS_PER_INTERVAL: usize = 64;
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to
@@ -49,8 +40,6 @@ pub const DETOUR_HEARTBEATS: u32 = 2;
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 /// The greatest number of calls made at one time, and of those accepted.
 pub const MAX_CALLS: usize = 64;
-/// The greatest number of calls made at one time to addresses that strangers named.
-pub const MAX_CALLS_FOR_OTHERS: usize = 32;
 /// The time after which a call ends.
 pub const CALL_LASTS: Duration = Duration::from_secs(10);
 /// The time after which a call ends once this node is Up.

@@ -82,8 +82,6 @@ pub const FINDER_PATIENCE: Duration = Duration::from_secs(5);
 /// The least time between two answers of such a node to a member that looks for it: a packet of the last exchange may be
 /// lost.
 pub const FINDER_INTERVAL: Duration = MISSING_VOTER_PAUSE;
-/// The greatest number of members that are answered so in that time.
-pub const MAX_FINDERS_ANSWERED: usize = 64;
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
 /// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its call, and for the

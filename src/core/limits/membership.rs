@@ -19,10 +19,6 @@ pub const MAX_GONE: usize = 4_096;
 pub const MAX_TOMBSTONES: usize = 65_536;
 /// The greatest number of commands whose answer is outstanding.
 pub const MAX_PENDING_COMMANDS: usize = 1_024;
-/// The least time between two questions to one member whether connections to elsewhere that bear its run are its own.
-pub const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
-/// The greatest number of members that are asked in [`CLAIM_INTERVAL`] whether such connections are their own.
-pub const MAX_CLAIMS_PER_INTERVAL: usize = 256;
 /// The time that `leave` and `remove` wait for confirmations.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time for which a leaving node stays Leaving before it is Left.

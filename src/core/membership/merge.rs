@@ -280,7 +280,7 @@ impl Core {
         let hash = record.hash();
         self.view.replace(View::ME, record, hash, None);
         self.view.peer_mut(View::ME).lived_at(self.now);
-        self.changed_at = self.now;
+        self.fingerprint_mismatch.view_changed(self.now);
         if !matches!(self.phase, crate::core::Phase::Joining(_)) {
             self.gossiping.recent.note(View::ME);
             self.flood_news(View::ME, None);
@@ -323,7 +323,7 @@ impl Core {
 
     /// Spreads the update after any change of a member's record.
     fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
-        self.changed_at = self.now;
+        self.fingerprint_mismatch.view_changed(self.now);
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
             self.gossiping.recent.note(slot);
             self.flood_news(slot, from);

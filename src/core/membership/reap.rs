@@ -51,7 +51,7 @@ impl Core {
         self.forget(slot);
         let record = self.view.remove(slot);
         self.reobserve(slot);
-        self.changed_at = self.now;
+        self.fingerprint_mismatch.view_changed(self.now);
         let previous = Some(std::sync::Arc::clone(&record));
         self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::counters::DropReason;
-use crate::core::limits::{MAX_SHARED_VERSIONS, MAX_STRANGER_MESSAGES};
+use crate::core::limits::MAX_STRANGER_MESSAGES;
 use crate::core::member::Record;
 use crate::core::view::Slot;
 use crate::core::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
@@ -82,30 +82,6 @@ impl Inbox {
 
     pub(in crate::core) fn is_page(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Page { .. }))
-    }
-}
-
-/// Texts of software versions that many records have in common: as shared texts, they take no memory of each record.
-#[derive(Debug, Default)]
-pub(in crate::core) struct Versions {
-    shared: Vec<Arc<str>>,
-    next: usize,
-}
-
-impl Versions {
-    /// Returns the shared text; if there is no room for a new one, the oldest is replaced.
-    fn share(&mut self, version: &str) -> Arc<str> {
-        if let Some(shared) = self.shared.iter().find(|shared| ***shared == *version) {
-            return Arc::clone(shared);
-        }
-        let text: Arc<str> = Arc::from(version);
-        if self.shared.len() < MAX_SHARED_VERSIONS {
-            self.shared.push(Arc::clone(&text));
-        } else {
-            self.shared[self.next] = Arc::clone(&text);
-            self.next = (self.next + 1) % MAX_SHARED_VERSIONS;
-        }
-        text
     }
 }
 
@@ -185,33 +161,16 @@ impl Core {
         let record = self.keep(raw, slot);
         // Held, sent on and hashed in one form by everybody, whoever it came from.
         let hash = if is_rewritten { record.hash() } else { hash };
-        Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
+        Ok(News::Record { note, record: self.shared.record(hash, record), hash, slot })
     }
 
     /// Builds the record of an update; texts that are held already are shared.
     fn keep(&mut self, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
-        let version = self.versions.share(raw.version);
+        let version = self.shared.version(raw.version);
         let held = slot.map(|slot| &self.view.record(slot).id).filter(|id| **id == *raw.id);
         match held {
             Some(id) => raw.with(id.clone(), version),
             None => Record { version, ..raw.into_record() },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_versions_are_few() {
-        let mut versions = Versions::default();
-        let first = versions.share("0");
-        assert!(Arc::ptr_eq(&first, &versions.share("0")));
-        for version in 1..=MAX_SHARED_VERSIONS {
-            versions.share(&version.to_string());
-        }
-        assert_eq!(versions.shared.len(), MAX_SHARED_VERSIONS);
-        assert!(!Arc::ptr_eq(&first, &versions.share("0")), "the oldest gave way");
     }
 }

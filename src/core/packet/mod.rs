@@ -25,9 +25,9 @@ mod sender;
 mod senders;
 mod way;
 
-pub(in crate::core) use inbox::{Inbox, News, Received, Versions};
+pub(in crate::core) use inbox::{Inbox, News, Received};
 pub(in crate::core) use introduced::{Introduction, Newcomer};
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{NoticeRate, PerKeyRate, Recent, Turn, Turns};
+pub(in crate::core) use rates::{Recent, Turn, Turns};
 pub(in crate::core) use sender::{Sender, SenderKind};
 pub(in crate::core) use way::Way;

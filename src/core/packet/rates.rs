@@ -13,8 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::limits::{
-    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_WORDS, NOTICE_INTERVAL,
-    QUESTION_INTERVAL,
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_WORDS, QUESTION_INTERVAL,
 };
 use crate::core::time::Time;
 
@@ -81,25 +80,6 @@ impl<K: Ord> Recent<K> {
     }
 }
 
-/// A limit of one turn in an interval for each key, and of so many for all keys: beyond them the next ones wait.
-#[derive(Debug)]
-pub(in crate::core) struct PerKeyRate<K> {
-    most: usize,
-    taken: Recent<K>,
-}
-
-impl<K: Ord> PerKeyRate<K> {
-    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
-        Self { most, taken: Recent::new(interval, usize::MAX) }
-    }
-
-    /// Returns true if it is this key's turn, and takes the turn.
-    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
-        self.taken.begins_anew(now);
-        self.taken.lately.len() < self.most && self.taken.take(now, key)
-    }
-}
-
 /// A kind of turns: each address has one of each kind in [`QUESTION_INTERVAL`], and none takes a turn from another.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::core) enum Turn {
@@ -143,11 +123,13 @@ pub(in crate::core) struct Turns {
     rates: [PacketRate; Turn::COUNT],
     /// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
     expected: Recent<SocketAddr>,
+    /// Bytes of answers to the packet at hand that went to addresses which have not echoed.
+    answered_bytes: usize,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { rates: Default::default(), expected: Recent::new(CONTACT_MEMORY, MAX_CONTACTED) }
+        Self { rates: Default::default(), expected: Recent::new(CONTACT_MEMORY, MAX_CONTACTED), answered_bytes: 0 }
     }
 }
 
@@ -161,6 +143,19 @@ impl Turns {
     /// The same, where this node asks of itself: that is no turn of those who ask it.
     pub(in crate::core) fn take_own(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
         self.rates[turn as usize].allow(now, turn.most(), address, true)
+    }
+
+    /// Begins the answers to another packet.
+    pub(in crate::core) fn begin_packet(&mut self) {
+        self.answered_bytes = 0;
+    }
+
+    /// Takes so many bytes from what may be answered to the packet at hand, which has `asked` bytes, and returns true if they
+    /// were left: all answers to an unproven address are together no larger than the packet, whatever it asks.
+    pub(in crate::core) fn take_bytes(&mut self, asked: usize, bytes: usize) -> bool {
+        let is_allowed = self.answered_bytes + bytes <= asked;
+        self.answered_bytes += if is_allowed { bytes } else { 0 };
+        is_allowed
     }
 
     /// Notes that this node contacts an address, and expects an answer.
@@ -206,23 +201,6 @@ impl PacketRate {
         let is_allowed = self.taken.take(now, address);
         self.others += usize::from(is_allowed && !is_expected);
         is_allowed
-    }
-}
-
-/// Limits notices to one of a kind per [`NOTICE_INTERVAL`].
-#[derive(Debug, Default)]
-pub(in crate::core) struct NoticeRate {
-    last: BTreeMap<&'static str, Time>,
-}
-
-impl NoticeRate {
-    /// Returns true if a notice of this kind may be given now; counts it if so.
-    pub(in crate::core) fn allow(&mut self, now: Time, kind: &'static str) -> bool {
-        if self.last.get(kind).is_some_and(|last| now.since(*last) < NOTICE_INTERVAL) {
-            return false;
-        }
-        self.last.insert(kind, now);
-        true
     }
 }
 
@@ -279,19 +257,6 @@ mod tests {
             "those that were contacted take no turn of theirs"
         );
         assert!(turns.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", turns.size());
-    }
-
-    #[test]
-    fn a_notice_of_one_kind_is_given_once_in_an_interval_and_others_do_not_wait_for_it() {
-        let mut notices = NoticeRate::default();
-        let interval = NOTICE_INTERVAL.as_millis() as u64;
-        assert!(notices.allow(at(0), "cluster"));
-        assert!(!notices.allow(at(interval - 1), "cluster"));
-        assert!(notices.allow(at(interval - 1), "version"), "another kind");
-        assert!(notices.allow(at(interval), "cluster"));
-        assert!(!notices.allow(at(2 * interval - 1), "cluster"), "from the last one on");
-        let given = (2..10_000).filter(|ms| notices.allow(at(2 * interval + *ms), "cluster")).count();
-        assert_eq!(given, 1, "in one interval");
     }
 
     #[test]

@@ -226,16 +226,6 @@ impl Core {
         packet
     }
 
-    /// Takes so many bytes from what may be answered to the packet at hand, and returns true if they were left: all answers to
-    /// an unproven address are together no larger than the packet, whatever it asks.
-    pub(in crate::core) fn may_answer(&mut self, sender: &Sender, bytes: usize) -> bool {
-        let is_allowed = self.answered_bytes + bytes <= sender.bytes;
-        if is_allowed {
-            self.answered_bytes += bytes;
-        }
-        is_allowed
-    }
-
     /// Answers a stranger with one message, never larger than its question, and does not say who answers.
     pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
         if sender.run.is_nobody() && !message.may_be_unbound() {
@@ -244,7 +234,7 @@ impl Core {
         }
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
-        if packet.push(message) && self.may_answer(&sender, packet.len()) {
+        if packet.push(message) && self.turns.take_bytes(sender.bytes, packet.len()) {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }

@@ -25,6 +25,7 @@ mod direct;
 mod doubt;
 mod edges;
 mod exchanges;
+mod faults;
 mod finders;
 mod forgetting;
 mod forming;

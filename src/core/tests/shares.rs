@@ -7,10 +7,8 @@ use std::time::Duration;
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{Input, LinkId, Output};
-use crate::core::limits::{
-    MAX_CALLS, MAX_CALLS_FOR_OTHERS, MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
-};
+use crate::core::doors::{Input, Output};
+use crate::core::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
 use crate::core::wire::{Message, Nonce, Packet};
 
@@ -141,50 +139,13 @@ fn of_a_crowd_behind_one_address_nobody_is_called_unreachable_that_was_not_asked
 }
 
 #[test]
-fn a_call_that_this_node_has_a_reason_for_gives_way_to_no_strangers() {
-    let mut alone = Alone::with_teller();
-    for nth in 0..MAX_CALLS_FOR_OTHERS {
-        alone.core.call_for(v4(50, nth));
-    }
-    let own = [v4(50, 0), v4(50, MAX_CALLS_FOR_OTHERS - 1)];
-    for at in own {
-        alone.core.call(at);
-    }
-    alone.outputs();
-    for host in 1..20 {
-        alone.core.call_for(v4(60, host));
-    }
-    let ended = alone.outputs().iter().filter(|output| matches!(output, Output::CloseLink { .. })).count();
-    assert!(ended > 10, "others gave way: {ended}");
-    for at in own {
-        assert!((1..=99).any(|nth| alone.core.calls.leads_to(LinkId::Opened(nth), at)), "{at} did not");
-    }
-}
-
-#[test]
-fn calls_for_strangers_do_not_become_own_ones_beyond_as_many_as_there_may_be() {
-    let mut alone = Alone::with_teller();
-    for host in 0..MAX_CALLS {
-        alone.core.call(address(host));
-    }
-    for turn in 0..3 {
-        for nth in 0..MAX_CALLS_FOR_OTHERS {
-            let at = v4(50 + turn, nth);
-            alone.core.call_for(at);
-            alone.core.call(at);
-        }
-    }
-    assert_eq!(alone.core.calls.len(), MAX_CALLS + MAX_CALLS_FOR_OTHERS);
-}
-
-#[test]
 fn members_that_pull_take_no_places_of_joiners() {
     let mut alone = Alone::with_teller();
     alone.introduces(0..3_000);
     for host in 0..2 * MAX_VIEWS_SERVED {
         let puller = member(host, Status::Up);
         let slot = alone.core.view.slot_of_run(puller.run).expect("a member");
-        alone.core.view.prove(slot);
+        alone.core.view.peer_mut(slot).prove();
         alone.hand_in(puller.address, puller.run, |packet| {
             assert!(packet.push(&Message::Reply) && packet.push(&Message::Pull { after: None, pages: 1 }));
         });
@@ -207,7 +168,7 @@ fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_jo
     let members: Vec<Run> = (0..100).map(|host| member(host, Status::Up).run).chain([TELLER]).collect();
     for run in &members {
         let slot = alone.core.view.slot_of_run(*run).expect("a member");
-        alone.core.view.prove(slot);
+        alone.core.view.peer_mut(slot).prove();
     }
     alone.now = alone.now + Duration::from_secs(1);
     let pulls = |alone: &mut Alone, at: SocketAddr, run: Run| {

@@ -8,7 +8,7 @@ use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::{Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{LINK_TIMEOUT, MAX_GUESTS_PER_RUN};
+use crate::core::limits::LINK_TIMEOUT;
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
@@ -100,35 +100,64 @@ fn link(net: &mut Net, node: usize, link: LinkId, event: LinkEvent<'_>) -> Vec<O
     std::iter::from_fn(|| core.poll()).collect()
 }
 
-#[test]
-fn a_connection_in_a_members_name_is_nobodys_until_it_is_proven() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let (stolen, victim) = (run_of(&net, 1), run_of(&net, 0));
-    let told = packet(stolen, 900, &[Message::HeldStatus { run: victim, incarnation: 1, status: FORCED, age_ms: 0 }]);
-    let from = SocketAddr::new(address(EVIL).ip(), 50_000);
-    let guest = LinkId::Accepted(1);
-    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
-    assert_eq!(net.nodes[0].core.open_links(), 0);
-    let asked = outputs.iter().find_map(|output| match output {
-        Output::Transmit { to, bytes, .. } if *to == address(1) => {
+/// Returns the nonce that a member is asked to echo at its own address.
+fn asked_at_home(outputs: &[Output], member: usize) -> Option<Nonce> {
+    outputs.iter().find_map(|output| match output {
+        Output::Transmit { to, bytes, .. } if *to == address(member) => {
             Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
                 Message::Probe { nonce, .. } => Some(nonce),
                 _ => None,
             })
         }
         _ => None,
-    });
-    let nonce = asked.expect("the member is asked, at its own address");
-    assert!(!outputs.iter().any(|output| matches!(output, Output::SendFrame { .. })), "nothing goes over it");
+    })
+}
 
-    let wrong = bare(stolen, 901, &[Message::Ack { nonce: Nonce(nonce.0 + 1) }]);
-    link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &wrong });
+fn is_greeted(outputs: &[Output], link: LinkId) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::SendFrame { link: over, .. } if *over == link))
+}
+
+#[test]
+fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let (run, other) = (run_of(&net, 1), run_of(&net, 0));
+    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
+    net.nodes[0].core.view.peer_mut(slot).unprove();
+    let told = packet(run, 900, &[Message::HeldStatus { run: other, incarnation: 1, status: FORCED, age_ms: 0 }]);
+    let from = SocketAddr::new(address(1).ip(), 50_000);
+    let guest = LinkId::Accepted(1);
+    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
+    assert!(net.nodes[0].core.is_up() && net.nodes[0].core.open_links() == 0, "nothing that it says is believed");
+    let nonce = asked_at_home(&outputs, 1).expect("the member is asked, at its own address");
+    assert!(!is_greeted(&outputs, guest), "nothing goes over it");
+
+    let wrong = bare(run, 901, &[Message::Ack { nonce: Nonce(nonce.0 + 1) }]);
+    send(&mut net, 0, 1, &wrong);
     assert_eq!(net.nodes[0].core.open_links(), 0);
 
-    let right = bare(stolen, 902, &[Message::Ack { nonce }]);
-    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &right });
-    assert_eq!(net.nodes[0].core.open_links(), 1, "who receives at the member's address is the member");
-    assert!(outputs.iter().any(|output| matches!(output, Output::SendFrame { .. })), "it is greeted");
+    let right = bare(run, 902, &[Message::Ack { nonce }]);
+    let (now, core) = (net.now, &mut net.nodes[0].core);
+    core.handle(now, Input::Packet { from: address(1), bytes: &right });
+    let outputs: Vec<_> = std::iter::from_fn(|| core.poll()).collect();
+    assert_eq!(core.open_links(), 1, "who reads what is sent to the address is the member");
+    assert!(is_greeted(&outputs, guest));
+}
+
+#[test]
+fn a_link_that_broke_takes_the_proof_of_the_address_with_it() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.run(Duration::from_secs(1));
+    let run = run_of(&net, 1);
+    let from = SocketAddr::new(address(1).ip(), 50_000);
+    let opened = |net: &mut Net, number: u64| {
+        let bytes = bare(run, 900 + number, &[]);
+        let guest = LinkId::Accepted(number);
+        let outputs = link(net, 0, guest, LinkEvent::Frame { from, bytes: &bytes });
+        (is_greeted(&outputs, guest), asked_at_home(&outputs, 1).is_some())
+    };
+    assert_eq!(opened(&mut net, 1_001), (true, false), "its address is proven");
+    link(&mut net, 0, LinkId::Accepted(1_001), LinkEvent::Closed);
+    assert_eq!(opened(&mut net, 1_002), (false, true), "perhaps nobody reaches it there any more");
 }
 
 #[test]
@@ -151,6 +180,8 @@ fn a_seed_that_meets_itself_under_another_address_knows_it() {
 fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;
+    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
+    net.nodes[0].core.view.peer_mut(slot).unprove();
     let from = std::net::SocketAddr::new(address(EVIL).ip(), 5_000);
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 900, fingerprint: 0 };
     let frame = PacketBuilder::new(&header, 1400).finish();
@@ -217,22 +248,22 @@ fn all_answers_to_a_strangers_packet_are_together_no_larger_than_it() {
     assert!(answered > 4, "most are answered: {answered}");
 }
 
-/// The numbers of links fall, so that age decides and not the order of a map.
 #[test]
-fn the_oldest_connection_in_a_members_name_gives_way() {
+fn the_older_connection_in_a_members_name_gives_way() {
     let mut net = Net::cluster(Profile::Local, 3);
-    let (run, most) = (run_of(&net, 1), MAX_GUESTS_PER_RUN as u64);
-    let from = SocketAddr::new(address(EVIL).ip(), 50_000);
-    for nth in (0..=most).rev() {
-        net.run(ms(1));
-        let bytes = bare(run, 900 + most - nth, &[]);
-        let event = LinkEvent::Frame { from, bytes: &bytes };
-        let outputs = link(&mut net, 0, LinkId::Accepted(1_000 + nth), event);
+    let run = run_of(&net, 1);
+    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
+    net.nodes[0].core.view.peer_mut(slot).unprove();
+    let from = SocketAddr::new(address(1).ip(), 50_000);
+    let mut closed_by = |sequence: u64, number: u64| {
+        let bytes = bare(run, sequence, &[]);
+        let outputs = link(&mut net, 0, LinkId::Accepted(number), LinkEvent::Frame { from, bytes: &bytes });
         let closed = outputs.iter().filter_map(|output| match output {
             Output::CloseLink { link } => Some(*link),
             _ => None,
         });
-        let expected = if nth == 0 { vec![LinkId::Accepted(1_000 + most)] } else { vec![] };
-        assert_eq!(closed.collect::<Vec<_>>(), expected);
-    }
+        closed.collect::<Vec<_>>()
+    };
+    assert_eq!(closed_by(900, 1_001), []);
+    assert_eq!(closed_by(901, 1_000), [LinkId::Accepted(1_001)]);
 }

@@ -90,11 +90,6 @@ impl View {
         &self.live
     }
 
-    /// Notes that a member's address echoed a nonce of this node.
-    pub(in crate::core) fn prove(&mut self, slot: Slot) {
-        self.peer_mut(slot).prove();
-    }
-
     pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
         self.place_of(id).ok().map(|place| self.by_name[place])
     }

@@ -7,7 +7,7 @@
 //! | one observer's state of one member beside its record: last sign, round trip, numbers of its packets | `peer` |
 //! | … whether that member hears this node; how often it refuted lately | `echo_state`, `refutations` |
 //! | reaped names, so that a late update does not raise the dead | `tombstones` |
-//! | one copy of a record for many cores in one process | `pool` |
+//! | what many records, or many cores in one process, have in common | `pool` |
 //!
 //! Owns: every [`Slot`], and with it the beginning and the end of all state of a member.
 //!
@@ -25,6 +25,7 @@ pub(in crate::core) use echo_state::EchoState;
 pub(in crate::core) use members::{Entry, View};
 pub(in crate::core) use peer::{Peer, RareState, is_due};
 pub use pool::RecordPool;
+pub(in crate::core) use pool::Shared;
 pub(in crate::core) use tally::BUCKETS;
 pub(in crate::core) use tombstones::Tombstones;
 

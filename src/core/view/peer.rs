@@ -34,6 +34,8 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
     proven: bool,
+    /// True if it has done so since the last link to it broke.
+    may_link: bool,
 }
 
 /// State of members that have sent us packets.
@@ -93,12 +95,12 @@ pub(in crate::core) struct RareState {
 impl Peer {
     /// Returns the state of a member that was first seen alive at `last_sign`.
     pub(in crate::core) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, rare: None, method: None, proven: false }
+        Self { last_sign, session: None, rare: None, method: None, proven: false, may_link: false }
     }
 
     /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
     pub(in crate::core) fn with_proof(self, proven: bool) -> Self {
-        Self { proven, ..self }
+        Self { proven, may_link: proven, ..self }
     }
 
     /// Returns the time of the freshest evidence that it lived.
@@ -121,14 +123,24 @@ impl Peer {
         self.proven
     }
 
-    /// Notes that its address has echoed a nonce; returns true if that is new.
-    pub(super) fn prove(&mut self) -> bool {
-        !std::mem::replace(&mut self.proven, true)
+    /// Returns true if a connection that it opened is its link (see `connectivity::guests`).
+    pub(in crate::core) fn may_link(&self) -> bool {
+        self.may_link
+    }
+
+    /// Notes that its address has echoed a nonce.
+    pub(in crate::core) fn prove(&mut self) {
+        (self.proven, self.may_link) = (true, true);
+    }
+
+    /// Notes that the link to it broke: perhaps nobody reaches it at its address any more.
+    pub(in crate::core) fn link_broke(&mut self) {
+        self.may_link = false;
     }
 
     /// Forgets that its address has echoed a nonce: it is said to be at another one.
     pub(in crate::core) fn unprove(&mut self) {
-        self.proven = false;
+        (self.proven, self.may_link) = (false, false);
     }
 
     pub(in crate::core) fn rare(&self) -> RareState {

@@ -1,4 +1,4 @@
-//! One copy of each record for many cores in one process.
+//! What many records have in common, kept once: it takes no memory of each record.
 //!
 //! A core keeps a record per member; a thousand cores that hold the same thousand members keep a million equal records.
 //! A program that runs many cores (the simulator) gives each of them a pool, and they share the records.
@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::core::Core;
+use crate::core::limits::MAX_SHARED_VERSIONS;
 use crate::core::member::Record;
 
 /// Keeps one copy of each record.
@@ -18,13 +19,16 @@ pub trait RecordPool: fmt::Debug + Send + Sync {
     fn share(&self, hash: u64, record: Record) -> Arc<Record>;
 }
 
-impl Core {
-    /// Takes records that are learnt from now on from this pool.
-    pub fn share_records(&mut self, pool: Arc<dyn RecordPool>) {
-        self.pool = Some(pool);
-    }
+/// Texts of software versions, and the pool of records, if there is one.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Shared {
+    pool: Option<Arc<dyn RecordPool>>,
+    versions: Vec<Arc<str>>,
+    next_version: usize,
+}
 
-    pub(in crate::core) fn pooled(&self, hash: u64, record: Record) -> Arc<Record> {
+impl Shared {
+    pub(in crate::core) fn record(&self, hash: u64, record: Record) -> Arc<Record> {
         match &self.pool {
             None => Arc::new(record),
             Some(pool) => {
@@ -33,5 +37,44 @@ impl Core {
                 shared
             }
         }
+    }
+
+    /// Returns the shared text; if there is no room for a new one, the oldest is replaced.
+    pub(in crate::core) fn version(&mut self, version: &str) -> Arc<str> {
+        if let Some(shared) = self.versions.iter().find(|shared| ***shared == *version) {
+            return Arc::clone(shared);
+        }
+        let text: Arc<str> = Arc::from(version);
+        if self.versions.len() < MAX_SHARED_VERSIONS {
+            self.versions.push(Arc::clone(&text));
+        } else {
+            self.versions[self.next_version] = Arc::clone(&text);
+            self.next_version = (self.next_version + 1) % MAX_SHARED_VERSIONS;
+        }
+        text
+    }
+}
+
+impl Core {
+    /// Takes records that are learnt from now on from this pool.
+    pub fn share_records(&mut self, pool: Arc<dyn RecordPool>) {
+        self.shared.pool = Some(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_versions_are_few() {
+        let mut versions = Shared::default();
+        let first = versions.version("0");
+        assert!(Arc::ptr_eq(&first, &versions.version("0")));
+        for version in 1..=MAX_SHARED_VERSIONS {
+            versions.version(&version.to_string());
+        }
+        assert_eq!(versions.versions.len(), MAX_SHARED_VERSIONS);
+        assert!(!Arc::ptr_eq(&first, &versions.version("0")), "the oldest gave way");
     }
 }

@@ -9,7 +9,6 @@ use rand::RngExt;
 use super::doors::{Action, Failure, Parting};
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
-use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::Run;
 use crate::core::timers::Timer;
 use crate::core::view::View;
@@ -40,7 +39,12 @@ impl Core {
                 }
                 Action::Rest => self.timers.cancel(Timer::Link(run)),
                 Action::Full => self.counters.drop(DropReason::TableFull),
-                Action::Broke => self.counters.links_lost += 1,
+                Action::Broke => {
+                    self.counters.links_lost += 1;
+                    if let Some(slot) = self.view.slot_of_run(run) {
+                        self.view.peer_mut(slot).link_broke();
+                    }
+                }
                 Action::Opened => self.link_opened(run),
                 Action::Reopening => self.lost_link(run),
                 Action::Failed { how, is_first } => self.link_failed(run, how, is_first),
@@ -83,16 +87,7 @@ impl Core {
     /// Sends the first frame, which tells the other end who we are.
     fn greet(&mut self, link: LinkId, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let mut packet = self.packet_to(slot);
-        for nonce in self.guests.probes_of(run) {
-            packet.push(&Message::Ack { nonce });
-        }
-        if self.view.entry(slot).peer.is_proven() {
-            // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
-            self.push_probe(&mut packet, slot);
-        }
-        // The packet is padded to the size of the probe that it provokes.
-        packet.pad_to(MIN_PROBE_BYTES);
+        let packet = self.packet_to(slot);
         self.send_frame(link, packet);
     }
 

@@ -63,10 +63,6 @@ impl Core {
                 {
                     self.receive_by_call(link, from, bytes);
                 }
-                LinkId::Accepted(_) if self.is_strange(header.run) => {
-                    self.counters.drop(DropReason::UnknownRun);
-                    self.dismiss_guest(link);
-                }
                 LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
                 // Given up while the frame was on its way.
                 LinkId::Opened(_) => self.outputs.push_back(Output::CloseLink { link }),
@@ -100,12 +96,6 @@ impl Core {
             let actions = self.links.unlinked(run, link);
             self.act_on_link(run, actions);
         }
-    }
-
-    /// Returns true if links with this run are for questions at most.
-    fn is_strange(&self, run: Run) -> bool {
-        let slot = self.view.slot_of_run(run);
-        !matches!(self.phase, Phase::Up) || !slot.is_some_and(|slot| self.view.record(slot).status.is_live())
     }
 
     /// Closes a link whose frame cannot be read.
