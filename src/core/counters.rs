@@ -40,9 +40,10 @@ pub enum DropReason {
     TableFull,
     /// Not meant for a node in this state.
     WrongState,
-    /// A command from an address other than its member's proven one.
+    /// A request for broadcasts of a member whose address is not proven: they are larger than the request.
     Unproven,
-    /// A member's run, from an address that is not known to be the member's.
+    /// In a member's name by a way that is not known to lead to it: a connection while its address is not proven, a datagram
+    /// that is bound to nobody.
     Claimed,
     /// A broadcast's number further ahead than its origin can be.
     Jumped,

@@ -135,7 +135,7 @@ function traffic() {
 }
 
 // Drops that tell of something to mend; the others are late copies and echoes, which every network has.
-const ALARMING = new Set(["malformed", "unknown_version", "unknown_key", "other_cluster", "rate_limited", "table_full", "unread", "implausible"]);
+const ALARMING = new Set(["malformed", "unknown_version", "unknown_key", "other_cluster", "rate_limited", "table_full", "unread"]);
 
 function losses() {
   const reasons = [];

@@ -56,9 +56,9 @@ impl Core {
             }
             Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
-            Message::Behind { nonce, incarnation } => self.behind(*sender, nonce, incarnation),
-            Message::Wait { nonce, wait_ms } => self.told_to_wait(*sender, nonce, wait_ms),
-            Message::Elsewhere { nonce, members } => self.referred(*sender, nonce, &members),
+            Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
+            Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => self.referred(nonce, &members),
             Message::Page { after, more } if self.is_pulling_from(*sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }

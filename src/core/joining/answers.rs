@@ -1,7 +1,6 @@
 //! Answers to a joiner: what it does with each of them.
 //!
-//! Invariants: an answer counts if it echoes the nonce of a question of the present attempt, for the address that was asked
-//! (see `asked`); none makes the joiner ask at once more often than `cookies` allows.
+//! Invariants: an answer counts if it echoes the nonce of a question of the present attempt (see `asked`); none makes the joiner ask at once more often than `cookies` allows.
 //!
 //! Must not know: how a sponsor decides.
 
@@ -16,23 +15,21 @@ use crate::core::doors::{Contacted, Notice, StopReason};
 use crate::core::election::ElectorateReport;
 use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
 use crate::core::member::Record;
-use crate::core::packet::{Sender, SenderKind, Turn, Way};
+use crate::core::packet::{Sender, SenderKind, Turn};
 use crate::core::timers::Timer;
 use crate::core::wire::{Nonce, Refusal};
 use crate::core::{Core, Phase};
 
 impl Core {
-    /// Returns the address that was asked with this nonce, if this node is Joining. Who was only heard of answers from
-    /// there, or by a call: others' addresses may be forged.
-    fn whose_answer(&self, sender: Sender, nonce: Nonce) -> Option<Answerer> {
+    /// Returns the address that was asked with this nonce, if this node is Joining.
+    fn whose_answer(&self, nonce: Nonce) -> Option<Answerer> {
         let Phase::Joining(joining) = &self.phase else { return None };
-        let is_from_there = |answerer: &Answerer| answerer.address == sender.from || matches!(sender.way, Way::Link(_));
-        joining.asked.answerer(nonce).filter(|answerer| answerer.is_told || is_from_there(answerer))
+        joining.asked.answerer(nonce)
     }
 
     /// Returns the state of joining and the address that was asked, if this is an answer to a question of ours.
-    pub(super) fn answer_by(&mut self, sender: Sender, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
-        let answerer = self.whose_answer(sender, nonce);
+    pub(super) fn answer_by(&mut self, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
+        let answerer = self.whose_answer(nonce);
         if let (Phase::Joining(joining), Some(answerer)) = (&mut self.phase, answerer) {
             return Some((joining, answerer));
         }
@@ -40,20 +37,10 @@ impl Core {
         None
     }
 
-    /// Returns the same, if the answer comes from an address that this node was told of (see `asked`).
-    fn answer_by_told(&mut self, sender: Sender, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
-        let is_told = self.whose_answer(sender, nonce).is_some_and(|answerer| answerer.is_told);
-        if !is_told {
-            self.counters.drop(DropReason::Unasked);
-            return None;
-        }
-        self.answer_by(sender, nonce)
-    }
-
     /// Takes a sponsor's cookie, and asks again with it.
     pub(in crate::core) fn challenged(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
-        let Some((joining, Answerer { is_told, .. })) = self.answer_by(sender, nonce) else { return };
-        if joining.cookies.take(sender.from, cookie) && !self.is_handed_the_view(is_told) {
+        let Some((joining, Answerer { is_told, .. })) = self.answer_by(nonce) else { return };
+        if joining.cookies.take(sender.from, cookie) && !self.is_pulling() {
             self.ask_to_join(sender.from, is_told);
         }
     }
@@ -68,44 +55,34 @@ impl Core {
     ) {
         let now = self.now;
         let awaits_finder = self.awaits_finder();
-        let Some((joining, Answerer { address, is_told })) = self.answer_by(sender, nonce) else { return };
+        let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         if awaits_finder && founded.is_none() {
             return;
         }
         joining.asked.answered(address, Contacted::Answered { id: sponsor.id.clone() }, now);
-        if is_told {
-            joining.reached = Some(now);
-            joining.name_refused = None;
-        } else if sponsor.address != address {
-            return self.counters.drop(DropReason::Unasked);
-        }
+        joining.reached = Some(now);
+        joining.name_refused = None;
         self.answered_contact(sender.from, &sponsor.id);
         if let Some(founded) = founded {
             self.receive_electorate_report(sender.run, founded);
         }
-        let is_handed_the_view = self.is_handed_the_view(is_told);
+        let is_pulling = self.is_pulling();
         let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
-        } else if !is_handed_the_view && sponsor.run == sender.run && !sender.run.is_nobody() {
-            joining.begin_to_be_handed_the_view(is_told, now);
-            // That of another sponsor, which this one replaces, is not to be taken for this one's.
+        } else if !is_pulling && sponsor.run == sender.run && !sender.run.is_nobody() {
+            joining.reach = None;
+            // What is left of another sponsor's is not to be taken for this one's.
             self.stop_pulling();
             self.begin_pull(sender, sponsor.address);
         }
     }
 
     /// Raises this node's incarnation beyond the one that the cluster holds of its name, and asks again.
-    pub(in crate::core) fn behind(&mut self, sender: Sender, nonce: Nonce, incarnation: u64) {
+    pub(in crate::core) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
         let now = self.now;
-        let answerer = self.whose_answer(sender, nonce);
-        if answerer.is_none_or(|answerer| !answerer.is_told && !self.is_finder(answerer.address)) {
-            return self.counters.drop(DropReason::Unasked);
-        }
-        let Some((joining, Answerer { is_told, .. })) = self.answer_by(sender, nonce) else { return };
-        if is_told {
-            joining.reached = Some(now);
-        }
+        let Some((joining, _)) = self.answer_by(nonce) else { return };
+        joining.reached = Some(now);
         // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
         // would go round in circles.
         if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
@@ -123,9 +100,9 @@ impl Core {
 
     /// Waits before this sponsor is asked again: it asks the present owner of our name whether it lives, say. Others are
     /// asked meanwhile.
-    pub(in crate::core) fn told_to_wait(&mut self, sender: Sender, nonce: Nonce, wait_ms: u32) {
+    pub(in crate::core) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
         let now = self.now;
-        let Some((joining, Answerer { address, .. })) = self.answer_by_told(sender, nonce) else { return };
+        let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
         let until = now + Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
         joining.asked.wait(address, until);
@@ -140,7 +117,7 @@ impl Core {
         let by = sender.from;
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let (now, at_most) = (self.now, self.answers_count_for());
-        let answerer = self.whose_answer(sender, nonce);
+        let answerer = self.whose_answer(nonce);
         let is_asked = answerer.is_some() || self.prover.is_nonce(nonce, by, now);
         if is_asked {
             self.contacted(by, || Contacted::Refused(refusal.clone()));

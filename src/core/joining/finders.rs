@@ -93,11 +93,6 @@ impl Core {
         joining.finders.awaited_until().is_some_and(|until| self.now < until)
     }
 
-    /// Returns true if a member at this address found this joiner.
-    pub(super) fn is_finder(&self, address: SocketAddr) -> bool {
-        matches!(&self.phase, Phase::Joining(joining) if joining.finders.addresses().contains(&address))
-    }
-
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks
     /// it to let this node in.
     pub(in crate::core) fn found_by(&mut self, member: SocketAddr) {

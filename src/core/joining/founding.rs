@@ -202,7 +202,7 @@ impl Core {
     /// Handles the answer of a node that is Joining itself.
     pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
         let (now, interval) = (self.now, self.settings.retry_interval);
-        let Some((joining, answerer)) = self.answer_by(sender, nonce) else { return };
+        let Some((joining, answerer)) = self.answer_by(nonce) else { return };
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
         founding.met_rivals |= is_told;
@@ -233,7 +233,7 @@ impl Core {
             return;
         }
         self.tell_waiting(MAX_CANDIDATES_TOLD);
-        if !self.is_handed_the_view(true) {
+        if !self.is_pulling() {
             for to in self.reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
                 self.ask_told_to_join(to);
             }
@@ -288,13 +288,12 @@ impl Core {
             && founding.told_answered() == 0
             && joining.has_other_seeds
             && !founding.met_rivals;
-        let is_handed_the_view = self.transfer.is_some() && joining.awaits_sponsor(now, patience);
         // Another node should found the cluster; if it does not, for whatever reason, others may after as long again.
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
         let may_found = (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up();
-        if may_found && !is_handed_the_view && !self.incarnation.is_waiting() {
+        if may_found && self.transfer.is_none() && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();
         }

@@ -83,10 +83,6 @@ pub(in crate::core) struct Joining {
     pub(super) pages_in_vain: Option<(SocketAddr, usize)>,
     /// The members that busy sponsors named.
     pub(in crate::core) referrals: Box<Referrals>,
-    /// True if the sponsor of the view under way, or of the last one, is one that this node was told of.
-    is_sponsor_told: bool,
-    /// Time at which the first of the others began to hand its view over.
-    handed_by_others: Option<Time>,
 }
 
 impl Joining {
@@ -99,26 +95,6 @@ impl Joining {
     pub(super) fn reached_somebody(&mut self, now: Time) {
         self.reached = Some(now);
         self.pause = FIRST_JOIN_RETRY;
-    }
-
-    /// Notes that a sponsor hands its view over.
-    pub(super) fn begin_to_be_handed_the_view(&mut self, is_told: bool, now: Time) {
-        self.is_sponsor_told = is_told;
-        self.reach = None;
-        if !is_told {
-            self.handed_by_others.get_or_insert(now);
-        }
-    }
-
-    /// Returns true if the sponsor of the view under way, or of the last one, is one that this node was told of.
-    pub(in crate::core) fn is_sponsor_told(&self) -> bool {
-        self.is_sponsor_told
-    }
-
-    /// Returns true if a view under way keeps this node from founding a cluster: that of a told sponsor, or, for so long
-    /// altogether, that of others.
-    pub(super) fn awaits_sponsor(&self, now: Time, patience: Duration) -> bool {
-        self.is_sponsor_told || self.handed_by_others.is_none_or(|at| now.since(at) < patience)
     }
 
     /// Resets the pause, so that the next tries follow each other quickly again.
@@ -157,8 +133,6 @@ impl Core {
             page_bytes: None,
             pages_in_vain: None,
             referrals: Box::default(),
-            is_sponsor_told: false,
-            handed_by_others: None,
         });
     }
 
@@ -186,7 +160,7 @@ impl Core {
         if self.follow_referral_after_pause() && !is_overdue {
             return;
         }
-        let (is_pulling, is_handed_the_view) = (self.is_pulling(), self.is_handed_the_view(true));
+        let is_pulling = self.is_pulling();
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
         // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
@@ -206,7 +180,7 @@ impl Core {
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
-        if is_handed_the_view {
+        if is_pulling {
             return;
         }
         joining.asked_all = Some(now);
@@ -219,10 +193,8 @@ impl Core {
         for to in &targets[..told] {
             self.ask_told_to_join(*to);
         }
-        if !is_pulling {
-            for to in &targets[told..] {
-                self.ask_to_join(*to, false);
-            }
+        for to in &targets[told..] {
+            self.ask_to_join(*to, false);
         }
         self.end_old_calls();
         if !is_answered && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
@@ -256,13 +228,6 @@ impl Core {
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
-    /// Returns true if the view is being pulled, or members are being asked, because of a sponsor that the next one does
-    /// not replace: a told one replaces one that was only heard of.
-    pub(super) fn is_handed_the_view(&self, is_next_told: bool) -> bool {
-        let is_sponsor_told = matches!(&self.phase, Phase::Joining(joining) if joining.is_sponsor_told);
-        self.is_pulling() && (is_sponsor_told || !is_next_told)
-    }
-
     /// Asks an address that this node was told of, unless that wants not to be asked now.
     pub(super) fn ask_told_to_join(&mut self, to: SocketAddr) {
         let now = self.now;
@@ -271,11 +236,10 @@ impl Core {
         }
     }
 
-    /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way that
-    /// its own would not replace.
+    /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way.
     pub(in crate::core) fn ask_again_to_join(&mut self, to: SocketAddr) {
         let is_told = matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_told(to));
-        if !self.is_handed_the_view(is_told) {
+        if !self.is_pulling() {
             self.ask_to_join(to, is_told);
         }
     }
@@ -355,7 +319,7 @@ impl Core {
     /// The first addresses start the first try; later ones that are new are asked at once.
     pub(in crate::core) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
         let new = self.reunion.set_seeds(addresses);
-        let (now, is_handed_the_view) = (self.now, self.is_handed_the_view(true));
+        let (now, is_pulling) = (self.now, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
         if !new.is_empty() {
@@ -370,7 +334,7 @@ impl Core {
         if awaited_names && is_whole {
             self.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
         }
-        if !is_handed_the_view {
+        if !is_pulling {
             for to in new {
                 self.ask_told_to_join(to);
             }

@@ -7,8 +7,8 @@
 //!   Join{cookie for A} ───────────────────────▶   admitted; packets to it go to A from now on
 //! ```
 //!
-//! The challenge goes to `A` by a call, to that port, if datagrams do not pass (see `calls`). A member whose datagrams
-//! do not arrive is dialled back at that address before anything that it sends over a connection counts (see `guests`).
+//! The challenge goes to `A` by a call, to that port, if datagrams do not pass (see `calls`). A member that is not
+//! proven to be there is asked there before anything that it sends over a connection counts (see `guests`).
 //!
 //! A joiner that advertises the address it is heard from has brought that cookie anyway. One that cannot be reached at
 //! its advertised address is refused with a message that names both addresses, and may ask again. Only a process that
@@ -229,14 +229,8 @@ impl Core {
         let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
         if self.now >= until {
             joining.reach = None;
-            // The search begins anew, from the pull on: a dead member is Down by then. Whoever was only heard of puts it
-            // off for nobody else.
-            let next = self.now + self.settings.retry_interval;
-            if joining.is_sponsor_told() {
-                self.timers.set(Timer::JoinTry, next);
-            } else {
-                self.timers.set_by(Timer::JoinTry, next);
-            }
+            // The search begins anew, from the pull on: a dead member is Down by then.
+            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
             if let Some((heard_from, run)) = sponsor {
                 return self.sponsor_unreachable(asked[0], heard_from, run);
             }

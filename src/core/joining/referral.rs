@@ -7,9 +7,8 @@
 //!
 //! Invariants:
 //! - `Elsewhere` is never larger than the question, needs no cookie and leaves no state at the sponsor.
-//! - A joiner follows referrals only of nodes that it asked itself, and was told of (see `asked`), at most [`MAX_HOPS`]
-//!   without a pause, and at most [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small
-//!   packets, no more.
+//! - A joiner follows referrals only of nodes that it asked itself, at most [`MAX_HOPS`] without a pause, and at most
+//!   [`MAX_REFERRALS_FOLLOWED`] in a retry interval.
 //!
 //! Must not know: how a view is served (see `transfer`).
 
@@ -19,12 +18,10 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::core::counters::DropReason;
 use crate::core::limits::{
-    MAX_HOPS, MAX_HURRIES, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
+    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
 use crate::core::member::Status;
-use crate::core::packet::Sender;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce};
@@ -39,8 +36,6 @@ pub(in crate::core) struct Referrals {
     hops: u32,
     /// The number of referrals followed since the interval began.
     followed: u32,
-    /// The number of tries soon, because of busy nodes that this one was not told of, in that interval.
-    hurried: u32,
     began: Option<Time>,
 }
 
@@ -63,16 +58,8 @@ impl Referrals {
 
     fn begin(&mut self, now: Time, interval: Duration) {
         if self.began.is_none_or(|began| now.since(began) >= interval) {
-            (self.began, self.followed, self.hurried) = (Some(now), 0, 0);
+            (self.began, self.followed) = (Some(now), 0);
         }
-    }
-
-    /// Returns true if one more busy node that this one was not told of may make it try again soon; counts it.
-    fn may_hurry(&mut self, now: Time, interval: Duration) -> bool {
-        self.begin(now, interval);
-        let may_hurry = self.hurried < MAX_HURRIES;
-        self.hurried += u32::from(may_hurry);
-        may_hurry
     }
 
     /// Returns the next member to ask, if there is one and it may be asked.
@@ -100,21 +87,11 @@ impl Core {
     }
 
     /// Handles a referral by a busy sponsor.
-    pub(in crate::core) fn referred(&mut self, sender: Sender, nonce: Nonce, members: &[Option<SocketAddr>]) {
-        let (now, mine, interval) = (self.now, self.me().address, self.settings.retry_interval);
+    pub(in crate::core) fn referred(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
+        let (now, mine) = (self.now, self.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
-        let Some((joining, answerer)) = self.answer_by(sender, nonce) else { return };
-        if !answerer.is_told {
-            // A candidate that has founded its cluster and is busy: it is asked again, and sends nobody elsewhere.
-            if joining.referrals.may_hurry(now, interval) {
-                self.timers.set_by(Timer::JoinTry, now + pause);
-            }
-            return;
-        }
-        if !joining.asked.is_told(sender.from) {
-            return self.counters.drop(DropReason::Unasked);
-        }
+        let Some((joining, _)) = self.answer_by(nonce) else { return };
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
         joining.referrals.hops += 1;
@@ -133,7 +110,7 @@ impl Core {
 
     /// Asks the next member that was named; returns true if there was one.
     fn follow_referral(&mut self) -> bool {
-        if self.is_handed_the_view(true) {
+        if self.is_pulling() {
             return false;
         }
         let (now, interval) = (self.now, self.settings.retry_interval);
@@ -175,14 +152,5 @@ mod tests {
         }
         assert!(!follow(500, Time::ORIGIN));
         assert!(follow(500, Time::ORIGIN + interval));
-    }
-
-    #[test]
-    fn busy_nodes_that_were_not_told_of_make_a_joiner_hurry_so_often_in_one_interval() {
-        let (interval, mut referrals) = (Duration::from_secs(1), Referrals::default());
-        let mut hurries = |now: Time| (0..100).filter(|_| referrals.may_hurry(now, interval)).count();
-        assert_eq!(hurries(Time::ORIGIN), MAX_HURRIES as usize);
-        assert_eq!(hurries(Time::ORIGIN + Duration::from_millis(999)), 0, "of the same interval");
-        assert_eq!(hurries(Time::ORIGIN + interval), MAX_HURRIES as usize);
     }
 }

@@ -380,7 +380,7 @@ fn misled(
 }
 
 #[test]
-fn a_joiner_follows_referrals_only_of_whom_it_asked_and_only_so_many() {
+fn a_joiner_follows_referrals_only_where_it_asked_and_only_so_many() {
     let mut net = Net::new(Profile::Lan);
     let joiner = net.add("joiner", 5, &[0]);
     net.run(ms(5));
@@ -391,7 +391,6 @@ fn a_joiner_follows_referrals_only_of_whom_it_asked_and_only_so_many() {
         })
     });
     let nonce = nonce.expect("it asks its seed");
-    assert!(misled(&mut net, joiner, nonce, 44, [45, 46, 47], 1).is_empty(), "it did not ask that one");
     assert!(misled(&mut net, joiner, Nonce(1), 0, [45, 46, 47], 2).is_empty(), "that is not what it asked");
     let mut followed = BTreeSet::new();
     for i in 0..200 {

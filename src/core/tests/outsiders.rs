@@ -1,5 +1,4 @@
-//! Outsiders against nodes that look for a cluster: whoever sends datagrams, and is nobody's seed, keeps nobody waiting,
-//! refuses nobody, and keeps no cluster from being founded.
+//! Nodes that are nobody's seed, beside nodes that look for a cluster: they keep no cluster from being founded, and make none.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,12 +6,12 @@ use std::time::Duration;
 use super::hostile::{EVIL_RUN, evil, mail, packet};
 use super::net::{Net, address, ms};
 use crate::core::Phase;
-use crate::core::doors::{Notice, StopReason};
-use crate::core::limits::{FOUNDING_DELAY, MAX_HURRIES};
+use crate::core::doors::StopReason;
+use crate::core::limits::FOUNDING_DELAY;
 use crate::core::member::{Record, Run, Status};
 use crate::core::settings::Profile;
 use crate::core::time::Time;
-use crate::core::wire::{Candidacy, Candidate, Message, Nonce, Refusal, Seeking, Update};
+use crate::core::wire::{Candidacy, Candidate, Message, Nonce, Refusal, Seeking};
 
 /// The words of an outsider that says that it comes before all others.
 const FIRST: Seeking = Seeking { asks_seed: true, candidacy: Some(Candidacy::Listed), first: None };
@@ -67,31 +66,13 @@ impl Outsider {
         net.input(self.joiner, crate::core::doors::Input::Packet { from, bytes: &bytes });
     }
 
-    /// Says something that an honest sponsor might say, from its own address, or from another one that it forges.
-    fn lies(&mut self, net: &mut Net, lie: usize, from: SocketAddr) {
-        let nonce = self.nonce;
+    /// Says that it looks for a cluster, too, and comes before all others.
+    fn comes_first(&mut self, net: &mut Net) {
         // A new process each time.
-        let run = Run(0xee_0000 + self.sequence);
-        let mut sponsor = evil("sponsor", 5, Status::Up);
-        (sponsor.run, sponsor.address) = (run, from);
-        let message = match lie {
-            0 => Message::Wait { nonce, wait_ms: 5_000 },
-            1 => Message::Behind { nonce, incarnation: 1 << 41 },
-            2 => Message::Welcome { nonce, sponsor },
-            3 => Message::Elsewhere { nonce, members: [1, 2, 3].map(|host| Some(address(200 + host))) },
-            4 => Message::Refused { nonce, refusal: Refusal::OtherCluster },
-            5 => Message::Refused { nonce, refusal: Refusal::NameInUse { holder: from } },
-            6 => {
-                let refusal = Refusal::Unreachable { advertised: net.nodes[self.joiner].address, heard_from: from };
-                Message::Refused { nonce, refusal }
-            }
-            _ => {
-                let record = Record { status: Status::Joining, ..sponsor };
-                let not_up = Message::NotUp { nonce, record, joiners: 1 };
-                return self.says_all(net, from, run, &[Message::Reply, Message::Seeking(FIRST), not_up]);
-            }
-        };
-        self.says(net, from, run, message);
+        let (nonce, run) = (self.nonce, Run(0xee_0000 + self.sequence));
+        let record = Record { run, address: at_home(), ..evil("sponsor", 5, Status::Joining) };
+        let not_up = Message::NotUp { nonce, record, joiners: 1 };
+        self.says_all(net, at_home(), run, &[Message::Reply, Message::Seeking(FIRST), not_up]);
     }
 }
 
@@ -142,23 +123,6 @@ fn a_node_whose_questions_are_played_back_to_it_asks_its_seed_all_the_same() {
 }
 
 #[test]
-fn an_outsider_that_is_always_busy_makes_a_joiner_ask_its_seeds_no_more_often_than_others_can() {
-    let (mut net, _, mut outsider) = lured(&[60]);
-    net.undelivered.clear();
-    let (seconds, mut joins) = (5, 0);
-    for _ in 0..seconds * 200 {
-        outsider.lies(&mut net, 3, at_home());
-        net.run(ms(5));
-        joins += mail(&net, address(60)).iter().filter_map(nonce_of_join).count();
-        // It is asked again, too.
-        outsider.nonce = mail(&net, at_home()).iter().rev().find_map(nonce_of_join).unwrap_or(outsider.nonce);
-        net.undelivered.clear();
-    }
-    let most = seconds * (MAX_HURRIES as usize + 1);
-    assert!((1..=most).contains(&joins), "{joins} of {most}");
-}
-
-#[test]
 fn a_listed_seed_founds_in_time_and_asks_no_outsider_that_says_that_it_comes_first() {
     let mut net = Net::new(Profile::Local);
     let seed = net.add("seed", 5, &[5]);
@@ -188,7 +152,7 @@ fn an_outsider_makes_no_node_found_a_cluster_beside_the_one_that_refuses_it() {
     net.run(net.settings.retry_interval);
     let of_seed = mail(&net, address(60)).iter().rev().find_map(nonce_of_join).expect("the seed is asked");
     for round in 0..30 {
-        outsider.lies(&mut net, 7, at_home());
+        outsider.comes_first(&mut net);
         let refused = Message::Refused { nonce: of_seed, refusal: Refusal::OtherCluster };
         outsider.says(&mut net, address(60), Run(0xabc), refused);
         net.run(ms(100));
@@ -209,33 +173,4 @@ fn a_candidate_that_was_only_heard_of_counts_where_it_was_asked_and_nowhere_else
     let first = |message: Message| if let Message::Seeking(seeking) = message { seeking.first } else { None };
     let named: Vec<_> = mail(&net, address(60)).into_iter().filter_map(first).map(|named| named.address).collect();
     assert!(!named.is_empty() && named.iter().all(|named| *named == at_home()), "{named:?}");
-}
-
-#[test]
-fn an_outsider_that_hands_over_members_out_of_reach_puts_no_question_to_a_seed_off() {
-    let mut net = Net::new(Profile::Default);
-    let joiner = net.add("joiner", 5, &[60]);
-    net.run(Duration::from_secs(1));
-    let mut outsider = Outsider::lure(&mut net, joiner);
-    let (nonce, run) = (outsider.nonce, Run(0xfa));
-    let sponsor = Record { address: at_home(), ..evil("sponsor", 5, Status::Up) };
-    // Of the other family.
-    let far = Record { run, address: SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 1], 7117)), ..sponsor.clone() };
-    let page = [Message::Update(Update { note: None, record: far }), Message::Page { after: None, more: false }];
-    let mut hands_over = |net: &mut Net, time: Duration| {
-        for _ in 0..time.as_millis() / 100 {
-            let sponsor = sponsor.clone();
-            outsider.says(net, at_home(), EVIL_RUN, Message::Welcome { nonce, sponsor });
-            outsider.says_all(net, at_home(), EVIL_RUN, &page);
-            net.run(ms(100));
-        }
-    };
-    let retry = net.settings.retry_interval;
-    hands_over(&mut net, retry);
-    net.undelivered.clear();
-    hands_over(&mut net, retry * 4);
-    let is_out_of_reach = |notice: &Notice| matches!(notice, Notice::NotReached { .. });
-    assert!(net.nodes[joiner].notices.iter().any(is_out_of_reach), "{}", net.describe());
-    let asked = mail(&net, address(60)).iter().filter_map(nonce_of_join).count();
-    assert!(asked >= 3, "{asked} questions in four retry intervals");
 }
