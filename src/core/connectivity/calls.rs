@@ -140,12 +140,14 @@ impl Core {
     }
 
     /// Calls an address and sends it this packet first. A call that is connected already carries a copy
-    /// of each packet anyway.
-    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
+    /// of each packet anyway. Returns false if there is no room for a call.
+    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
         self.call(address);
-        if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
+        let Some(call) = self.calls.at.get_mut(&address) else { return false };
+        if !call.is_connected {
             call.first = Some(bytes);
         }
+        true
     }
 
     /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
@@ -195,10 +197,10 @@ impl Core {
         }
     }
 
-    /// Ends the call that this node made to an address.
-    pub(super) fn hang_up_at(&mut self, address: SocketAddr) {
-        if let Some(call) = self.calls.at.get(&address).filter(|call| matches!(call.link, LinkId::Opened(_))) {
-            self.hang_up(call.link);
+    /// Ends the call to an address in a moment: what goes by it now is perhaps its last word.
+    pub(super) fn end_call_soon(&mut self, address: SocketAddr) {
+        if let Some(call) = self.calls.at.get_mut(&address) {
+            call.until = call.until.min(self.now + CALL_LINGER);
         }
     }
 

@@ -1,13 +1,14 @@
 //! Guests: connections that others opened in the name of a member whose address is not proven.
 //!
 //! A member whose advertised address is dead connects as well, and must not stay Up by that. So a connection that a member
-//! opened is its link only if its address has echoed a nonce of this node, since the last link to it broke. Until that is so
+//! opened is its link only if its address has echoed a nonce of this node lately ([`PROOF_LASTS`]), and since the last link to
+//! it broke. Until that is so
 //! it is a guest: the member is asked at its address, by datagram and, where datagrams may not pass, by a call.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest
 //! opener ◀── Probe, or a call, to the record's address ── acceptor
-//! opener ── Ack, or IAm by the call ──▶ acceptor   proven: the guest is the member's link, and greeted in turn
+//! opener ── Ack ──▶ acceptor                       proven: the guest is the member's link, and greeted in turn
 //! ```
 //!
 //! Invariants:
@@ -80,7 +81,7 @@ impl Core {
         if messages.hold(Message::UNLINK_KIND) {
             return self.dismiss_guest(link);
         }
-        if !self.view.entry(slot).peer.may_link() {
+        if !self.view.entry(slot).peer.may_link(self.now) {
             return self.seat(slot, link);
         }
         self.guests.forget(link);
@@ -117,12 +118,11 @@ impl Core {
 
     /// Asks the member in whose name a guest came, at its address.
     fn ask_guest(&mut self, slot: Slot, since: Time) {
-        let probe = self.probe_at_home(slot);
         // Datagrams may not pass: no answer came for as long as several may be lost.
         if self.are_datagrams_in_doubt() || self.now.since(since) >= GUEST_PATIENCE {
-            self.call_with(self.view.record(slot).address, probe.clone());
+            self.call(self.view.record(slot).address);
         }
-        self.transmit_bytes_at_home(slot, probe);
+        self.ask_at_home(slot);
     }
 
     /// Asks the members again in whose names guests are, and gives up guests that took too long.
@@ -140,10 +140,13 @@ impl Core {
 
     /// Notes that a member's address has echoed a nonce: a connection in its name is its link.
     pub(in crate::core) fn proved_at_home(&mut self, slot: Slot) {
-        self.view.peer_mut(slot).prove();
-        if let Some(guest) = self.guests.held.remove(&self.view.record(slot).run) {
+        self.view.peer_mut(slot).prove(self.now);
+        let record = self.view.record(slot);
+        let (run, address, is_live) = (record.run, record.address, record.status.is_live());
+        let is_welcome = is_live && matches!(self.phase, Phase::Up);
+        if is_welcome && let Some(guest) = self.guests.held.remove(&run) {
             self.accept(slot, guest.link);
-            self.hang_up_at(self.view.record(slot).address);
+            self.end_call_soon(address);
         }
     }
 

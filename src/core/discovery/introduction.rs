@@ -138,10 +138,7 @@ impl Core {
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
             match sender.way {
                 Way::Link(_) => self.call_home(record.address),
-                Way::Datagrams | Way::Unbound => {
-                    let probe = self.probe_at_home(slot);
-                    self.transmit_bytes_at_home(slot, probe);
-                }
+                Way::Datagrams | Way::Unbound => self.ask_at_home(slot),
             }
             return Introduction::Ignored;
         }

@@ -31,7 +31,7 @@ pub(super) struct Answer {
     pub(super) is_reply: bool,
     pub(super) acks: Vec<Nonce>,
     pub(super) introduce: Option<Nonce>,
-    /// A probe by somebody we do not know: the question who it is can prove our address to it.
+    /// A probe by somebody who is no member by this way: the question who it is can prove our address to it.
     pub(super) probed: Option<Nonce>,
     /// Words on when those were heard whom the sender asks about.
     pub(super) testimony: Vec<Message>,
@@ -170,7 +170,8 @@ impl Core {
         if answer.stranger {
             self.counters.drop(DropReason::UnknownRun);
         }
-        if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, answer.probed) {
+        let asked = answer.introduce.or(answer.probed);
+        if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, asked) {
             // A member that called wants to know whether this node is here, where it calls.
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Ack { nonce });

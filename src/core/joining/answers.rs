@@ -165,7 +165,7 @@ impl Core {
     }
 
     /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
-    /// others named, or that is remembered, may be anyone: its word counts only if there are no seeds to ask, and if no
+    /// others named, or that is remembered, may be another cluster's by now: its word counts only if there are no seeds to ask, and if no
     /// member has let us in for as long as a founder waits.
     fn refused_name(&mut self, by: SocketAddr, asked: SocketAddr, holder: SocketAddr) {
         let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);

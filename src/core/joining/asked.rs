@@ -1,9 +1,9 @@
 //! The addresses that a joiner asked to let it in: each question has a nonce of its own, which tells whose answer comes.
 //!
-//! An address is *told* if the configuration, a command or the data directory names it, or a sponsor at such an address
-//! refers to it. All others are *heard of*, because they asked this node or were named by
-//! somebody who did (candidates for founding, and members that look for this node). Those may be another cluster's that had this
-//! node's address among its seeds: they are asked beside the told ones, never instead, and their refusals end nothing.
+//! An address is *told* if the configuration, a command or the data directory names it, or a sponsor refers to it. All
+//! others are *heard of*, because they asked this node or were named by somebody who did (candidates for founding, and
+//! members that look for this node). Those may be another cluster's that had this node's address among its seeds: they are
+//! asked beside the told ones, and their refusals end nothing.
 //!
 //! Invariants:
 //! - Who reads the question to one address cannot answer for another one.

@@ -17,8 +17,8 @@
 //!   candidate for [`FOUNDING_DELAY`].
 //! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them, and others are
 //!   told at once of at most [`MAX_CANDIDATE_NEWS`] that come first.
-//! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked, and its view
-//!   puts the founding off once, for as long as [`FOUNDING_RETRIES`] retry intervals at most.
+//! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked. Nothing is founded
+//!   while a view is being pulled, which ends by itself.
 //! - A node founds nothing while one of its seeds takes its connections and does not open what it sends (see `status`): before
 //!   it founds, it calls those that do not answer. One that refuses it because of the cluster's name is as good as none,
 //!   unless that one asks this node, too.

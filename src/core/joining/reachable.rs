@@ -110,12 +110,10 @@ impl Core {
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
-            if self.calls.is_from(newcomer.heard_from) {
-                // The newcomer called, so that datagrams may not pass: its port is asked by a call, too.
-                self.call_with(address, bytes.clone());
-            }
+            // The newcomer may have called, so that datagrams may not pass: its port is asked by a call, too.
+            let is_asked = !self.calls.is_from(newcomer.heard_from) || self.call_with(address, bytes.clone());
             self.transmit_bytes(address, Receiver::of(run), bytes);
-            Some(self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3))
+            is_asked.then(|| self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3))
         } else {
             // In a crowd its turn may come later: nobody is called unreachable who was not asked.
             self.joiners.unreached.since(run, self.now)

@@ -29,10 +29,8 @@ use crate::core::view::{Slot, View};
 pub(super) enum Why {
     /// Others took its place on the rings.
     Displaced,
-    /// This node brought it in.
-    Newborn,
-    /// It brought this node in.
-    Sponsor,
+    /// One of the two brought in the other.
+    BroughtIn,
 }
 
 /// Since when a member is a neighbour, or is observed besides, and until when.
@@ -83,7 +81,7 @@ impl Extra {
         if of_kind().count() > most {
             let surplus = match why {
                 Why::Displaced => of_kind().max_by_key(|(_, span)| span.since),
-                Why::Newborn | Why::Sponsor => of_kind().min_by_key(|(_, span)| span.since),
+                Why::BroughtIn => of_kind().min_by_key(|(_, span)| span.since),
             };
             let surplus = surplus.map(|(key, _)| *key);
             surplus.and_then(|key| self.besides.remove(&key));
@@ -111,7 +109,7 @@ impl Extra {
         self.review_at = is_any.then_some(now + KEEP_REVIEW);
     }
 
-    /// Forgets a slot that is given up, or holds another process.
+    /// Forgets a slot that is given up, holds another process, or a member that was taken for gone.
     pub(super) fn forget(&mut self, slot: Slot) {
         self.neighbour_since.remove(&slot);
         self.besides.retain(|(_, other), _| *other != slot);
@@ -135,27 +133,27 @@ impl Extra {
 impl Core {
     /// Begins to observe a member that this node brought in, and that is Up now.
     pub(in crate::core) fn observe_newborn(&mut self, slot: Slot) {
-        self.observe_besides(Why::Newborn, slot);
+        self.observe_besides(slot);
     }
 
     /// Begins to observe the member that brought this node in.
     pub(in crate::core) fn observe_sponsor(&mut self, sponsor: Run) {
         if let Some(slot) = self.view.slot_of_run(sponsor).filter(|slot| *slot != View::ME) {
-            self.observe_besides(Why::Sponsor, slot);
+            self.observe_besides(slot);
         }
     }
 
-    fn observe_besides(&mut self, why: Why, slot: Slot) {
+    fn observe_besides(&mut self, slot: Slot) {
         let span = Span { since: self.now, until: self.now + NEWBORN_WATCH };
-        self.observers.extra.add(why, slot, span, MAX_NEWBORNS);
+        self.observers.extra.add(Why::BroughtIn, slot, span, MAX_NEWBORNS);
         if !self.observes(slot) {
             self.renew_neighbours(&BTreeMap::new());
         }
     }
 
-    /// Returns true if this node brought in a member a moment ago.
-    pub(in crate::core) fn is_newborn_of_mine(&self, slot: Slot) -> bool {
-        self.observers.extra.besides.contains_key(&(Why::Newborn, slot))
+    /// Returns true if one of the two brought in the other a moment ago.
+    pub(in crate::core) fn is_brought_in(&self, slot: Slot) -> bool {
+        self.observers.extra.besides.contains_key(&(Why::BroughtIn, slot))
     }
 }
 
@@ -224,13 +222,12 @@ mod tests {
     fn so_many_newborns_are_observed_for_a_while_and_the_oldest_gives_way() {
         let mut extra = Extra::default();
         let most = MAX_NEWBORNS as u64;
-        let add = |extra: &mut Extra, why, slot, ms| {
-            extra.add(why, slot, Span { since: at(ms), until: at(ms) + NEWBORN_WATCH }, MAX_NEWBORNS);
+        let add = |extra: &mut Extra, slot, ms| {
+            extra.add(Why::BroughtIn, slot, Span { since: at(ms), until: at(ms) + NEWBORN_WATCH }, MAX_NEWBORNS);
         };
-        (0..=most).for_each(|nth| add(&mut extra, Why::Newborn, nth as Slot, nth));
-        add(&mut extra, Why::Newborn, most as Slot, most + 1);
-        add(&mut extra, Why::Sponsor, 1_000, most);
-        assert_eq!(extra.brought_in().collect::<Vec<_>>(), (1..=most as Slot).chain([1_000]).collect::<Vec<_>>());
+        (0..=most).for_each(|nth| add(&mut extra, nth as Slot, nth));
+        add(&mut extra, most as Slot, most + 1);
+        assert_eq!(extra.brought_in().collect::<Vec<_>>(), (1..=most as Slot).collect::<Vec<_>>());
         assert!(!extra.release(at(0) + NEWBORN_WATCH, |_| true) && extra.release(at(most) + NEWBORN_WATCH, |_| true));
         assert_eq!(extra.brought_in().collect::<Vec<_>>(), [most as Slot], "it came once more");
     }

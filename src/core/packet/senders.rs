@@ -18,6 +18,7 @@ use super::inbox::Inbox;
 use super::sender::SenderKind;
 use super::way::Way;
 use crate::core::Core;
+use crate::core::limits::MIN_PROBE_BYTES;
 use crate::core::member::Run;
 use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
@@ -55,11 +56,13 @@ impl Core {
         inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.now))
     }
 
-    /// Returns a packet that asks a member at its address to echo a nonce.
-    pub(in crate::core) fn probe_at_home(&mut self, slot: Slot) -> Vec<u8> {
+    /// Asks a member at its address to echo a nonce.
+    pub(in crate::core) fn ask_at_home(&mut self, slot: Slot) {
         // It has no heartbeat, and replaces none: it is not this node's turn to send one.
         let mut packet = self.packet(usize::MAX);
         self.push_probe(&mut packet, slot);
-        packet.finish()
+        // The answer is no larger to whom this node's address is not proven.
+        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
+        self.transmit_bytes_at_home(slot, packet.finish());
     }
 }

@@ -14,6 +14,15 @@ fn accusations(net: &Net) -> usize {
     net.running().flat_map(|node| &node.changes).filter(|(_, change)| is_accusation(change)).count()
 }
 
+/// Returns the number of links of each node that runs.
+fn links(net: &Net) -> Vec<usize> {
+    net.running().map(|node| node.core.open_links()).collect()
+}
+
+fn pairs(n: usize) -> Vec<(usize, usize)> {
+    (0..n).flat_map(|one| (one + 1..n).map(move |other| (one, other))).collect()
+}
+
 fn has_said(net: &Net, node: usize, notice: &Notice) -> bool {
     net.nodes[node].notices.contains(notice)
 }
@@ -133,7 +142,32 @@ fn without_datagrams_newcomers_join_by_links() {
             net.run(SECOND * 60);
             net.assert_all_up();
             assert_eq!(accusations(&net), 0, "{profile} {n}: {}", net.describe());
+            assert_eq!(links(&net), vec![n + 2; n + 3], "{profile} {n}: each has a link to all others");
+            net.kill(0);
+            net.run(SECOND * 60);
+            let of_the_living = net.running().flat_map(|node| &node.changes).filter(|(_, change)| {
+                change.record.id != *"n0" && matches!(change.kind, ChangeKind::DetectedDown(_) | ChangeKind::Suspected)
+            });
+            assert_eq!(of_the_living.count(), 0, "{profile} {n}: {}", net.describe());
         }
+    }
+}
+
+#[test]
+fn links_that_are_reset_where_no_datagram_passes_stand_again_and_accuse_nobody() {
+    for (n, is_one_way) in [(2, false), (2, true), (5, false), (5, true)] {
+        let mut net = Net::linked(Profile::Local, n);
+        for (one, other) in pairs(n) {
+            net.block_datagrams(one, other, true);
+            net.block_datagrams(other, one, !is_one_way);
+        }
+        net.run(SECOND * 10);
+        for (one, other) in pairs(n) {
+            net.reset_links(one, other);
+        }
+        net.run(SECOND * 20);
+        assert_eq!(accusations(&net), 0, "{n} {is_one_way}: {}", net.describe());
+        assert_eq!(links(&net), vec![n - 1; n], "{n} {is_one_way}");
     }
 }
 

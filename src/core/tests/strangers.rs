@@ -144,6 +144,31 @@ fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
 }
 
 #[test]
+fn a_member_that_has_proven_nobody_either_echoes_what_it_is_asked_because_of_a_guest() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let runs = [run_of(&net, 0), run_of(&net, 1)];
+    for (node, other) in [(0, 1), (1, 0)] {
+        let slot = net.nodes[node].core.view.slot_of_run(runs[other]).expect("listed");
+        net.nodes[node].core.view.peer_mut(slot).unprove();
+    }
+    let from = SocketAddr::new(address(1).ip(), 50_000);
+    let greeting = bare(runs[1], 900, &[]);
+    let outputs = link(&mut net, 0, LinkId::Accepted(1), LinkEvent::Frame { from, bytes: &greeting });
+    let question = outputs.into_iter().find_map(|output| match output {
+        Output::Transmit { to, bytes, .. } if to == address(1) => Some(bytes),
+        _ => None,
+    });
+    let (now, core) = (net.now, &mut net.nodes[1].core);
+    core.handle(now, Input::Packet { from: address(0), bytes: &question.expect("asked at its address") });
+    let answers = std::iter::from_fn(|| core.poll()).filter_map(|output| match output {
+        Output::Transmit { to, bytes, .. } if to == address(0) => Some(Packet::decode(&bytes).expect("decodes")),
+        _ => None,
+    });
+    let mut said = answers.flat_map(|packet| packet.messages);
+    assert!(said.any(|message| matches!(message, Message::Ack { .. })), "there is room for it");
+}
+
+#[test]
 fn a_link_that_broke_takes_the_proof_of_the_address_with_it() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.run(Duration::from_secs(1));

@@ -16,7 +16,7 @@
 //! - Opened and accepted connections never exceed the budget given at the start, so that they leave descriptors to
 //!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
 //!   ([`MAX_SILENT`]), have little time, and make room for others; the driver learns of an accepted connection by its first frame.
-//! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
+//! - After [`Links::close`] the driver gets no more frames of a link.
 //! - A connection whose first frame is not sealed, where that is required, or not opened, is closed at once: an agent is
 //!   told why, in nine bytes, and everybody else nothing. One that is clear when sealing becomes required is
 //!   closed without a word, and so is one with a frame that does not fit its place.
@@ -205,30 +205,42 @@ impl Links {
     /// Waits for the next event. The error reports, once, that the task that accepts connections died; open connections
     /// go on. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<(LinkId, Event), JoinError> {
-        tokio::select! {
-            // `announce` is held here, so the channel never ends.
-            Some(announced) = self.events.recv() => Ok(self.register(announced)),
-            died = died(&mut self.accepting) => {
-                self.accepting = None;
-                Err(died)
+        loop {
+            tokio::select! {
+                // `announce` is held here, so the channel never ends.
+                Some(announced) = self.events.recv() => {
+                    if let Some(event) = self.register(announced) {
+                        return Ok(event);
+                    }
+                }
+                died = died(&mut self.accepting) => {
+                    self.accepting = None;
+                    return Err(died);
+                }
             }
         }
     }
 
     /// Returns the next event, if there is one.
     pub(crate) fn try_next(&mut self) -> Option<(LinkId, Event)> {
-        let announced = self.events.try_recv().ok()?;
-        Some(self.register(announced))
+        loop {
+            let announced = self.events.try_recv().ok()?;
+            if let Some(event) = self.register(announced) {
+                return Some(event);
+            }
+        }
     }
 
-    fn register(&mut self, Announced { link, event, queue, .. }: Announced) -> (LinkId, Event) {
+    /// Keeps the queue of a new link; returns the event, unless it is a frame that waited here while its link was closed.
+    fn register(&mut self, Announced { link, event, queue, .. }: Announced) -> Option<(LinkId, Event)> {
         if let Some(queue) = queue {
             self.queues.insert(link, queue);
         }
         if !matches!(event, Event::Connected | Event::Frame(..)) {
             self.queues.remove(&link);
         }
-        (link, event)
+        let is_late = matches!(event, Event::Frame(..)) && !self.queues.contains_key(&link);
+        (!is_late).then_some((link, event))
     }
 }
 

@@ -99,6 +99,17 @@ async fn a_link_that_is_closed_says_what_was_queued_and_then_ends_at_the_other_e
 }
 
 #[tokio::test]
+async fn a_frame_that_waits_while_its_link_is_closed_is_not_handed_over() {
+    let (a, mut b, accepted) = pair().await;
+    a.send(OPENED, b"late".to_vec());
+    while b.events.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    b.close(accepted);
+    assert_eq!(b.try_next(), None, "the driver has no such link any more");
+}
+
+#[tokio::test]
 async fn an_agent_that_is_gone_ends_its_links_and_refuses_new_ones() {
     let ((mut a, _, _), (mut b, address, _)) = (links(), links());
     a.open(OPENED, address);

@@ -76,7 +76,7 @@ impl Core {
             let actions = self.links.denied(run, link);
             return self.act_on_link(run, actions);
         }
-        if self.links.greeting(run).is_some() {
+        if self.links.is_greeting(run) {
             let wish = self.view.slot_of_run(run).map_or(Wish::Nobody, |slot| self.link_wish(slot));
             let actions = self.links.spoke(self.now, run, wish);
             self.act_on_link(run, actions);

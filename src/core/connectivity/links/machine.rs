@@ -63,16 +63,13 @@ impl Links {
         self.table.get(run).and_then(Link::home) == Some(home)
     }
 
-    /// Returns the link to a member that is connected and not answered yet.
-    pub(in crate::core::connectivity) fn greeting(&self, run: Run) -> Option<LinkId> {
-        match self.table.state(run) {
-            State::Greeting(link) => Some(link),
-            _ => None,
-        }
+    /// Returns true if the link to a member is connected and not answered yet.
+    pub(super) fn is_greeting(&self, run: Run) -> bool {
+        matches!(self.table.state(run), State::Greeting(_))
     }
 
     /// Returns true if no link to this member stands or is being opened.
-    pub(in crate::core::connectivity) fn is_idle(&self, run: Run) -> bool {
+    pub(super) fn is_idle(&self, run: Run) -> bool {
         self.table.state(run) == State::Idle
     }
 

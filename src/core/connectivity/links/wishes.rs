@@ -44,7 +44,7 @@ impl Core {
         Meeting {
             is_ours: self.me().address < entry.record.address,
             is_news: entry.peer.session.is_none() && entry.peer.last_sign() == self.now,
-            is_for_good: self.is_full_mesh() || self.is_newborn_of_mine(slot),
+            is_for_good: self.is_full_mesh() || self.is_brought_in(slot),
         }
     }
 }

@@ -34,7 +34,7 @@ fn state(links: &Links) -> &'static str {
     match links.open(IT) {
         Some(LinkId::Opened(_)) => "ours",
         Some(LinkId::Accepted(_)) => "theirs",
-        None if links.greeting(IT).is_some() => "greeting",
+        None if links.is_greeting(IT) => "greeting",
         None if links.is_idle(IT) => "idle",
         None => "opening",
     }
