@@ -7,9 +7,10 @@
 //! Must not know: to whom updates are sent.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::core::limits::MAX_RECENT_UPDATES;
+use crate::core::map::Map;
 use crate::core::view::Slot;
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
@@ -18,7 +19,7 @@ use crate::core::view::Slot;
 pub(in crate::core) struct Recent {
     /// The updates in falling order: the one to be sent first is at the back.
     order: VecDeque<Carried>,
-    by_slot: BTreeMap<Slot, Carried>,
+    by_slot: Map<Slot, Carried>,
     counter: u64,
 }
 

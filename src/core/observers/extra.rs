@@ -193,9 +193,10 @@ mod tests {
     fn neighbours_of_a_moment_are_not_kept_and_nobody_is_for_good() {
         let mut extra = Extra::default();
         extra.update(at(0), &BTreeSet::from([1]), 2, |_| true);
-        extra.update(at(1), &BTreeSet::from([2]), 2, |_| true);
+        let moment = at(0) + KEEP_AFTER - Duration::from_millis(1);
+        extra.update(moment, &BTreeSet::from([2]), 2, |_| true);
         assert!(displaced(&extra).is_empty());
-        let now = at(1) + KEEP_AFTER;
+        let now = moment + KEEP_AFTER;
         extra.update(now, &BTreeSet::from([3]), 2, |_| true);
         assert_eq!(displaced(&extra), [2]);
         assert!(!extra.release(now, |_| true) && extra.release(now + KEEP_FOR, |_| true));
