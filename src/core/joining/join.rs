@@ -43,7 +43,6 @@ use crate::core::{Core, Phase};
 
 /// The state of a node that is joining.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, noted at another moment")]
 pub(in crate::core) struct Joining {
     /// The addresses that were asked, and the nonces in the questions and in their answers.
     pub(in crate::core) asked: Asked,
