@@ -1,9 +1,9 @@
 //! Guests: connections that others opened in the name of a member whose address is not proven.
 //!
 //! A member whose advertised address is dead connects as well, and must not stay Up by that. So a connection that a member
-//! opened is its link only if its address has echoed a nonce of this node lately ([`PROOF_LASTS`]), and since the last link to
-//! it broke. Until that is so
-//! it is a guest: the member is asked at its address, by datagram and, where datagrams may not pass, by a call.
+//! opened is its link only if its address has echoed a nonce of this node lately (`PROOF_LASTS`), and since the last link to
+//! it broke. Until that is so it is a guest: the member is asked at its address, by datagram and, where datagrams may not
+//! pass, by a call.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest
