@@ -55,7 +55,7 @@ impl Guests {
 
 impl Core {
     /// Takes a frame over a connection that is nobody's link so far.
-    pub(super) fn receive_from_guest(&mut self, link: LinkId, header: Header, messages: &Messages<'_>) {
+    pub(super) fn receive_from_guest(&mut self, link: LinkId, header: Header, messages: Messages<'_>) {
         let run = header.run;
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         let is_here = header.cluster == self.cluster && matches!(self.phase, Phase::Up);
