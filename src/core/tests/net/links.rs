@@ -259,16 +259,21 @@ impl Net {
                 }
             }
             Flight::Frame { end, bytes } => {
-                // What arrives at an end that was closed is lost.
-                let Some(sender) = self.wires.ends.get(&end).copied() else { return };
-                if self.wires.tcp == Tcp::Dropped || self.cut.contains(&(sender.node, end.node)) {
+                let sender = self.wires.ends.get(&end).copied();
+                let is_cut = sender.is_some_and(|sender| self.cut.contains(&(sender.node, end.node)));
+                if self.wires.tcp == Tcp::Dropped || is_cut {
                     return;
                 }
-                let mut from = self.nodes[sender.node].address;
-                if let LinkId::Accepted(number) = end.link {
+                let from = match (end.link, sender) {
+                    (LinkId::Opened(_), Some(sender)) => self.nodes[sender.node].address,
                     // As a kernel tells it: the other end's port is a passing one.
-                    from.set_port(40_000 + (number % 20_000) as u16);
-                }
+                    (LinkId::Accepted(number), Some(sender)) => {
+                        let mut from = self.nodes[sender.node].address;
+                        from.set_port(40_000 + (number % 20_000) as u16);
+                        from
+                    }
+                    (_, None) => SocketAddr::from(([10, 0, 0, 0], 1)),
+                };
                 self.arrive(end, Arrival::Frame(from, bytes));
             }
             Flight::Fin { end } => {
