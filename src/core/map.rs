@@ -1,6 +1,7 @@
 //! A map whose order never shows: it cannot be iterated, so that a replay does not depend on where it keeps what.
 //!
-//! Its hashes have a key of the core's own: others cannot choose the places of what they send.
+//! Inside is the standard library's map, whose order is chance: that is why nothing here hands out an iterator. Its hashes
+//! have a key of the core's own, drawn from its seed: others cannot choose the places of what they send.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};

@@ -159,7 +159,7 @@ pub struct Core {
     counters: Counters,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
-    /// What many records have in common.
+    /// Texts and records that are kept once for many members.
     shared: Shared,
     view: View,
     tombstones: Tombstones,

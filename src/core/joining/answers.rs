@@ -72,7 +72,7 @@ impl Core {
             joining.avoid = None;
         } else if !is_pulling && sponsor.run == sender.run && !sender.run.is_nobody() {
             joining.reach = None;
-            // What is left of another sponsor's is not to be taken for this one's.
+            // Pages of another sponsor's view are not to be taken for pages of this one's.
             self.stop_pulling();
             self.begin_pull(sender, sponsor.address);
         }
