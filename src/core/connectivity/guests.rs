@@ -1,9 +1,8 @@
-//! Guests: connections that others opened in the name of a member whose address is not proven.
+//! Guests: connections that others opened, until the member in whose name they came is proven to be at its address.
 //!
 //! A member whose advertised address is dead connects as well, and must not stay Up by that. So a connection that a member
-//! opened is its link only if its address has echoed a nonce of this node lately (`PROOF_LASTS`), and since the last link to
-//! it broke. Until that is so it is a guest: the member is asked at its address, by datagram and, where datagrams may not
-//! pass, by a call.
+//! opened is its link only once its address has echoed a nonce of this node while the connection waited: the member is asked
+//! there, by datagram and, where datagrams may not pass, by a call.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          a guest
@@ -20,13 +19,11 @@
 //! Must not know: what a link is used for.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use crate::core::counters::DropReason;
 use crate::core::doors::{LinkId, Output};
 use crate::core::limits::{GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_LINKS};
 use crate::core::member::Run;
-use crate::core::packet::{Sender, SenderKind, Way};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
@@ -58,14 +55,7 @@ impl Guests {
 
 impl Core {
     /// Takes a frame over a connection that is nobody's link so far.
-    pub(super) fn receive_from_guest(
-        &mut self,
-        link: LinkId,
-        from: SocketAddr,
-        bytes: usize,
-        header: Header,
-        messages: Messages<'_>,
-    ) {
+    pub(super) fn receive_from_guest(&mut self, link: LinkId, header: Header, messages: &Messages<'_>) {
         let run = header.run;
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         let is_here = header.cluster == self.cluster && matches!(self.phase, Phase::Up);
@@ -81,16 +71,7 @@ impl Core {
         if messages.hold(Message::UNLINK_KIND) {
             return self.dismiss_guest(link);
         }
-        if !self.view.entry(slot).peer.may_link(self.now) {
-            return self.seat(slot, link);
-        }
-        self.guests.forget(link);
-        if self.accept(slot, link) {
-            let sender = Sender { from, run, kind: SenderKind::Member(slot), way: Way::Link(link), bytes };
-            if self.receive_packet(sender, header, messages).is_err() {
-                self.garbled(link, run);
-            }
-        }
+        self.seat(slot, link);
     }
 
     /// Makes a connection a guest until the member proves its address.
@@ -140,7 +121,7 @@ impl Core {
 
     /// Notes that a member's address has echoed a nonce: a connection in its name is its link.
     pub(in crate::core) fn proved_at_home(&mut self, slot: Slot) {
-        self.view.peer_mut(slot).prove(self.now);
+        self.view.peer_mut(slot).prove();
         let record = self.view.record(slot);
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
         let is_welcome = is_live && matches!(self.phase, Phase::Up);

@@ -13,8 +13,6 @@ pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// The time after which the opener of an unproven connection (a guest) is called at its address if no proof came by datagram,
 /// even if nothing else shows that datagrams do not pass.
 pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
-/// The time for which it counts that a member's address has echoed a nonce: a connection that the member opens is its link.
-pub const PROOF_LASTS: Duration = Duration::from_secs(120);
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to

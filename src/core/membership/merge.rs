@@ -131,7 +131,7 @@ impl Core {
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let lived_at = self.now - note.map_or_else(Default::default, Note::age);
-        let mut peer = Peer::new(lived_at).with_proof(joiner.proven, self.now);
+        let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
         peer.method = note.map(|note| note.method);
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
@@ -207,7 +207,7 @@ impl Core {
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.meet_new_run(slot);
             is_ours = self.joiners.take(&record).proven;
-            Some(Peer::new(sign).with_proof(is_ours, self.now))
+            Some(Peer::new(sign).with_proof(is_ours))
         } else {
             // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;

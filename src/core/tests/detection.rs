@@ -166,7 +166,7 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
     let subject = member(0, Status::Up);
     // It echoed once: what goes to unproven addresses is bounded by itself.
     let slot = alone.core.view.slot_of(subject.id.as_str()).expect("told of");
-    alone.core.view.peer_mut(slot).prove(alone.core.now);
+    alone.core.view.peer_mut(slot).prove();
     let is_suspect = |alone: &Alone| alone.core.record(&subject.id).map(|held| held.status) == Some(Status::Suspect);
     alone.now = alone.now + alone.core.settings.suspect_timeout * 11 / 10;
     let began = alone.now;

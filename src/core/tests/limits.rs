@@ -212,12 +212,16 @@ fn so_many_links_are_held_and_one_that_ends_makes_room() {
     let greet = |alone: &mut Alone, host: usize| {
         let (link, peer) = (LinkId::Accepted(host as u64), member(host, Status::Up));
         let header = Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: 1, fingerprint: 0 };
-        // It proves that it is where its record says.
-        let nonce = alone.core.prover.nonce(peer.address, alone.now);
-        alone.hand_in(peer.address, peer.run, |packet| assert!(packet.push(&Message::Ack { nonce })));
         let bytes = PacketBuilder::new(&header, 1_400).finish();
         let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
         alone.core.handle(alone.now, Input::Link { link, event });
+        while alone.core.poll().is_some() {}
+        // It proves that it is where its record says.
+        let nonce = alone.core.prover.nonce(peer.address, alone.now);
+        let mut proof = PacketBuilder::new(&Header { sequence: 2 + alone.sequence, ..header }, 1_400);
+        alone.sequence += 1;
+        proof.push(&Message::Ack { nonce });
+        alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &proof.finish() });
         let mut is_closed = false;
         while let Some(output) = alone.core.poll() {
             is_closed |= output == Output::CloseLink { link };

@@ -114,7 +114,7 @@ fn as_many_tombstones_as_there_may_be_fit_into_sixteen_megabytes() {
 fn wants_all(alone: &mut Alone) -> Vec<usize> {
     alone.pass(ms(1_000));
     let slot = alone.core.view.slot_of_run(TELLER).expect("it is in");
-    alone.core.view.peer_mut(slot).prove(alone.core.now);
+    alone.core.view.peer_mut(slot).prove();
     let want = Message::Want { buckets: [0xff; BUCKETS / 8] };
     let packets = alone.hand_in_and_take_packets(address(19_999), TELLER, |packet| {
         // News besides is for questions alone.

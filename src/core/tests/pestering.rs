@@ -28,7 +28,7 @@ fn is_probe(message: &Message) -> bool {
 /// Has the slot of a member's address proven.
 pub(super) fn prove(alone: &mut Alone, run: Run) {
     let slot = alone.core.view.slot_of_run(run).expect("a member");
-    alone.core.view.peer_mut(slot).prove(alone.core.now);
+    alone.core.view.peer_mut(slot).prove();
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn members_that_pull_take_no_places_of_joiners() {
     for host in 0..2 * MAX_VIEWS_SERVED {
         let puller = member(host, Status::Up);
         let slot = alone.core.view.slot_of_run(puller.run).expect("a member");
-        alone.core.view.peer_mut(slot).prove(alone.core.now);
+        alone.core.view.peer_mut(slot).prove();
         alone.hand_in(puller.address, puller.run, |packet| {
             assert!(packet.push(&Message::Reply) && packet.push(&Message::Pull { after: None, pages: 1 }));
         });
@@ -168,7 +168,7 @@ fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_jo
     let members: Vec<Run> = (0..100).map(|host| member(host, Status::Up).run).chain([TELLER]).collect();
     for run in &members {
         let slot = alone.core.view.slot_of_run(*run).expect("a member");
-        alone.core.view.peer_mut(slot).prove(alone.core.now);
+        alone.core.view.peer_mut(slot).prove();
     }
     alone.now = alone.now + Duration::from_secs(1);
     let pulls = |alone: &mut Alone, at: SocketAddr, run: Run| {

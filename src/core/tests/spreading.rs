@@ -19,7 +19,7 @@ use crate::core::wire::{Header, Message, Packet, PacketBuilder};
 /// Has a member's address proven.
 fn prove(alone: &mut Alone, run: Run) {
     let slot = alone.core.view.slot_of_run(run).expect("a member");
-    alone.core.view.peer_mut(slot).prove(alone.core.now);
+    alone.core.view.peer_mut(slot).prove();
 }
 
 #[test]

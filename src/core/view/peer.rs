@@ -13,7 +13,7 @@ use super::EchoState;
 use super::refutations::Refutations;
 use std::time::Duration;
 
-use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD, PROOF_LASTS};
+use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
 use crate::core::member::DetectionMethod;
 use crate::core::settings::Timing;
 use crate::core::time::Time;
@@ -34,8 +34,6 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
     proven: bool,
-    /// The second until which it counts that it did so lately, unless the link to it has broken since.
-    proven_until: u32,
 }
 
 /// State of members that have sent us packets.
@@ -92,23 +90,15 @@ pub(in crate::core) struct RareState {
     pub(in crate::core) is_judged_unheard: bool,
 }
 
-/// Returns a time in seconds: an entry of the view is to fit into one cache line.
-fn second(at: Time) -> u32 {
-    (at.as_nanos() / 1_000_000_000) as u32
-}
-
 impl Peer {
     /// Returns the state of a member that was first seen alive at `last_sign`.
     pub(in crate::core) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, rare: None, method: None, proven: false, proven_until: 0 }
+        Self { last_sign, session: None, rare: None, method: None, proven: false }
     }
 
-    /// Returns the state of a new acquaintance whose address has echoed a nonce just now, or has not.
-    pub(in crate::core) fn with_proof(mut self, proven: bool, now: Time) -> Self {
-        if proven {
-            self.prove(now);
-        }
-        self
+    /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
+    pub(in crate::core) fn with_proof(self, proven: bool) -> Self {
+        Self { proven, ..self }
     }
 
     /// Returns the time of the freshest evidence that it lived.
@@ -131,24 +121,14 @@ impl Peer {
         self.proven
     }
 
-    /// Returns true if a connection that it opened is its link (see `connectivity::guests`).
-    pub(in crate::core) fn may_link(&self, now: Time) -> bool {
-        second(now) < self.proven_until
-    }
-
     /// Notes that its address has echoed a nonce.
-    pub(in crate::core) fn prove(&mut self, now: Time) {
-        (self.proven, self.proven_until) = (true, second(now + PROOF_LASTS));
-    }
-
-    /// Notes that the link to it broke: perhaps nobody reaches it at its address any more.
-    pub(in crate::core) fn link_broke(&mut self) {
-        self.proven_until = 0;
+    pub(in crate::core) fn prove(&mut self) {
+        self.proven = true;
     }
 
     /// Forgets that its address has echoed a nonce: it is said to be at another one.
     pub(in crate::core) fn unprove(&mut self) {
-        (self.proven, self.proven_until) = (false, 0);
+        self.proven = false;
     }
 
     pub(in crate::core) fn rare(&self) -> RareState {

@@ -39,12 +39,7 @@ impl Core {
                 }
                 Action::Rest => self.timers.cancel(Timer::Link(run)),
                 Action::Full => self.counters.drop(DropReason::TableFull),
-                Action::Broke => {
-                    self.counters.links_lost += 1;
-                    if let Some(slot) = self.view.slot_of_run(run) {
-                        self.view.peer_mut(slot).link_broke();
-                    }
-                }
+                Action::Broke => self.counters.links_lost += 1,
                 Action::Opened => self.link_opened(run),
                 Action::Reopening => self.lost_link(run),
                 Action::Failed { how, is_first } => self.link_failed(run, how, is_first),

@@ -63,7 +63,7 @@ impl Core {
                 {
                     self.receive_by_call(link, from, bytes);
                 }
-                LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
+                LinkId::Accepted(_) => self.receive_from_guest(link, header, &messages),
                 // Given up while the frame was on its way.
                 LinkId::Opened(_) => self.outputs.push_back(Output::CloseLink { link }),
             };

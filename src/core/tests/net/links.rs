@@ -259,21 +259,16 @@ impl Net {
                 }
             }
             Flight::Frame { end, bytes } => {
-                let sender = self.wires.ends.get(&end).copied();
-                let is_cut = sender.is_some_and(|sender| self.cut.contains(&(sender.node, end.node)));
-                if self.wires.tcp == Tcp::Dropped || is_cut {
+                // What arrives at an end that was closed is lost.
+                let Some(sender) = self.wires.ends.get(&end).copied() else { return };
+                if self.wires.tcp == Tcp::Dropped || self.cut.contains(&(sender.node, end.node)) {
                     return;
                 }
-                let from = match (end.link, sender) {
-                    (LinkId::Opened(_), Some(sender)) => self.nodes[sender.node].address,
+                let mut from = self.nodes[sender.node].address;
+                if let LinkId::Accepted(number) = end.link {
                     // As a kernel tells it: the other end's port is a passing one.
-                    (LinkId::Accepted(number), Some(sender)) => {
-                        let mut from = self.nodes[sender.node].address;
-                        from.set_port(40_000 + (number % 20_000) as u16);
-                        from
-                    }
-                    (_, None) => SocketAddr::from(([10, 0, 0, 0], 1)),
-                };
+                    from.set_port(40_000 + (number % 20_000) as u16);
+                }
                 self.arrive(end, Arrival::Frame(from, bytes));
             }
             Flight::Fin { end } => {

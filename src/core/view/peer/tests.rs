@@ -82,14 +82,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn a_proof_lasts_for_a_while_unless_the_link_breaks() {
-    let at = Time::ORIGIN;
-    let mut peer = Peer::new(at).with_proof(true, at);
-    assert!(peer.may_link(at + PROOF_LASTS - Duration::from_secs(1)) && !peer.may_link(at + PROOF_LASTS));
-    assert!(peer.is_proven(), "its packets go on");
-    peer.prove(at + PROOF_LASTS);
-    peer.link_broke();
-    assert!(peer.is_proven() && !peer.may_link(at + PROOF_LASTS));
-}
