@@ -46,19 +46,22 @@ impl Core {
         if let Some(round_trip) = echoed.round_trip {
             self.counters.round_trips.observe(round_trip);
         }
-        if let Some(hold) = self.recent_echo(slot, heartbeat) {
+        if let Some(hold) = self.recent_echo(slot, heartbeat, echoed.before) {
             self.is_in_contact(slot, self.now - hold);
         }
     }
 
-    /// Returns how long ago a member received what it echoes, if that shows that it heard this node lately: at most
-    /// half a suspect timeout ago, of the slower of the two. A hold time that is longer than a stamp can tell counts
-    /// only from neighbours, which may be as slow as that.
-    fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> Option<Duration> {
+    /// Returns how long ago at most a member received what it echoes for the first time, if that shows that it heard this node
+    /// lately: half a suspect timeout ago, of the slower of the two. What it held for longer than a stamp can tell, it received
+    /// after the heartbeat `before`; without one nothing tells how old it is.
+    fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat, before: Option<Time>) -> Option<Duration> {
         let echo = heartbeat.echo?;
         let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
-        let held = Duration::from_micros(u64::from(echo.hold) * 100);
-        (held <= slower / 2 && (echo.hold < u16::MAX || self.observes(slot))).then_some(held)
+        let held = match echo.hold {
+            u16::MAX => self.now.since(before?),
+            hold => Duration::from_micros(u64::from(hold) * 100),
+        };
+        (held <= slower / 2).then_some(held)
     }
 
     /// Returns true if a member's packets arrive, and do not count.

@@ -230,7 +230,8 @@ impl Peer {
     /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero.
     pub(in crate::core) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
         let Some(session) = &mut self.session else { return Echoed::default() };
-        (session.stamp, session.stamped_at) = (heartbeat.stamp, Some(now));
+        let before = session.stamped_at.replace(now);
+        session.stamp = heartbeat.stamp;
         let Some(Echo { stamp, hold }) = heartbeat.echo else { return Echoed::default() };
         let mut round_trip = None;
         if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / u128::from(NANOS_PER_TICK) {
@@ -239,7 +240,7 @@ impl Peer {
             session.rtt.learn(tenths);
             round_trip = Some(Duration::from_nanos(u64::from(tenths) * NANOS_PER_TICK));
         }
-        Echoed { is_new: session.echo_state.echoed(stamp), round_trip }
+        Echoed { is_new: session.echo_state.echoed(stamp), before, round_trip }
     }
 
     /// Returns the heartbeat to put into a packet to this member.
@@ -257,6 +258,8 @@ impl Peer {
 pub(in crate::core) struct Echoed {
     /// True if the echo is a new one: the member has received a packet of ours since its last one.
     pub(in crate::core) is_new: bool,
+    /// The time at which the heartbeat before came: a new echo is of something that the member received after it sent that one.
+    pub(in crate::core) before: Option<Time>,
     /// The round trip that it shows; `None` if it was held for too long.
     pub(in crate::core) round_trip: Option<Duration>,
 }
