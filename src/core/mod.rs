@@ -21,7 +21,7 @@
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `limits`, `window`, `map`, `settings/` |
+//! | time as a number; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `random`, `limits`, `window`, `map`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -70,6 +70,7 @@ mod messaging;
 mod observers;
 mod outputs;
 mod packet;
+mod random;
 mod settings;
 mod sizes;
 mod time;
@@ -84,9 +85,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 
 pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
 pub use doors::{
@@ -134,6 +132,7 @@ use observers::Observers;
 use packet::Inbox;
 use packet::Prover;
 use packet::{Recent, Turns};
+use random::Streams;
 use timers::{Timer, Timers};
 use view::Tombstones;
 use view::{Peer, Shared};
@@ -149,7 +148,7 @@ pub struct Core {
     cluster: u32,
     settings: Settings,
     seal: SealRoom,
-    rng: ChaCha8Rng,
+    random: Streams,
     prover: Prover,
     phase: Phase,
     /// The last sequence number given to a packet.
@@ -242,14 +241,13 @@ impl Core {
         };
         assert!(init.stored_bound >= init.incarnation, "the first incarnation is stored before it is used");
         assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
-        let mut rng = ChaCha8Rng::seed_from_u64(init.random_seed);
         // Hidden from others like the seed itself: it places in tables what they choose.
         let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
         let mut core = Self {
             now,
             run: init.run,
             cluster: Header::cluster_hash(init.cluster.as_str()),
-            prover: Prover::new(&mut rng),
+            prover: Prover::new(&mut random::stream(init.random_seed, 0)),
             phase: Phase::Stopped,
             sequence: 0,
             outputs: VecDeque::new(),
@@ -292,7 +290,7 @@ impl Core {
             tracker: None,
             settings: init.settings,
             seal: SealRoom::default(),
-            rng,
+            random: Streams::new(init.random_seed),
         };
         let record = Arc::new(record);
         let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));

@@ -94,7 +94,7 @@ impl Core {
         if self.now.since(self.local_health.heard_again()) >= TOLD_INTERVAL {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
-            let called: Vec<_> = addresses.sample(&mut self.rng, addresses.len()).copied().collect();
+            let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
             self.call_all(&called);
             // There may be more of them than calls at one time.
             self.end_calls_soon();

@@ -34,7 +34,7 @@ impl Core {
         if !self.is_owed_heartbeats(slot) {
             self.timers.cancel(timer);
         } else if !self.timers.is_set(timer) {
-            let phase = self.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
+            let phase = self.settings.heartbeat_interval.mul_f64(self.random.detector.random::<f64>());
             self.timers.set(timer, self.now + phase);
         }
     }
@@ -65,7 +65,7 @@ impl Core {
     }
 
     fn heartbeat_period(&mut self) -> Duration {
-        let share = SHARE + JITTER * self.rng.random::<f64>();
+        let share = SHARE + JITTER * self.random.detector.random::<f64>();
         self.settings.heartbeat_interval.mul_f64(share)
     }
 }

@@ -146,7 +146,7 @@ impl Core {
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
         let more = if is_first { WITNESSES } else { self.settings.observers };
-        let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
+        let witnesses: Vec<Slot> = others.sample(&mut self.random.detector, more).copied().chain(again).collect();
         for slot in witnesses {
             let witness = self.view.record(slot).run;
             if let Some(inquiry) = self.inquiries.open.get_mut(&run) {

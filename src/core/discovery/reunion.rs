@@ -209,7 +209,7 @@ impl Reunion {
 
 impl Core {
     pub(in crate::core) fn start_reunion(&mut self) {
-        let pace = 0.5 + 0.5 * self.rng.random::<f64>();
+        let pace = 0.5 + 0.5 * self.random.reunion.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
     }
 
@@ -223,7 +223,7 @@ impl Core {
 
     /// Looks for lost seeds and members, and remembers where the others are.
     pub(in crate::core) fn reunite(&mut self) {
-        let pace = 0.9 + 0.1 * self.rng.random::<f64>();
+        let pace = 0.9 + 0.1 * self.random.reunion.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
         self.arrivals.tidy(self.now);
@@ -315,7 +315,7 @@ impl Core {
     /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
     pub(in crate::core) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
         let mut missing = self.all_missing_seeds();
-        let first = self.rng.random_range(0..missing.len().max(1));
+        let first = self.random.reunion.random_range(0..missing.len().max(1));
         missing.rotate_left(first);
         missing.truncate(most);
         missing

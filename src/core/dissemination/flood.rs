@@ -139,13 +139,13 @@ impl Core {
             if is_own {
                 targets.extend(self.observers.displaced());
             }
-            targets.extend(live.choose(&mut self.rng));
+            targets.extend(live.choose(&mut self.random.gossip));
             return targets.into_iter().collect();
         }
         if is_own || live.len() <= FLOOD_FANOUT {
             return live.to_vec();
         }
-        live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()
+        live.sample(&mut self.random.gossip, FLOOD_FANOUT).copied().collect()
     }
 }
 

@@ -60,13 +60,13 @@ impl Gossiping {
 impl Core {
     /// Begins at a random point of the interval, so that nodes started together do not send together.
     pub(in crate::core) fn start_gossip(&mut self) {
-        let phase = self.rng.random::<f64>();
+        let phase = self.random.gossip.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
     }
 
     /// Sends to the next peers, and sets the next tick.
     pub(in crate::core) fn gossip(&mut self) {
-        let pace = 0.95 + 0.05 * self.rng.random::<f64>();
+        let pace = 0.95 + 0.05 * self.random.gossip.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_peers() {
             self.gossip_to(slot, Carrier::Gossip);
@@ -102,12 +102,12 @@ impl Core {
     fn next_peers(&mut self) -> Vec<Slot> {
         let fanout = self.settings.gossip_fanout;
         let is_mesh = self.is_full_mesh();
-        let is_for_anybody = |_: &usize| !is_mesh && self.rng.random_ratio(1, ANYBODY_ONE_IN);
+        let is_for_anybody = |_: &usize| !is_mesh && self.random.gossip.random_ratio(1, ANYBODY_ONE_IN);
         let for_anybody = (0..fanout).filter(is_for_anybody).count();
         let heartbeats = std::mem::take(&mut self.gossiping.heartbeats);
         let mut chosen = self.next_of_round((fanout - for_anybody).saturating_sub(heartbeats));
         for _ in 0..for_anybody {
-            chosen.extend(self.view.live().choose(&mut self.rng).filter(|slot| !chosen.contains(slot)));
+            chosen.extend(self.view.live().choose(&mut self.random.gossip).filter(|slot| !chosen.contains(slot)));
         }
         self.gossiping.round.retain(|slot| !chosen.contains(slot));
         chosen
@@ -120,7 +120,7 @@ impl Core {
         round.retain(|slot| peers.contains(slot));
         let mut chosen = round.split_off(round.len().saturating_sub(wanted));
         if chosen.len() < wanted {
-            peers.shuffle(&mut self.rng);
+            peers.shuffle(&mut self.random.gossip);
             *round = peers;
             while chosen.len() < wanted
                 && let Some(at) = round.iter().rposition(|slot| !chosen.contains(slot))

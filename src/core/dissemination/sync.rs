@@ -107,7 +107,7 @@ impl Core {
             return;
         }
         // A link may be stalled without either end knowing: every other try, at random, goes as datagrams.
-        let way = if self.rng.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
+        let way = if self.random.gossip.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
         if self.send_digest(slot, way) {
             self.fingerprint_mismatch.with = None;
             self.fingerprint_mismatch.tried = Some(((ours, theirs), tries));
@@ -145,7 +145,9 @@ impl Core {
         if !matches!(self.phase, Phase::Up) {
             return;
         }
-        catching_up.drawn.extend(self.view.live().choose(&mut self.rng).map(|slot| self.view.record(*slot).run));
+        catching_up
+            .drawn
+            .extend(self.view.live().choose(&mut self.random.gossip).map(|slot| self.view.record(*slot).run));
         let drawn = catching_up.drawn.iter().filter_map(|run| self.view.slot_of_run(*run));
         let live: Vec<Slot> = drawn.filter(|slot| self.view.record(*slot).status.is_live()).collect();
         let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.is_proven());

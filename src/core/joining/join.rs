@@ -256,7 +256,7 @@ impl Core {
         }
         joining.referrals.forget(to);
         self.turns.expect(now, to);
-        let rng = &mut self.rng;
+        let rng = &mut self.random.joiner;
         let nonce = joining.asked.ask(to, is_told, now, || rng.next_u64());
         let cookie = joining.cookies.of(to);
         let record = Record::clone(self.me());

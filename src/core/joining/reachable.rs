@@ -144,13 +144,13 @@ impl Core {
         if others.is_empty() {
             return false;
         }
-        let asked: Vec<SocketAddr> = others.sample(&mut self.rng, REACH_ASKED).copied().collect();
+        let asked: Vec<SocketAddr> = others.sample(&mut self.random.joiner, REACH_ASKED).copied().collect();
         self.begin_to_be_reached(asked, None);
         true
     }
 
     fn begin_to_be_reached(&mut self, asked: Vec<SocketAddr>, sponsor: Option<(SocketAddr, Run)>) {
-        let nonce = Nonce(self.rng.next_u64());
+        let nonce = Nonce(self.random.joiner.next_u64());
         let until = self.now + REACH_PATIENCE;
         if let Phase::Joining(joining) = &mut self.phase {
             joining.reach = Some(Reach { nonce, asked, until, sponsor });

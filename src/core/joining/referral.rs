@@ -76,7 +76,7 @@ impl Referrals {
 impl Core {
     /// Returns up to three members that are Up, for a joiner at this address.
     pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
-        let drawn = self.view.live().sample(&mut self.rng, MAX_REFERRALS * 2);
+        let drawn = self.view.live().sample(&mut self.random.sponsor, MAX_REFERRALS * 2);
         let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);
         let addresses = up.map(|record| record.address).filter(|address| *address != joiner);
         let mut members = [None; MAX_REFERRALS];
@@ -90,7 +90,7 @@ impl Core {
     pub(in crate::core) fn referred(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
         let (now, mine) = (self.now, self.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
-        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
+        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.random.joiner.random::<f64>());
         let Some((joining, _)) = self.answer_by(nonce) else { return };
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
@@ -115,7 +115,7 @@ impl Core {
         }
         let (now, interval) = (self.now, self.settings.retry_interval);
         let Phase::Joining(joining) = &mut self.phase else { return false };
-        let rng = &mut self.rng;
+        let rng = &mut self.random.joiner;
         let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
             return false;
         };

@@ -100,7 +100,7 @@ impl Core {
 
     /// Begins to ask the leader, or to wait for one.
     pub(super) fn forward(&mut self, ticket: Ticket, request: VoterRequest) {
-        let nonce = Nonce(self.rng.next_u64());
+        let nonce = Nonce(self.random.lead.next_u64());
         let (now, until) = (self.now, self.now + FORWARD_TIMEOUT);
         let lease = self.election().map_or(Duration::ZERO, Election::lease_duration);
         let Some(tracker) = &mut self.tracker else { return };

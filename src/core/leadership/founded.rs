@@ -114,7 +114,7 @@ impl Core {
 
     /// Begins to found an electorate anew on an operator's command, since no voter of the known one is left.
     pub(in crate::core) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        let lineage = self.rng.random();
+        let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }

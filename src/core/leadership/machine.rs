@@ -27,7 +27,7 @@ impl LeaderTracker {
 impl Core {
     /// Takes part in electing leaders from now on.
     pub(in crate::core) fn begin_electing(&mut self, quorum: QuorumInit) {
-        let random = self.rng.random();
+        let random = self.random.lead.random();
         let context = Context { now: self.now, random, is_up: false, members: &Vec::new };
         let init = ElectionInit {
             me: self.me().id.clone(),
@@ -87,7 +87,7 @@ impl Core {
         act: impl FnOnce(&mut Election, &Context<'_>) -> T,
     ) -> Option<T> {
         let mut election = self.tracker.as_mut()?.election.take()?;
-        let random = self.rng.random();
+        let random = self.random.lead.random();
         let is_up = matches!(self.phase, Phase::Up);
         let view = &self.view;
         let members = || members_of(view);
@@ -420,7 +420,7 @@ impl Core {
     }
 
     pub(in crate::core) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        let lineage = self.rng.random();
+        let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }

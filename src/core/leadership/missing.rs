@@ -136,7 +136,7 @@ impl Core {
             return;
         }
         // All members begin at about the same moment: from the first one on they take turns.
-        let at = misses_voters.then(|| self.now + self.pause_of_lookers().mul_f64(self.rng.random()));
+        let at = misses_voters.then(|| self.now + self.pause_of_lookers().mul_f64(self.random.lead.random()));
         if let Some(tracker) = &mut self.tracker {
             tracker.look_for_voters_at = at;
         }
@@ -159,7 +159,7 @@ impl Core {
         for address in self.addresses_of_missing_voters() {
             self.ask_who_briefly(address);
         }
-        let lot = 0.75 + 0.5 * self.rng.random::<f64>();
+        let lot = 0.75 + 0.5 * self.random.lead.random::<f64>();
         let pause = self.pause_of_lookers().mul_f64(lot);
         if let Some(tracker) = &mut self.tracker {
             tracker.look_for_voters_at = Some(self.now + pause);

@@ -350,7 +350,7 @@ impl Core {
         let slots = names.into_iter().filter_map(|name| self.view.slot_of(name.as_str()));
         let is_up = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status == Status::Up;
         let voters: Vec<Slot> = slots.filter(is_up).collect();
-        if let Some(voter) = voters.choose(&mut self.rng).copied() {
+        if let Some(voter) = voters.choose(&mut self.random.lead).copied() {
             self.ask(voter);
         } else if let Some(tracker) = &mut self.tracker {
             tracker.asked_at = Some(self.now);
@@ -360,7 +360,7 @@ impl Core {
     /// Asks any member who leads, as a newcomer does.
     pub(super) fn ask_anybody(&mut self) {
         let knows_one = self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_some());
-        if let Some(peer) = self.view.live().choose(&mut self.rng).copied().filter(|_| !knows_one) {
+        if let Some(peer) = self.view.live().choose(&mut self.random.lead).copied().filter(|_| !knows_one) {
             self.ask(peer);
         }
     }

@@ -195,9 +195,9 @@ impl Core {
         let voters: Vec<Slot> =
             voters.filter_map(|voter| self.view.slot_of(voter.id.as_str())).filter(is_there).collect();
         if tries.is_multiple_of(3) || voters.is_empty() {
-            return self.view.live().choose(&mut self.rng).copied().or(teller);
+            return self.view.live().choose(&mut self.random.lead).copied().or(teller);
         }
-        voters.choose(&mut self.rng).copied()
+        voters.choose(&mut self.random.lead).copied()
     }
 
     /// Sends a member the parts of a view that it wants.

@@ -113,7 +113,7 @@ impl Core {
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
             unasked.partition(|peer| slot == View::ME && self.observes(*peer));
         let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
-        peers.extend(others.sample(&mut self.rng, more));
+        peers.extend(others.sample(&mut self.random.commands, more));
         for peer in peers {
             let mut packet = self.packet_to(peer);
             if self.push_update(&mut packet, slot) {

@@ -66,7 +66,8 @@ impl Core {
         }
         // Calls that stand lead from the address that this node had.
         self.hang_up_all();
-        self.moving = Some(Move { ticket, address, nonce: Nonce(self.rng.next_u64()), asked: 0, is_reached: false });
+        self.moving =
+            Some(Move { ticket, address, nonce: Nonce(self.random.me.next_u64()), asked: 0, is_reached: false });
         self.ask_at_new_address();
     }
 
@@ -80,7 +81,7 @@ impl Core {
         let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.record(*slot).status == Status::Up).collect();
         let among = if up.is_empty() { live } else { up };
         let members: Vec<(SocketAddr, Run)> = among
-            .sample(&mut self.rng, REACH_ASKED << asked)
+            .sample(&mut self.random.me, REACH_ASKED << asked)
             .map(|slot| (self.view.record(*slot).address, self.view.record(*slot).run))
             .collect();
         let addresses: Vec<SocketAddr> = members.iter().map(|(address, _)| *address).collect();

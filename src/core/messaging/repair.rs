@@ -109,7 +109,7 @@ impl Core {
 
     fn tell_peers(&mut self) {
         let targets = self.flood_targets(false);
-        let chosen: Vec<Slot> = targets.sample(&mut self.rng, REPAIR_PEERS).copied().collect();
+        let chosen: Vec<Slot> = targets.sample(&mut self.random.messages, REPAIR_PEERS).copied().collect();
         for target in chosen {
             let mut packet = self.packet_to(target);
             if self.push_held(&mut packet, MAX_SPANS) {

@@ -62,9 +62,20 @@ fn a_leader_that_dies_just_after_it_added_a_voter_is_succeeded() {
     }
 }
 
-/// Has so many voters of the default profile leave, this long apart, and start again; returns the time until one leads,
-/// and the promises on their disks meanwhile.
-fn restarted_after_goodbyes(seed: u64, voters: usize, others: usize, apart: u64) -> (Duration, Vec<Duration>) {
+/// The outcome of a restart after goodbyes.
+#[derive(Debug)]
+struct Restarted {
+    /// The time until one leads.
+    took: Duration,
+    /// The promises on the disks meanwhile.
+    #[expect(dead_code, reason = "shown if it took too long")]
+    promises: Vec<Duration>,
+    /// True if the leader was the last voter to leave.
+    was_led_to_the_end: bool,
+}
+
+/// Has so many voters of the default profile leave, this long apart, and start again.
+fn restarted_after_goodbyes(seed: u64, voters: usize, others: usize, apart: u64) -> Restarted {
     let profile = Profile::Default;
     let mut net = Net::new(profile);
     net.lease = profile.lease_timing();
@@ -74,6 +85,7 @@ fn restarted_after_goodbyes(seed: u64, voters: usize, others: usize, apart: u64)
         net.add(&format!("n{i}"), i, &[0]);
     }
     net.run(SECOND * 40 + ms(seed * 737));
+    let was_led_to_the_end = net.nodes[voters - 1].core.leadership().is_me;
     for node in 0..all {
         net.command(node, Command::Leave);
         net.run(ms(apart));
@@ -85,18 +97,22 @@ fn restarted_after_goodbyes(seed: u64, voters: usize, others: usize, apart: u64)
         net.add(&format!("n{i}"), i, &[0]);
     }
     net.run_until(SECOND * 30, "all are up", |net| net.running().all(|node| node.core.me().status == Status::Up));
-    (net.run_until(SECOND * 30, "led", |net| net.running().any(|node| node.core.leadership().is_me)), promises)
+    let took = net.run_until(SECOND * 30, "led", |net| net.running().any(|node| node.core.leadership().is_me));
+    Restarted { took, promises, was_led_to_the_end }
 }
 
 #[test]
 fn voters_that_all_left_lead_again_within_a_third_of_a_lease_after_they_are_back() {
-    let most = Profile::Default.lease_timing().lease_duration / 3;
+    let lease = Profile::Default.lease_timing().lease_duration;
     let mut late = Vec::new();
     for (voters, others) in [(1, 0), (2, 0), (3, 0), (3, 2), (4, 1), (5, 0)] {
         for (seed, apart) in (0..3).flat_map(|seed| [0, 1, 3, 10, 30, 100, 200, 1_000].map(|apart| (seed, apart))) {
-            let (took, promises) = restarted_after_goodbyes(seed, voters, others, apart);
-            if took > most {
-                late.push((seed, voters, others, apart, took, promises));
+            let restarted = restarted_after_goodbyes(seed, voters, others, apart);
+            // A leader that leaves last frees all that it can do without. Of an even number of voters those and itself are one
+            // too few, and the others kept their promise to it when they left.
+            let is_kept = restarted.was_led_to_the_end && voters % 2 == 0;
+            if restarted.took > if is_kept { lease } else { lease / 3 } {
+                late.push((seed, voters, others, apart, restarted));
             }
         }
     }

@@ -30,11 +30,11 @@ impl Core {
                     self.send_frame(link, packet);
                 }
                 Action::Wait(pause) => {
-                    let pause = pause.with(|| self.rng.random());
+                    let pause = pause.with(|| self.random.paths.random());
                     self.timers.set(Timer::Link(run), self.now + pause);
                 }
                 Action::WaitAtMost(pause) => {
-                    let pause = pause.with(|| self.rng.random());
+                    let pause = pause.with(|| self.random.paths.random());
                     self.timers.set_by(Timer::Link(run), self.now + pause);
                 }
                 Action::Rest => self.timers.cancel(Timer::Link(run)),

@@ -1,0 +1,47 @@
+//! Random numbers: of one seed, a stream for each part of the core. What one part draws changes nothing for another, so that a
+//! change of one moves no choice of the rest.
+//!
+//! Must not know: what is drawn.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// The streams, each named after the part that draws from it.
+#[derive(Debug)]
+pub(in crate::core) struct Streams {
+    pub(in crate::core) commands: ChaCha8Rng,
+    pub(in crate::core) detector: ChaCha8Rng,
+    pub(in crate::core) gossip: ChaCha8Rng,
+    pub(in crate::core) joiner: ChaCha8Rng,
+    pub(in crate::core) lead: ChaCha8Rng,
+    pub(in crate::core) me: ChaCha8Rng,
+    pub(in crate::core) messages: ChaCha8Rng,
+    pub(in crate::core) paths: ChaCha8Rng,
+    pub(in crate::core) reunion: ChaCha8Rng,
+    pub(in crate::core) sponsor: ChaCha8Rng,
+}
+
+impl Streams {
+    pub(in crate::core) fn new(seed: u64) -> Self {
+        let of = |number| stream(seed, number);
+        Self {
+            commands: of(1),
+            detector: of(2),
+            gossip: of(3),
+            joiner: of(4),
+            lead: of(5),
+            me: of(6),
+            messages: of(7),
+            paths: of(8),
+            reunion: of(9),
+            sponsor: of(10),
+        }
+    }
+}
+
+/// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
+pub(in crate::core) fn stream(seed: u64, number: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    rng
+}
