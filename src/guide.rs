@@ -4,7 +4,7 @@
 //! Must not know: anything else of these pages.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::agent::{
@@ -22,7 +22,6 @@ use crate::core::limits::{
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
 use crate::sim::invariants::Invariant;
-use crate::structure::sources;
 use crate::transport::links;
 use crate::{http, journal, seal};
 
@@ -166,6 +165,12 @@ fn own_words() -> Vec<&'static str> {
     words
 }
 
+/// Returns the files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the source is there").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
 /// Returns true if this is a file, a metric, a key of the configuration, a call, event or field over HTTP, a promise that the
 /// simulator checks, a package, or a call of an agent's handle.
 fn is_there(word: &str) -> bool {
@@ -174,8 +179,7 @@ fn is_there(word: &str) -> bool {
         return top.join(word).is_file();
     }
     if let Some(call) = word.strip_prefix("Agent::") {
-        let mut files = Vec::new();
-        sources(&top.join("src/agent"), false, &mut files);
+        let files = sources(&top.join("src/agent"));
         let is_in = |text: String| ["(", "<"].iter().any(|end| text.contains(&format!("fn {call}{end}")));
         return files.into_iter().any(|file| fs::read_to_string(file).is_ok_and(is_in));
     }
@@ -183,7 +187,9 @@ fn is_there(word: &str) -> bool {
     [GUIDE, include_str!("http_reference.md")].iter().any(|page| page.contains(&quoted))
         || keys().any(|key| key.name() == word)
         || Invariant::ALL.iter().any(|promise| format!("{promise:?}") == word)
-        || include_str!("../Cargo.toml").contains(&format!("\n{word} = "))
+        || [include_str!("../Cargo.toml"), include_str!("core/Cargo.toml")]
+            .iter()
+            .any(|packages| packages.contains(&format!("\n{word} = ")))
 }
 
 #[test]

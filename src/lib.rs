@@ -93,7 +93,7 @@
 // | the simulator | `sim` |
 // | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
-// | tests of the order of files and of pages | `structure`, `guide` |
+// | tests of pages | `guide` |
 
 pub mod agent;
 #[cfg(feature = "agent")]
@@ -102,7 +102,6 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod config;
-pub mod core;
 mod descriptors;
 mod event;
 mod files;
@@ -147,23 +146,23 @@ mod quiet;
 pub mod seal;
 pub mod sim;
 mod store;
-#[cfg(test)]
-mod structure;
 mod text;
 mod transport;
 mod trouble;
 
-#[doc(inline)]
-pub use crate::core::{
-    DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
-    StopReason, Tags, Timing,
-};
 #[doc(inline)]
 pub use agent::Agent;
 #[doc(inline)]
 pub use config::{Config, ConfigError};
 #[doc(inline)]
 pub use event::{Event, EventKind};
+#[doc(inline)]
+pub use headcount_core as core;
+#[doc(inline)]
+pub use headcount_core::{
+    DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
+    StopReason, Tags, Timing,
+};
 #[doc(inline)]
 pub use member::Member;
 

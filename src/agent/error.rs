@@ -248,7 +248,8 @@ impl Stop {
             Stop::Core(StopReason::NameInUse { .. }) => 5,
             Stop::Core(StopReason::Removed) => 6,
             Stop::Core(StopReason::Refused { .. }) => 7,
-            Stop::Core(StopReason::SetBack) | Stop::LeaveTimedOut | Stop::Failed(_) => 1,
+            // Set back, for one: supervisors start it again.
+            Stop::Core(_) | Stop::LeaveTimedOut | Stop::Failed(_) => 1,
         }
     }
 }

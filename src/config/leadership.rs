@@ -92,10 +92,10 @@ impl LeadershipConfig {
 /// Returns the timing of leases in a profile.
 const fn timing_of(profile: Profile) -> LeaseTiming {
     let (lease, renewal) = match profile {
-        Profile::Default => (15_000, 5_000),
         Profile::Local => (2_000, 500),
         Profile::Lan => (6_000, 2_000),
         Profile::Wan => (45_000, 15_000),
+        _ => (15_000, 5_000),
     };
     LeaseTiming { lease_duration: Duration::from_millis(lease), renewal_interval: Duration::from_millis(renewal) }
 }

@@ -9,7 +9,7 @@ mod histogram;
 use std::time::Duration;
 
 pub use self::histogram::Histogram;
-use crate::core::member::DetectionMethod;
+use crate::member::DetectionMethod;
 
 /// The reason why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,7 +234,7 @@ impl Counters {
         [DetectionMethod::HeartbeatTimeout, DetectionMethod::ConnectionLost, DetectionMethod::NetworkPartition];
 
     /// Counts a member that was found Down by this method, so long after its last sign of life.
-    pub(crate) fn detected(&mut self, method: DetectionMethod, latency: Duration) {
+    pub fn detected(&mut self, method: DetectionMethod, latency: Duration) {
         if let Some(place) = Self::TIMED_METHODS.iter().position(|timed| *timed == method) {
             self.detection_latency[place].observe(latency);
         }
@@ -247,7 +247,7 @@ impl Counters {
     }
 
     /// Counts one drop.
-    pub(crate) fn drop(&mut self, reason: DropReason) {
+    pub fn drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }
 

@@ -5,13 +5,13 @@
 //!
 //! Must not know: what the rooms make of it.
 
-use crate::core::doors::{Command, Input, Output};
-use crate::core::limits::MAX_FRAME_BYTES;
-use crate::core::packet::Way;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::wire::VoterRequest;
-use crate::core::{Core, Phase};
+use crate::doors::{Command, Input, Output};
+use crate::limits::MAX_FRAME_BYTES;
+use crate::packet::Way;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::wire::VoterRequest;
+use crate::{Core, Phase};
 
 impl Core {
     /// Takes an input: the way in. `now` must not be before the last one.

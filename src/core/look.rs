@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::counters::Counters;
-use crate::core::member::{DetectionMethod, NodeId, Record, Run, Status};
-use crate::core::time::Time;
-use crate::core::{Core, Phase};
+use crate::counters::Counters;
+use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
+use crate::time::Time;
+use crate::{Core, Phase};
 
 impl Core {
     /// Returns true if this node is a full member: it holds a whole view and said so.

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::core::doors::{Notice, Output, Reply, Ticket};
-use crate::core::member::{Change, DetectionMethod, Record};
-use crate::core::view::View;
+use crate::Core;
+use crate::doors::{Notice, Output, Reply, Ticket};
+use crate::member::{Change, DetectionMethod, Record};
+use crate::view::View;
 
 impl Core {
     /// Returns this node's own record.
@@ -19,24 +19,14 @@ impl Core {
     }
 
     /// Reports one transition as the changes that fold to it.
-    pub(in crate::core) fn report(
-        &mut self,
-        held: Option<&Arc<Record>>,
-        new: &Arc<Record>,
-        method: Option<DetectionMethod>,
-    ) {
+    pub(crate) fn report(&mut self, held: Option<&Arc<Record>>, new: &Arc<Record>, method: Option<DetectionMethod>) {
         for change in Change::between(held, new, method) {
             self.outputs.push_back(Output::Change(change));
         }
     }
 
     /// Reports one transition from a record that is held no more.
-    pub(in crate::core) fn report_replaced(
-        &mut self,
-        held: Arc<Record>,
-        new: Arc<Record>,
-        method: Option<DetectionMethod>,
-    ) {
+    pub(crate) fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
         match Change::direct(held, new, method) {
             Ok(change) => self.outputs.push_back(Output::Change(change)),
             Err((held, new)) => self.report(Some(&held), &new, method),
@@ -44,12 +34,12 @@ impl Core {
     }
 
     /// Gives a notice, at most one of its kind in a while.
-    pub(in crate::core) fn notice(&mut self, kind: &'static str, notice: Notice) {
+    pub(crate) fn notice(&mut self, kind: &'static str, notice: Notice) {
         self.notice_if_allowed(kind, notice);
     }
 
     /// Gives a notice, at most one of its kind in a while; returns true if it was given.
-    pub(in crate::core) fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
+    pub(crate) fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
         let is_allowed = self.notices.take(self.now, kind);
         if is_allowed {
             self.outputs.push_back(Output::Notice(notice));
@@ -58,17 +48,17 @@ impl Core {
     }
 
     /// Answers a command.
-    pub(in crate::core) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+    pub(crate) fn reply(&mut self, ticket: Ticket, reply: Reply) {
         self.outputs.push_back(Output::Reply { ticket, reply });
     }
 
     /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
-    pub(in crate::core) fn question_bytes(&self, answer: usize) -> usize {
+    pub(crate) fn question_bytes(&self, answer: usize) -> usize {
         answer + self.seal.slack
     }
 
     /// Returns the greatest size of a packet in a datagram.
-    pub(crate) fn datagram_bytes(&self) -> usize {
+    pub fn datagram_bytes(&self) -> usize {
         self.settings.mtu - self.seal.bytes
     }
 }

@@ -8,21 +8,21 @@ use rand_chacha::ChaCha8Rng;
 
 /// The streams, each named after the part that draws from it.
 #[derive(Debug)]
-pub(in crate::core) struct Streams {
-    pub(in crate::core) commands: ChaCha8Rng,
-    pub(in crate::core) detector: ChaCha8Rng,
-    pub(in crate::core) gossip: ChaCha8Rng,
-    pub(in crate::core) joiner: ChaCha8Rng,
-    pub(in crate::core) lead: ChaCha8Rng,
-    pub(in crate::core) me: ChaCha8Rng,
-    pub(in crate::core) messages: ChaCha8Rng,
-    pub(in crate::core) paths: ChaCha8Rng,
-    pub(in crate::core) reunion: ChaCha8Rng,
-    pub(in crate::core) sponsor: ChaCha8Rng,
+pub(crate) struct Streams {
+    pub(crate) commands: ChaCha8Rng,
+    pub(crate) detector: ChaCha8Rng,
+    pub(crate) gossip: ChaCha8Rng,
+    pub(crate) joiner: ChaCha8Rng,
+    pub(crate) lead: ChaCha8Rng,
+    pub(crate) me: ChaCha8Rng,
+    pub(crate) messages: ChaCha8Rng,
+    pub(crate) paths: ChaCha8Rng,
+    pub(crate) reunion: ChaCha8Rng,
+    pub(crate) sponsor: ChaCha8Rng,
 }
 
 impl Streams {
-    pub(in crate::core) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let of = |number| stream(seed, number);
         Self {
             commands: of(1),
@@ -40,7 +40,7 @@ impl Streams {
 }
 
 /// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
-pub(in crate::core) fn stream(seed: u64, number: u64) -> ChaCha8Rng {
+pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(number);
     rng

@@ -2,7 +2,7 @@
 //!
 //! Must not know: the bounds; each table has its own in `limits`.
 
-use crate::core::Core;
+use crate::Core;
 
 /// The number of entries of each table of a core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

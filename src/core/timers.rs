@@ -9,10 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::core::doors::Ticket;
-use crate::core::map::Map;
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::doors::Ticket;
+use crate::map::Map;
+use crate::member::Run;
+use crate::time::Time;
 
 /// Everything that can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@
 
 /// The meaning of a number to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// The number was not seen before.
     New,
     /// The number was not seen before, and is so far ahead that all that is known would be forgotten.
@@ -20,14 +20,14 @@ pub(crate) enum Sight {
 
 impl Sight {
     /// Returns true if the number is accepted.
-    pub(crate) fn is_new(self) -> bool {
+    pub fn is_new(self) -> bool {
         matches!(self, Sight::New | Sight::Far)
     }
 }
 
 /// The last `64 * WORDS` numbers of one sender.
 #[derive(Debug)]
-pub(crate) struct Window<const WORDS: usize> {
+pub struct Window<const WORDS: usize> {
     highest: u64,
     seen: [u64; WORDS],
 }
@@ -36,17 +36,17 @@ impl<const WORDS: usize> Window<WORDS> {
     const LENGTH: u64 = 64 * WORDS as u64;
 
     /// Returns a window around the first number that came, in which nothing was seen.
-    pub(crate) fn around(number: u64) -> Self {
+    pub fn around(number: u64) -> Self {
         Self { highest: number, seen: [0; WORDS] }
     }
 
     /// Returns the highest number that was accepted, or that the window began with.
-    pub(crate) fn highest(&self) -> u64 {
+    pub fn highest(&self) -> u64 {
         self.highest
     }
 
     /// Judges a number, and marks nothing.
-    pub(crate) fn judge(&self, number: u64) -> Sight {
+    pub fn judge(&self, number: u64) -> Sight {
         if number > self.highest {
             if number - self.highest >= Self::LENGTH { Sight::Far } else { Sight::New }
         } else if self.highest - number >= Self::LENGTH {
@@ -59,7 +59,7 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// Marks a number that is new, or far ahead; returns false if it was seen or is behind.
-    pub(crate) fn accept(&mut self, number: u64) -> bool {
+    pub fn accept(&mut self, number: u64) -> bool {
         if !self.judge(number).is_new() {
             return false;
         }

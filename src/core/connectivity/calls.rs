@@ -6,7 +6,7 @@
 //! where no datagram arrives.
 //!
 //! - *A joiner that nobody answers* calls the seeds, after
-//!   [`TRIES_BEFORE_CALLS`](crate::core::limits::TRIES_BEFORE_CALLS) tries. Its sponsor calls the address that the
+//!   [`TRIES_BEFORE_CALLS`](crate::limits::TRIES_BEFORE_CALLS) tries. Its sponsor calls the address that the
 //!   joiner advertises, and says the challenge there: an accepted call proves no address (see `reachable`).
 //! - *The lost* are looked for by one call in so many questions, too (see `reunion`). A node that is called in the name
 //!   of a known member calls that member's own address back before it believes anything.
@@ -23,23 +23,23 @@
 //!
 //! Must not know: what questions mean.
 
-use crate::core::packet::Way;
+use crate::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId, Output, Receiver};
-use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL};
-use crate::core::member::Status;
-use crate::core::packet::Sender;
-use crate::core::time::Time;
-use crate::core::view::View;
-use crate::core::wire::{Header, Message, Messages, Read, read};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{LinkEvent, LinkId, Output, Receiver};
+use crate::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL};
+use crate::member::Status;
+use crate::packet::Sender;
+use crate::time::Time;
+use crate::view::View;
+use crate::wire::{Header, Message, Messages, Read, read};
+use crate::{Core, Phase};
 
 /// Calls, by the address at the other end.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Calls {
+pub(crate) struct Calls {
     at: BTreeMap<SocketAddr, Call>,
     addresses: BTreeMap<LinkId, SocketAddr>,
 }
@@ -67,16 +67,16 @@ impl Calls {
     }
 
     /// Returns true if this link is a call that this node opened to this address.
-    pub(in crate::core) fn leads_to(&self, link: LinkId, address: SocketAddr) -> bool {
+    pub(crate) fn leads_to(&self, link: LinkId, address: SocketAddr) -> bool {
         matches!(link, LinkId::Opened(_)) && self.address_of(link) == Some(address)
     }
 
     /// Returns true if an accepted call comes from this (passing) address.
-    pub(in crate::core) fn is_from(&self, address: SocketAddr) -> bool {
+    pub(crate) fn is_from(&self, address: SocketAddr) -> bool {
         self.at.get(&address).is_some_and(|call| matches!(call.link, LinkId::Accepted(_)))
     }
 
-    pub(in crate::core) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.at.len()
     }
 
@@ -86,7 +86,7 @@ impl Calls {
     }
 
     /// Returns true if a call is connected.
-    pub(in crate::core) fn is_any_connected(&self) -> bool {
+    pub(crate) fn is_any_connected(&self) -> bool {
         self.at.values().any(|call| call.is_connected)
     }
 
@@ -116,7 +116,7 @@ impl Calls {
 
 impl Core {
     /// Calls an address that does not answer datagrams, unless it is called already.
-    pub(in crate::core) fn call(&mut self, address: SocketAddr) {
+    pub(crate) fn call(&mut self, address: SocketAddr) {
         if address != self.me().address && !self.calls.at.contains_key(&address) && self.make_room_for_call(false) {
             let link = self.next_link();
             self.calls.insert(address, Call::new(link, false, self.now));
@@ -126,13 +126,13 @@ impl Core {
 
     /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
     /// its next attempt.
-    pub(in crate::core) fn call_again(&mut self, address: SocketAddr) {
+    pub(crate) fn call_again(&mut self, address: SocketAddr) {
         self.give_up_hung_calls(|to| to == address);
         self.call(address);
     }
 
     /// Gives up calls that are not connected: nothing got through when they were begun.
-    pub(in crate::core) fn give_up_hung_calls(&mut self, is_meant: impl Fn(SocketAddr) -> bool) {
+    pub(crate) fn give_up_hung_calls(&mut self, is_meant: impl Fn(SocketAddr) -> bool) {
         let hung = self.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
         for link in hung.map(|(_, call)| call.link).collect::<Vec<_>>() {
             self.hang_up(link);
@@ -141,7 +141,7 @@ impl Core {
 
     /// Calls an address and sends it this packet first. A call that is connected already carries a copy
     /// of each packet anyway. Returns false if there is no room for a call.
-    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
+    pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
         self.call(address);
         let Some(call) = self.calls.at.get_mut(&address) else { return false };
         if !call.is_connected {
@@ -152,7 +152,7 @@ impl Core {
 
     /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
     /// yet, or is not gone.
-    pub(in crate::core) fn announce_by_calls(&mut self) {
+    pub(crate) fn announce_by_calls(&mut self) {
         let news = (self.me().incarnation, self.me().status);
         for address in self.calls.begin_to_tell(news, self.now) {
             let mut packet = self.packet(usize::MAX);
@@ -168,14 +168,14 @@ impl Core {
     }
 
     /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
-    pub(in crate::core) fn call_all(&mut self, addresses: &[SocketAddr]) {
+    pub(crate) fn call_all(&mut self, addresses: &[SocketAddr]) {
         for address in addresses.iter().take(MAX_CALLS / 2) {
             self.call(*address);
         }
     }
 
     /// Ends calls that have lasted long enough.
-    pub(in crate::core) fn end_old_calls(&mut self) {
+    pub(crate) fn end_old_calls(&mut self) {
         if self.calls.at.is_empty() {
             return;
         }
@@ -190,7 +190,7 @@ impl Core {
     }
 
     /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.
-    pub(in crate::core) fn end_calls_soon(&mut self) {
+    pub(crate) fn end_calls_soon(&mut self) {
         let until = self.now + CALL_LINGER;
         for call in self.calls.at.values_mut() {
             call.until = call.until.min(until);
@@ -205,7 +205,7 @@ impl Core {
     }
 
     /// Ends all calls.
-    pub(in crate::core) fn hang_up_all(&mut self) {
+    pub(crate) fn hang_up_all(&mut self) {
         for link in self.calls.addresses.keys().copied().collect::<Vec<_>>() {
             self.hang_up(link);
         }
@@ -219,7 +219,7 @@ impl Core {
 
     /// Sends the copy of a packet that goes by the call to its address, if there is one. Where the run at the other end is
     /// known it is not the only copy: that node may use this very address for datagrams, too.
-    pub(in crate::core) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
         let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
         let link = call.link;
         self.counters.frames_sent += 1;

@@ -24,20 +24,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::counters::Carrier;
-use crate::core::doors::{Notice, Output};
-use crate::core::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
-use crate::core::member::{Record, Run};
-use crate::core::time::Time;
-use crate::core::view::{Slot, View, is_due};
+use crate::Core;
+use crate::counters::Carrier;
+use crate::doors::{Notice, Output};
+use crate::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
+use crate::member::{Record, Run};
+use crate::time::Time;
+use crate::view::{Slot, View, is_due};
 #[cfg(doc)]
-use crate::core::wire::Message;
-use crate::core::wire::PacketBuilder;
+use crate::wire::Message;
+use crate::wire::PacketBuilder;
 
 /// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Detours {
+pub(crate) struct Detours {
     /// Detours, by the member's run; at most one per link.
     of: BTreeMap<Run, Detour>,
     /// Members that are no neighbours and are asked as voters, with the time of the first word to each that is not
@@ -80,12 +80,12 @@ struct Partner {
 
 impl Detours {
     /// Returns true if the datagrams of any member are in doubt.
-    pub(in crate::core) fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         !self.of.is_empty()
     }
 
     /// Returns true if a member must be told that its datagrams do not come.
-    pub(in crate::core) fn is_unheard(&self, run: Run) -> bool {
+    pub(crate) fn is_unheard(&self, run: Run) -> bool {
         self.unheard_since(run).is_some()
     }
 
@@ -100,7 +100,7 @@ impl Detours {
     }
 
     /// Returns the members to and from which datagrams are known not to pass.
-    pub(in crate::core) fn certain(&self) -> impl Iterator<Item = Run> {
+    pub(crate) fn certain(&self) -> impl Iterator<Item = Run> {
         self.of.iter().filter(|(_, detour)| detour.is_certain).map(|(run, _)| *run)
     }
 
@@ -111,14 +111,14 @@ impl Detours {
     }
 
     /// Forgets a member that is gone, or to which there is no link any more.
-    pub(in crate::core) fn forget(&mut self, run: Run) {
+    pub(crate) fn forget(&mut self, run: Run) {
         self.of.remove(&run);
     }
 }
 
 impl Core {
     /// Checks, at each heartbeat to a neighbour, that its datagrams come; begins, renews or ends its detour.
-    pub(in crate::core) fn mind_datagrams(&mut self, slot: Slot) {
+    pub(crate) fn mind_datagrams(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let (run, timing) = (record.run, record.timing);
         let session = self.view.entry(slot).peer.session.as_ref();
@@ -162,7 +162,7 @@ impl Core {
 
     /// Takes a member's word that this node's datagrams do not come, and sends it something at once: if this node was
     /// merely silent, the member hears that, and says so no more.
-    pub(in crate::core) fn told_unheard(&mut self, slot: Slot) {
+    pub(crate) fn told_unheard(&mut self, slot: Slot) {
         if !self.is_linked(self.view.record(slot).run) {
             return;
         }
@@ -216,7 +216,7 @@ impl Core {
     }
 
     /// Ends the detour of a member whose datagrams come, unless the member keeps saying that this node's do not.
-    pub(in crate::core) fn end_detour(&mut self, slot: Slot) {
+    pub(crate) fn end_detour(&mut self, slot: Slot) {
         if self.detours.of.is_empty() {
             return;
         }
@@ -234,7 +234,7 @@ impl Core {
     }
 
     /// Sends the copy of a packet that goes by the link, if the member has a detour.
-    pub(in crate::core) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
+    pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
         if self.detours.is_open(run) {
             self.copy_to_link(run, bytes);
         }
@@ -242,7 +242,7 @@ impl Core {
 
     /// Sends a voter's word. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
     /// by the link as soon as one is late.
-    pub(in crate::core) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
+    pub(crate) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
         let record = self.view.record(slot);
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(self.renewal_interval()) * 3 / 2);

@@ -20,19 +20,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{LinkId, Output};
-use crate::core::limits::{GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_LINKS};
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::wire::{Header, Message, Messages};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{LinkId, Output};
+use crate::limits::{GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_LINKS};
+use crate::member::Run;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::wire::{Header, Message, Messages};
+use crate::{Core, Phase};
 
 /// All guests, by the run in whose name they came.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Guests {
+pub(crate) struct Guests {
     held: BTreeMap<Run, Guest>,
 }
 
@@ -107,7 +107,7 @@ impl Core {
     }
 
     /// Asks the members again in whose names guests are, and gives up guests that took too long.
-    pub(in crate::core) fn tend_guests(&mut self) {
+    pub(crate) fn tend_guests(&mut self) {
         for (run, guest) in self.guests.held.clone() {
             match self.view.slot_of_run(run).filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(guest.link),
@@ -120,7 +120,7 @@ impl Core {
     }
 
     /// Notes that a member's address has echoed a nonce: a connection in its name is its link.
-    pub(in crate::core) fn proved_at_home(&mut self, slot: Slot) {
+    pub(crate) fn proved_at_home(&mut self, slot: Slot) {
         self.view.peer_mut(slot).prove();
         let record = self.view.record(slot);
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
@@ -133,7 +133,7 @@ impl Core {
 
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
     /// stranger is connected.
-    pub(in crate::core) fn are_datagrams_in_doubt(&self) -> bool {
+    pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
         self.calls.is_any_connected() || self.detours.certain().next().is_some()
     }
 

@@ -16,7 +16,7 @@ mod detour;
 mod guests;
 mod links;
 
-pub(in crate::core) use calls::Calls;
-pub(in crate::core) use detour::Detours;
-pub(in crate::core) use guests::Guests;
-pub(in crate::core) use links::Links;
+pub(crate) use calls::Calls;
+pub(crate) use detour::Detours;
+pub(crate) use guests::Guests;
+pub(crate) use links::Links;

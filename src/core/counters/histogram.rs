@@ -38,7 +38,7 @@ impl Histogram {
         Duration::from_secs(60),
     ];
 
-    pub(in crate::core) fn observe(&mut self, duration: Duration) {
+    pub(crate) fn observe(&mut self, duration: Duration) {
         let bucket = Self::BOUNDS.iter().position(|bound| duration <= *bound).unwrap_or(Self::BOUNDS.len());
         self.counts[bucket] += 1;
         self.sum = self.sum.saturating_add(duration);

@@ -38,16 +38,16 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::core::Core;
-use crate::core::limits::{MAX_DAMPING, TOLD_INTERVAL};
-use crate::core::member::{DetectionMethod, Record, Status};
-use crate::core::time::Time;
-use crate::core::view::Slot;
+use crate::Core;
+use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
+use crate::member::{DetectionMethod, Record, Status};
+use crate::time::Time;
+use crate::view::Slot;
 
 impl Core {
     /// Returns true if this node has been in contact with no member for so long that its word about others is worth
     /// nothing, or has accused a member though nobody answered anything since that doubt began.
-    pub(in crate::core) fn is_deaf(&self) -> bool {
+    pub(crate) fn is_deaf(&self) -> bool {
         let expected = self.local_health.contact_expected();
         let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
         self.local_health.is_unheard() || self.now.since(self.local_health.listened_until()) >= patience / 2
@@ -80,7 +80,7 @@ impl Core {
     /// Tells the members that were accused meanwhile, so that they refute it (Lifeguard's buddy system): most of them are not observed otherwise,
     /// and would learn it from members that believe it. One that was told while nothing got through is told again, and
     /// one that does not refute is called as well.
-    pub(in crate::core) fn tell_the_accused(&mut self) {
+    pub(crate) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
         let is_over = || self.now >= self.local_health.heard_again() + self.settings.suspect_timeout;
@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// Returns true if a verdict of this node is not to be told (yet).
-    pub(in crate::core) fn is_withheld(&self, slot: Slot) -> bool {
+    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
         entry.peer.rare().is_judged_unheard
@@ -118,7 +118,7 @@ impl Core {
 
     /// Notes that a member refutes what is held of it. If that is withheld, the others that were judged with it are most
     /// likely as well as this one, and are merely asked later: they have as long as at first.
-    pub(in crate::core) fn note_withheld_refutation(&mut self, slot: Slot) {
+    pub(crate) fn note_withheld_refutation(&mut self, slot: Slot) {
         if self.is_withheld(slot) && !self.is_deaf() {
             self.local_health.hears_again(self.now);
         }
@@ -126,7 +126,7 @@ impl Core {
 
     /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
     /// heard.
-    pub(in crate::core) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
+    pub(crate) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
         let is_silence =
             matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
         let is_unheard = is_silence && (self.is_deaf() || self.is_withheld(slot));
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Returns a member's own last word, to be sent in place of a verdict that is kept.
-    pub(in crate::core) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
         Arc::new(self.view.record(slot).with_status(Status::Up))
     }
 }

@@ -28,20 +28,20 @@
 
 use std::time::Duration;
 
-use crate::core::limits::{MIN_PAUSE, probe_after};
-use crate::core::member::{DetectionMethod, LeaveReason, Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::limits::{MIN_PAUSE, probe_after};
+use crate::member::{DetectionMethod, LeaveReason, Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::wire::Message;
+use crate::{Core, Phase};
 
 /// The least number of probes before a suspicion.
 pub(super) const PROBES: u32 = 3;
 
 impl Core {
     /// Sets the deadlines of a member whose record or last sign has just changed.
-    pub(in crate::core) fn watch(&mut self, slot: Slot) {
+    pub(crate) fn watch(&mut self, slot: Slot) {
         let threshold = self.next_threshold(slot);
         let is_timed = threshold.is_some() || self.is_owed_heartbeats(slot);
         if !self.view.set_timed(slot, is_timed) && !is_timed {
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
-    pub(in crate::core) fn next_threshold(&self, slot: Slot) -> Option<Time> {
+    pub(crate) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
         let (timing, stretch) = (entry.record.timing, self.local_health.stretch());
@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one.
-    pub(in crate::core) fn judge(&mut self, run: Run) {
+    pub(crate) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let Some(threshold) = self.next_threshold(slot) else { return };
         if !matches!(self.phase, Phase::Up) {
@@ -176,14 +176,14 @@ impl Core {
     }
 
     /// Sends a probe, "Are you there?", on every way there is.
-    pub(in crate::core) fn probe(&mut self, slot: Slot) {
+    pub(crate) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         self.send_both_ways(slot, &Message::Probe { nonce });
     }
 
     /// Returns the time at which this node itself last heard a member.
-    pub fn last_heard(&self, id: &crate::core::member::NodeId) -> Option<Time> {
+    pub fn last_heard(&self, id: &crate::member::NodeId) -> Option<Time> {
         let slot = self.view.slot_of(id.as_str())?;
         self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
     }

@@ -22,14 +22,14 @@
 
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::time::Time;
-use crate::core::view::Slot;
-use crate::core::wire::Heartbeat;
+use crate::Core;
+use crate::time::Time;
+use crate::view::Slot;
+use crate::wire::Heartbeat;
 
 impl Core {
     /// Returns true if a member's packets are signs of life: it is not observed, or it hears this node.
-    pub(in crate::core) fn counts_as_alive(&self, slot: Slot) -> bool {
+    pub(crate) fn counts_as_alive(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let Some(session) = &entry.peer.session else { return true };
         // A slow observer sends as rarely as its own timeouts allow.
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
-    pub(in crate::core) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
+    pub(crate) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
         let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
         if !echoed.is_new {
             return;
@@ -74,7 +74,7 @@ impl Core {
 
     /// Notes that a member had received a packet of this node by then: the packet that shows it counts, whatever the
     /// ones before.
-    pub(in crate::core) fn is_in_contact(&mut self, slot: Slot, received: Time) {
+    pub(crate) fn is_in_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.echo_state.answered();
         let (heard, sign) = (session.heard, session.sign);

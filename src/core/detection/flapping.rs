@@ -25,15 +25,15 @@
 
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::doors::Notice;
+use crate::Core;
+use crate::doors::Notice;
 #[cfg(doc)]
-use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
-use crate::core::view::{RareState, Slot};
+use crate::limits::{FLAPPING_MEMORY, MAX_DAMPING};
+use crate::view::{RareState, Slot};
 
 impl Core {
     /// Counts a refutation by a suspected member.
-    pub(in crate::core) fn note_refutation(&mut self, slot: Slot) {
+    pub(crate) fn note_refutation(&mut self, slot: Slot) {
         self.counters.suspicions_refuted += 1;
         let timing = self.view.record(slot).timing;
         let now = self.now;
@@ -47,7 +47,7 @@ impl Core {
 
     /// Keeps the refutations of a member that is heard again, if its silence was long enough to have it suspected
     /// without damping.
-    pub(in crate::core) fn remember_flapping(&mut self, slot: Slot) {
+    pub(crate) fn remember_flapping(&mut self, slot: Slot) {
         let timing = self.view.record(slot).timing;
         let (now, silent_since) = (self.now, self.silent_since(slot));
         if now.since(silent_since) >= timing.suspect_timeout() {
@@ -56,7 +56,7 @@ impl Core {
     }
 
     /// Returns the silence after which this node would accuse a member, if this node is healthy.
-    pub(in crate::core) fn demanded_silence(&self, slot: Slot) -> Duration {
+    pub(crate) fn demanded_silence(&self, slot: Slot) -> Duration {
         let entry = self.view.entry(slot);
         entry.peer.rare().refutations.demanded_silence(self.now, entry.record.timing)
     }

@@ -18,7 +18,7 @@
 //!
 //! A node is not starved while it works: many packets at once, or a view of thousands to look through, delay its ticks as
 //! well, and whoever can send it such work could otherwise make it blind. So the time that the driver itself worked
-//! since a deadline is taken off the delay (see [`Input::Worked`](crate::core::Input)).
+//! since a deadline is taken off the delay (see [`Input::Worked`](crate::Input)).
 //!
 //! Packets that waited in the socket meanwhile are dated back to the deadline that was missed: a starved witness must
 //! not make the dead look alive. They may be older still, from just after the last input before: news of a leader,
@@ -36,14 +36,14 @@
 
 use std::time::Duration;
 
-use crate::core::doors::{Notice, SelfDoubt, StopReason};
-use crate::core::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
-use crate::core::time::Time;
-use crate::core::{Core, Phase};
+use crate::doors::{Notice, SelfDoubt, StopReason};
+use crate::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
+use crate::time::Time;
+use crate::{Core, Phase};
 
 /// The state of this node's attention: how far it can trust its own observation.
 #[derive(Debug)]
-pub(in crate::core) struct LocalHealth {
+pub(crate) struct LocalHealth {
     /// The time before which silence counts for nothing, since this node was not looking.
     awake_since: Time,
     /// The time of the last sign of life of any member.
@@ -72,7 +72,7 @@ pub(in crate::core) struct LocalHealth {
 }
 
 impl LocalHealth {
-    pub(in crate::core) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time) -> Self {
         Self {
             awake_since: now,
             last_heard: now,
@@ -89,13 +89,13 @@ impl LocalHealth {
         }
     }
 
-    pub(in crate::core) fn heard(&mut self, now: Time) {
+    pub(crate) fn heard(&mut self, now: Time) {
         self.last_heard = now;
         self.contact_expected = Duration::MAX;
     }
 
     /// Notes that members are observed whose shortest suspect timeout is this.
-    pub(in crate::core) fn expect_contact(&mut self, quickest: Duration) {
+    pub(crate) fn expect_contact(&mut self, quickest: Duration) {
         self.contact_expected = self.contact_expected.min(quickest);
     }
 
@@ -122,7 +122,7 @@ impl LocalHealth {
     }
 
     /// Returns true if nobody has answered anything since the time noted by `judges_unheard`.
-    pub(in crate::core) fn is_unheard(&self) -> bool {
+    pub(crate) fn is_unheard(&self) -> bool {
         self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
     }
 
@@ -143,17 +143,17 @@ impl LocalHealth {
     }
 
     /// Starts observation (anew).
-    pub(in crate::core) fn start(&mut self, now: Time) {
+    pub(crate) fn start(&mut self, now: Time) {
         self.awake_since = now;
     }
 
     /// Returns the time since when silence counts.
-    pub(in crate::core) fn awake_since(&self) -> Time {
+    pub(crate) fn awake_since(&self) -> Time {
         self.awake_since
     }
 
     /// Returns the factor by which timeouts are stretched (Lifeguard's local health multiplier).
-    pub(in crate::core) fn stretch(&self) -> u32 {
+    pub(crate) fn stretch(&self) -> u32 {
         1 + self.score
     }
 
@@ -186,7 +186,7 @@ impl Core {
     }
 
     /// Notes that the driver has worked for so long since the deadline that has passed.
-    pub(in crate::core) fn note_work(&mut self, worked: Duration) {
+    pub(crate) fn note_work(&mut self, worked: Duration) {
         self.local_health.worked = (self.now - worked, self.now);
     }
 
@@ -198,19 +198,19 @@ impl Core {
 
     /// Takes note that the driver comes late, `before` being the time of the input before this one. What waited is handed
     /// in before the tick that is due.
-    pub(in crate::core) fn notice_stall(&mut self, before: Time) {
+    pub(crate) fn notice_stall(&mut self, before: Time) {
         let is_late = self.timers.next().is_some_and(|deadline| self.now.since(deadline) > STALL);
         let since = self.local_health.stalled_since.filter(|_| is_late);
         self.local_health.stalled_since = since.or(Some(before).filter(|_| is_late));
     }
 
     /// Returns the time for which the current input may have waited.
-    pub(in crate::core) fn may_have_waited(&self) -> Duration {
+    pub(crate) fn may_have_waited(&self) -> Duration {
         self.local_health.stalled_since.map_or(Duration::ZERO, |since| self.now.since(since))
     }
 
     /// Finds out if this process stood still, before anything is judged.
-    pub(in crate::core) fn notice_pause(&mut self) {
+    pub(crate) fn notice_pause(&mut self) {
         // Nearly every input comes before the deadline, and costs no more than this comparison.
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
         let late = self.idle_since(deadline);
@@ -236,20 +236,20 @@ impl Core {
     }
 
     /// Returns true if the current input may have waited while this process stood still.
-    pub(in crate::core) fn may_be_delayed(&self) -> bool {
+    pub(crate) fn may_be_delayed(&self) -> bool {
         self.arrived_at() < self.now
     }
 
     /// Returns the latest time at which the current input can have arrived: it may have waited while this process stood
     /// still, and must not seem fresher than it is to members that ask this node when it heard somebody.
-    pub(in crate::core) fn arrived_at(&self) -> Time {
+    pub(crate) fn arrived_at(&self) -> Time {
         let passed = self.timers.next().filter(|deadline| *deadline < self.now);
         let missed = passed.filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
         missed.unwrap_or(self.now)
     }
 
     /// Measures how late a tick comes.
-    pub(in crate::core) fn measure_tick(&mut self) {
+    pub(crate) fn measure_tick(&mut self) {
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
         self.counters.tick_lateness.observe(self.now.since(deadline));
         let late = self.idle_since(deadline);
@@ -261,7 +261,7 @@ impl Core {
     }
 
     /// Adds evidence against this node's own observation.
-    pub(in crate::core) fn doubt_myself(&mut self, why: SelfDoubt) {
+    pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
         let (points, most) = match why {
             SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > self.pause_from().as_millis() => {
                 (2, MAX_SELF_DOUBT)
@@ -282,7 +282,7 @@ impl Core {
         }
         if self.local_health.score == 0 && self.local_health.is_told {
             self.local_health.is_told = false;
-            self.outputs.push_back(crate::core::doors::Output::Notice(Notice::HealthyAgain));
+            self.outputs.push_back(crate::doors::Output::Notice(Notice::HealthyAgain));
         }
     }
 

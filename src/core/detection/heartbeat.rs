@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::core::counters::Carrier;
-use crate::core::member::Run;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::{Core, Phase};
+use crate::counters::Carrier;
+use crate::member::Run;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::{Core, Phase};
 
 /// The share of the interval after which a peer that got no packet gets a heartbeat.
 const SHARE: f64 = 0.9;
@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// Sends a member a sign of life if it is due: most often some other packet was one.
-    pub(in crate::core) fn heartbeat(&mut self, run: Run) {
+    pub(crate) fn heartbeat(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let period = self.heartbeat_period();
         let is_sending = !matches!(self.phase, Phase::Joining(_));

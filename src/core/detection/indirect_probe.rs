@@ -17,25 +17,25 @@
 //!
 //! Must not know: what is done about a subject that nobody heard.
 
-use crate::core::doors::SelfDoubt;
+use crate::doors::SelfDoubt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::seq::IndexedRandom;
 
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, Output};
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::view::Slot;
-use crate::core::wire::Message;
+use crate::Core;
+use crate::counters::DropReason;
+use crate::doors::{Notice, Output};
+use crate::member::Run;
+use crate::time::Time;
+use crate::view::Slot;
+use crate::wire::Message;
 
 /// The number of peers asked first, and of answers that are enough to judge by.
 const WITNESSES: usize = 3;
 
 /// The doubts under way, by the run that is doubted: at most one per observed member.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Inquiries {
+pub(crate) struct Inquiries {
     open: BTreeMap<Run, Inquiry>,
     /// The observed members that others hear and this node does not.
     degraded: BTreeMap<Run, Degraded>,
@@ -72,7 +72,7 @@ struct Inquiry {
 
 impl Inquiries {
     /// Returns the number of doubts and bad links that are kept.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.open.len() + self.degraded.len()
     }
 
@@ -82,7 +82,7 @@ impl Inquiries {
     }
 
     /// Forgets a member that is no longer observed, or no longer Up: neither its silence nor its link means anything.
-    pub(in crate::core) fn forget(&mut self, subject: Run) {
+    pub(crate) fn forget(&mut self, subject: Run) {
         self.close(subject);
         self.degraded.remove(&subject);
     }
@@ -109,7 +109,7 @@ impl Inquiries {
     }
 
     /// Returns the number of probes that were sent in this doubt.
-    pub(in crate::core) fn probed(&self, subject: Run) -> u32 {
+    pub(crate) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
     }
 
@@ -119,7 +119,7 @@ impl Inquiries {
     }
 
     /// Returns the members whose first probe of a doubt was not answered.
-    pub(in crate::core) fn in_vain(&self) -> impl Iterator<Item = Run> {
+    pub(crate) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 
@@ -161,7 +161,7 @@ impl Core {
     /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
     /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
     /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
-    pub(in crate::core) fn answer_last_heard(&mut self, run: Run) -> Option<Message> {
+    pub(crate) fn answer_last_heard(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
         let heard = entry.peer.session.as_ref()?.sign;
@@ -174,7 +174,7 @@ impl Core {
     }
 
     /// Takes a witness's answer that it heard the subject.
-    pub(in crate::core) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
+    pub(crate) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked)) else {
             return self.counters.drop(DropReason::Unasked);
@@ -219,7 +219,7 @@ impl Core {
     }
 
     /// Notes that a member was heard directly: its link may have recovered.
-    pub(in crate::core) fn heard_directly(&mut self, slot: Slot) {
+    pub(crate) fn heard_directly(&mut self, slot: Slot) {
         if self.inquiries.degraded.is_empty() {
             return;
         }

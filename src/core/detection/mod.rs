@@ -24,7 +24,7 @@ mod indirect_probe;
 mod partition;
 mod sign;
 
-pub(in crate::core) use crash::Crashes;
-pub(in crate::core) use health::LocalHealth;
-pub(in crate::core) use indirect_probe::Inquiries;
-pub(in crate::core) use partition::Partition;
+pub(crate) use crash::Crashes;
+pub(crate) use health::LocalHealth;
+pub(crate) use indirect_probe::Inquiries;
+pub(crate) use partition::Partition;

@@ -5,15 +5,15 @@
 //!
 //! Must not know: what the packet says.
 
-use crate::core::Core;
-use crate::core::doors::Output;
-use crate::core::member::Status;
-use crate::core::time::Time;
-use crate::core::view::Slot;
+use crate::Core;
+use crate::doors::Output;
+use crate::member::Status;
+use crate::time::Time;
+use crate::view::Slot;
 
 impl Core {
     /// Takes a packet of a member's run as a sign that it lives. The status that it is held at does not change by that.
-    pub(in crate::core) fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
+    pub(crate) fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
         let record = self.view.record(slot);
         let (id, run) = (record.id.clone(), record.run);
         if self.counts_as_alive(slot) {
@@ -27,7 +27,7 @@ impl Core {
     }
 
     /// Counts a packet of a member's run that shows that the member lives (see `echo`).
-    pub(in crate::core) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
+    pub(crate) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
         self.measure_age(slot, arrived);
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {

@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::doors::{CommandError, Contacted, Reply, Ticket};
-use crate::core::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
-use crate::core::member::NodeId;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::{Core, Phase};
+use crate::doors::{CommandError, Contacted, Reply, Ticket};
+use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
+use crate::member::NodeId;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::{Core, Phase};
 
 /// Pause between two questions to an address of a `join` command that has not answered.
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
 
 /// The `join` commands under way.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Contacts {
+pub(crate) struct Contacts {
     open: BTreeMap<Ticket, Contact>,
 }
 
@@ -41,7 +41,7 @@ impl Contacts {
 
 impl Core {
     /// Carries out a command to contact addresses.
-    pub(in crate::core) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
+    pub(crate) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
         if self.reunion.contacts.open.len() >= MAX_PENDING_COMMANDS {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
@@ -60,14 +60,14 @@ impl Core {
     }
 
     /// Ends the commands under way with what is known, as the view is dropped.
-    pub(in crate::core) fn end_contacts(&mut self) {
+    pub(crate) fn end_contacts(&mut self) {
         for (ticket, contact) in std::mem::take(&mut self.reunion.contacts.open) {
             self.reply(ticket, Reply::Joined(contact.results));
         }
     }
 
     /// Asks again, or ends when all have answered or the time is over.
-    pub(in crate::core) fn end_contact(&mut self, ticket: Ticket) {
+    pub(crate) fn end_contact(&mut self, ticket: Ticket) {
         let Some(contact) = self.reunion.contacts.open.get(&ticket) else { return };
         let unanswered = contact.results.iter().filter(|(_, contacted)| !contacted.is_final());
         let unanswered: Vec<SocketAddr> = unanswered.map(|(address, _)| *address).collect();
@@ -88,18 +88,18 @@ impl Core {
     }
 
     /// Takes note that a member answered at this address.
-    pub(in crate::core) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
+    pub(crate) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
         self.contacted(from, || Contacted::Answered { id: id.clone() });
     }
 
     /// Takes note that somebody answered at this address who is no member yet.
-    pub(in crate::core) fn answered_not_up(&mut self, from: SocketAddr, id: &NodeId) {
+    pub(crate) fn answered_not_up(&mut self, from: SocketAddr, id: &NodeId) {
         self.contacted(from, || Contacted::NotUp { id: Some(id.clone()) });
     }
 
     /// Takes note of an answer from this address in the commands that wait for one, and ends those that wait for
     /// nothing more.
-    pub(in crate::core) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
+    pub(crate) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
         self.reunion.is_another(from);
         let mut complete = Vec::new();
         for (ticket, contact) in &mut self.reunion.contacts.open {

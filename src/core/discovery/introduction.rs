@@ -14,19 +14,19 @@
 
 use std::net::SocketAddr;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{Contacted, Receiver};
-use crate::core::limits::MIN_PROBE_BYTES;
-use crate::core::member::{Record, Status};
-use crate::core::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
-use crate::core::view::{Slot, View};
-use crate::core::wire::{Message, Nonce};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Contacted, Receiver};
+use crate::limits::MIN_PROBE_BYTES;
+use crate::member::{Record, Status};
+use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
+use crate::view::{Slot, View};
+use crate::wire::{Message, Nonce};
+use crate::{Core, Phase};
 
 impl Core {
     /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
     /// returns true if it is.
-    pub(in crate::core) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
+    pub(crate) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
         let is_right = self.prover.is_nonce(echo, sender.from, self.now);
         if is_right {
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Takes the word of somebody who says who it is because this node asked.
-    pub(in crate::core) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
+    pub(crate) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
         let is_here = self.prover.is_nonce(nonce, sender.from, self.now);
         let is_at_home = self.prover.is_nonce(nonce, record.address, self.now);

@@ -14,4 +14,4 @@ mod contact;
 mod introduction;
 mod reunion;
 
-pub(in crate::core) use reunion::Reunion;
+pub(crate) use reunion::Reunion;

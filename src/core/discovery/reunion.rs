@@ -16,21 +16,21 @@ use std::net::SocketAddr;
 use rand::RngExt;
 
 use super::contact::Contacts;
-use crate::core::Core;
-use crate::core::doors::{Notice, Output};
-use crate::core::limits::{
+use crate::Core;
+use crate::doors::{Notice, Output};
+use crate::limits::{
     CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SEEDS_ASKED_ALONE,
     SETTLE,
 };
-use crate::core::member::{NodeId, Record, Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::wire::Message;
+use crate::member::{NodeId, Record, Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::wire::Message;
 
 /// Addresses beyond the view, and the turns of those that are looked for.
 #[derive(Debug)]
-pub(in crate::core) struct Reunion {
+pub(crate) struct Reunion {
     seeds_configured: usize,
     /// The addresses that the seeds' names last resolved to, sorted.
     seeds: Vec<SocketAddr>,
@@ -70,11 +70,11 @@ const MINE_FOR: u32 = 4;
 
 impl Reunion {
     /// Returns the number of addresses known as this node's own.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.mine.len()
     }
 
-    pub(in crate::core) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
         remembered.truncate(MAX_REMEMBERED_ADDRESSES);
         Self {
             seeds_configured,
@@ -91,27 +91,27 @@ impl Reunion {
         }
     }
 
-    pub(in crate::core) fn has_seeds(&self) -> bool {
+    pub(crate) fn has_seeds(&self) -> bool {
         self.seeds_configured > 0
     }
 
-    pub(in crate::core) fn has_anywhere_to_go(&self) -> bool {
+    pub(crate) fn has_anywhere_to_go(&self) -> bool {
         self.has_seeds() || !self.remembered.is_empty()
     }
 
     /// Returns the run that was Up at this seed's address when all members were looked at last.
-    pub(in crate::core) fn run_at_seed(&self, address: SocketAddr) -> Option<Run> {
+    pub(crate) fn run_at_seed(&self, address: SocketAddr) -> Option<Run> {
         self.seats.get(&address).map(|(run, _)| *run)
     }
 
     /// Returns true if this is an address of one of the seeds.
-    pub(in crate::core) fn is_seed(&self, address: SocketAddr) -> bool {
+    pub(crate) fn is_seed(&self, address: SocketAddr) -> bool {
         self.seeds.binary_search(&address).is_ok()
     }
 
     /// Returns the addresses to join through: those of the seeds and of commands, and the remembered ones if there are
     /// no seeds, or if the others did not help for a while.
-    pub(in crate::core) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
+    pub(crate) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
         let mut targets = self.seeds.clone();
         targets.extend(self.extra.iter().filter(|address| !self.seeds.contains(address)));
         if !self.has_seeds() || is_late {
@@ -121,13 +121,13 @@ impl Reunion {
     }
 
     /// Sets the addresses of the seeds; returns those that were not known before.
-    pub(in crate::core) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) -> Vec<SocketAddr> {
+    pub(crate) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) -> Vec<SocketAddr> {
         let before = std::mem::take(&mut self.seeds);
         self.seeds = addresses
             .into_iter()
             .take(MAX_SEEDS)
             .flat_map(|addresses| addresses.into_iter().take(MAX_ADDRESSES_PER_SEED))
-            .filter(|address| crate::core::member::is_reachable(*address))
+            .filter(|address| crate::member::is_reachable(*address))
             .collect();
         self.seeds.sort_unstable();
         self.seeds.dedup();
@@ -142,7 +142,7 @@ impl Reunion {
     }
 
     /// Takes note of one more member of long standing that nobody here knew.
-    pub(in crate::core) fn met_another(&mut self, id: &NodeId) {
+    pub(crate) fn met_another(&mut self, id: &NodeId) {
         if let Some(met) = self.met.as_mut().filter(|met| met.id != *id) {
             met.others += 1;
         }
@@ -150,7 +150,7 @@ impl Reunion {
 
     /// Adds addresses to join through; the newest [`MAX_SEEDS`] are kept.
     pub(super) fn join_through(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
-        for address in addresses.filter(|address| crate::core::member::is_reachable(*address)) {
+        for address in addresses.filter(|address| crate::member::is_reachable(*address)) {
             self.extra.retain(|extra| *extra != address);
             self.extra.push(address);
         }
@@ -158,16 +158,16 @@ impl Reunion {
     }
 
     /// Returns the addresses that the seeds' names last resolved to.
-    pub(in crate::core) fn seeds(&self) -> &[SocketAddr] {
+    pub(crate) fn seeds(&self) -> &[SocketAddr] {
         &self.seeds
     }
 
-    pub(in crate::core) fn remembered(&self) -> &[SocketAddr] {
+    pub(crate) fn remembered(&self) -> &[SocketAddr] {
         &self.remembered
     }
 
     /// Remembers these addresses instead of the last ones; returns true if that is a change.
-    pub(in crate::core) fn remember(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> bool {
+    pub(crate) fn remember(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> bool {
         let mut addresses: Vec<SocketAddr> = addresses.take(MAX_REMEMBERED_ADDRESSES).collect();
         addresses.shrink_to_fit();
         let is_change = addresses != self.remembered;
@@ -176,17 +176,17 @@ impl Reunion {
     }
 
     /// Returns true if this node was told to contact this address: it is a seed's, or a command named it.
-    pub(in crate::core) fn is_contact(&self, address: SocketAddr) -> bool {
+    pub(crate) fn is_contact(&self, address: SocketAddr) -> bool {
         self.seeds.contains(&address) || self.extra.contains(&address) || self.contacts.are_asked(address)
     }
 
     /// Returns true if this node met itself under this address.
-    pub(in crate::core) fn is_mine(&self, address: SocketAddr) -> bool {
+    pub(crate) fn is_mine(&self, address: SocketAddr) -> bool {
         self.mine.contains_key(&address)
     }
 
     /// Takes note that this node met itself under this address.
-    pub(in crate::core) fn is_me(&mut self, address: SocketAddr, now: Time) {
+    pub(crate) fn is_me(&mut self, address: SocketAddr, now: Time) {
         if self.mine.len() >= MAX_MINE && !self.mine.contains_key(&address) {
             let oldest = self.mine.iter().min_by_key(|(_, met)| **met).map(|(address, _)| *address);
             oldest.and_then(|oldest| self.mine.remove(&oldest));
@@ -195,7 +195,7 @@ impl Reunion {
     }
 
     /// Takes note that a run whose record has another address has answered here: it is behind a translator, say.
-    pub(in crate::core) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
+    pub(crate) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
         if self.is_seed(address) {
             self.seats.insert(address, (run, advertised));
         }
@@ -208,21 +208,21 @@ impl Reunion {
 }
 
 impl Core {
-    pub(in crate::core) fn start_reunion(&mut self) {
+    pub(crate) fn start_reunion(&mut self) {
         let pace = 0.5 + 0.5 * self.random.reunion.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
     }
 
     /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
     /// waited for long to be let in.
-    pub(in crate::core) fn is_of_long_standing(&self, record: &Record) -> bool {
+    pub(crate) fn is_of_long_standing(&self, record: &Record) -> bool {
         let up_for = self.arrivals.up_for(self.now);
         let clock = self.me().incarnation.saturating_add(up_for.as_millis() as u64);
         up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
     }
 
     /// Looks for lost seeds and members, and remembers where the others are.
-    pub(in crate::core) fn reunite(&mut self) {
+    pub(crate) fn reunite(&mut self) {
         let pace = 0.9 + 0.1 * self.random.reunion.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
@@ -313,7 +313,7 @@ impl Core {
     }
 
     /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
-    pub(in crate::core) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
+    pub(crate) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
         let mut missing = self.all_missing_seeds();
         let first = self.random.reunion.random_range(0..missing.len().max(1));
         missing.rotate_left(first);
@@ -322,7 +322,7 @@ impl Core {
     }
 
     /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
-    pub(in crate::core) fn misses_seed(&self) -> bool {
+    pub(crate) fn misses_seed(&self) -> bool {
         self.reunion.seeds.iter().any(|seed| !self.is_up_at(*seed))
     }
 
@@ -359,7 +359,7 @@ impl Core {
     }
 
     /// Tells a Down member what it is held as, and asks whoever is there now.
-    pub(in crate::core) fn look_for(&mut self, slot: Slot) {
+    pub(crate) fn look_for(&mut self, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });

@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::core::Core;
-use crate::core::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, is_due};
+use crate::Core;
+use crate::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, is_due};
 
 /// Updates that are still to be sent on. All tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Flooding {
+pub(crate) struct Flooding {
     /// New updates, and the peer that each came from.
     fresh: BTreeMap<Slot, Option<Slot>>,
     /// Updates that originate here: sent to more peers, and once more.
@@ -36,7 +36,7 @@ pub(in crate::core) struct Flooding {
 
 impl Flooding {
     /// Marks the update about this member as originating here.
-    pub(in crate::core) fn originate(&mut self, slot: Slot) {
+    pub(crate) fn originate(&mut self, slot: Slot) {
         if self.fresh.contains_key(&slot) {
             self.own.insert(slot);
         }
@@ -51,7 +51,7 @@ impl Flooding {
         has_room
     }
 
-    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         self.fresh.remove(&slot);
         // The next member in this slot has not sent anything yet.
         for from in self.fresh.values_mut() {
@@ -64,7 +64,7 @@ impl Flooding {
 
 impl Core {
     /// Notes a new update about a member, to be sent on.
-    pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
+    pub(crate) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
         if self.flooding.note(slot, from) {
             self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
@@ -77,7 +77,7 @@ impl Core {
     }
 
     /// Sends on the gathered updates.
-    pub(in crate::core) fn flood(&mut self) {
+    pub(crate) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
         let fresh: Vec<_> = std::mem::take(&mut self.flooding.fresh).into_iter().collect();
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// Sends this node's own updates for the second time.
-    pub(in crate::core) fn flood_own_again(&mut self) {
+    pub(crate) fn flood_own_again(&mut self) {
         let again: Vec<_> = std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
         self.flood_to_targets(&again, true);
     }
@@ -132,7 +132,7 @@ impl Core {
         sent
     }
 
-    pub(in crate::core) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
+    pub(crate) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
         let live = self.view.live();
         if !self.observers.is_full_mesh(live.len()) {
             let mut targets = self.observers.flood_targets();

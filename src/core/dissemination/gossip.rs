@@ -21,26 +21,26 @@ use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::recent::Recent;
-use crate::core::Core;
-use crate::core::counters::Carrier;
-use crate::core::limits::ANYBODY_ONE_IN;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::wire::{Message, PacketBuilder};
+use crate::Core;
+use crate::counters::Carrier;
+use crate::limits::ANYBODY_ONE_IN;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::wire::{Message, PacketBuilder};
 
 /// The state of gossip between ticks.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Gossiping {
+pub(crate) struct Gossiping {
     /// Updates that may still be worth sending.
-    pub(in crate::core) recent: Recent,
+    pub(crate) recent: Recent,
     /// The number of heartbeats sent since the last tick.
-    pub(in crate::core) heartbeats: usize,
+    pub(crate) heartbeats: usize,
     /// The peers that are still to be sent to in this round; the next is at the back.
     round: Vec<Slot>,
 }
 
 impl Gossiping {
-    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         self.recent.forget(slot);
         self.had_turn(slot);
     }
@@ -51,7 +51,7 @@ impl Gossiping {
     }
 
     /// Notes a heartbeat, which is gossip that was due before its tick.
-    pub(in crate::core) fn note_heartbeat(&mut self, slot: Slot) {
+    pub(crate) fn note_heartbeat(&mut self, slot: Slot) {
         self.heartbeats += 1;
         self.had_turn(slot);
     }
@@ -59,13 +59,13 @@ impl Gossiping {
 
 impl Core {
     /// Begins at a random point of the interval, so that nodes started together do not send together.
-    pub(in crate::core) fn start_gossip(&mut self) {
+    pub(crate) fn start_gossip(&mut self) {
         let phase = self.random.gossip.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
     }
 
     /// Sends to the next peers, and sets the next tick.
-    pub(in crate::core) fn gossip(&mut self) {
+    pub(crate) fn gossip(&mut self) {
         let pace = 0.95 + 0.05 * self.random.gossip.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_peers() {
@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
-    pub(in crate::core) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
+    pub(crate) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
         if !self.observes(slot) {
             return self.show_fingerprint(slot);
         }
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Adds recent updates that were sent fewer than `limit` times, as many as fit.
-    pub(in crate::core) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
+    pub(crate) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
         let slots: Vec<Slot> = self.gossiping.recent.fewest_sent(limit).collect();
         for slot in slots {
             if !self.push_news(packet, slot) {

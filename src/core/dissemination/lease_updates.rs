@@ -29,22 +29,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Output, Receiver};
-use crate::core::limits::{
-    LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND,
-};
-use crate::core::member::{NodeId, Run};
-use crate::core::time::Time;
-use crate::core::view::Slot;
-use crate::core::wire::{LeaseUpdate, Message, PacketBuilder};
+use crate::Core;
+use crate::counters::DropReason;
+use crate::doors::{Output, Receiver};
+use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND};
+use crate::member::{NodeId, Run};
+use crate::time::Time;
+use crate::view::Slot;
+use crate::wire::{LeaseUpdate, Message, PacketBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The messages that were received last, and the number of those received lately.
 #[derive(Debug, Default)]
-pub(in crate::core) struct LeaseUpdates {
+pub(crate) struct LeaseUpdates {
     /// The messages, the oldest first.
     heard: VecDeque<LeaseUpdate>,
     /// The messages in this second of members whose word counts.
@@ -69,7 +67,7 @@ impl LeaseUpdates {
     }
 
     /// Keeps the highest term of a lease.
-    pub(in crate::core) fn keep_term(&mut self, lease: NodeId, term: u64) {
+    pub(crate) fn keep_term(&mut self, lease: NodeId, term: u64) {
         if self.terms.len() < MAX_LEASE_TERMS || self.terms.contains_key(&lease) {
             let kept = self.terms.entry(lease).or_default();
             *kept = term.max(*kept);
@@ -105,14 +103,14 @@ impl Counted {
 
 impl Core {
     /// Sends a message of this agent to all others.
-    pub(in crate::core) fn tell_lease_update(&mut self, word: LeaseUpdate) {
+    pub(crate) fn tell_lease_update(&mut self, word: LeaseUpdate) {
         if self.lease_updates.note_if_newer(&word) {
             self.pass_on(word, None);
         }
     }
 
     /// Handles a message that a member sent, or passed on.
-    pub(in crate::core) fn hear_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
+    pub(crate) fn hear_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
         if self.lease_updates.heard.contains(word) {
             return;
         }
@@ -139,7 +137,7 @@ impl Core {
     }
 
     /// Handles a message of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
-    pub(in crate::core) fn learn_lease_term(&mut self, word: &LeaseUpdate) {
+    pub(crate) fn learn_lease_term(&mut self, word: &LeaseUpdate) {
         if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }
@@ -151,7 +149,7 @@ impl Core {
     }
 
     /// Tells a node that this one brings in the highest terms of all leases.
-    pub(in crate::core) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
+    pub(crate) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
         let node = self.me().id.clone();
         let word = |(lease, term): (&NodeId, &u64)| LeaseUpdate {
             lease: lease.clone(),
@@ -197,7 +195,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::member::NodeId;
+    use crate::member::NodeId;
 
     fn word(term: u64) -> LeaseUpdate {
         let name = |text| NodeId::new(text).expect("a name");

@@ -18,7 +18,7 @@ mod lease_updates;
 mod recent;
 mod sync;
 
-pub(in crate::core) use flood::Flooding;
-pub(in crate::core) use gossip::Gossiping;
-pub(in crate::core) use lease_updates::LeaseUpdates;
-pub(in crate::core) use sync::FingerprintMismatch;
+pub(crate) use flood::Flooding;
+pub(crate) use gossip::Gossiping;
+pub(crate) use lease_updates::LeaseUpdates;
+pub(crate) use sync::FingerprintMismatch;

@@ -9,14 +9,14 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use crate::core::limits::MAX_RECENT_UPDATES;
-use crate::core::map::Map;
-use crate::core::view::Slot;
+use crate::limits::MAX_RECENT_UPDATES;
+use crate::map::Map;
+use crate::view::Slot;
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
 /// removed is the cheap one.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Recent {
+pub(crate) struct Recent {
     /// The updates in falling order: the one to be sent first is at the back.
     order: VecDeque<Carried>,
     by_slot: Map<Slot, Carried>,
@@ -32,7 +32,7 @@ struct Carried {
 
 impl Recent {
     /// Notes a change of a member: its update starts anew.
-    pub(in crate::core) fn note(&mut self, slot: Slot) {
+    pub(crate) fn note(&mut self, slot: Slot) {
         self.counter += 1;
         let carried = Carried { times: 0, newest_first: Reverse(self.counter), slot };
         match self.by_slot.insert(slot, carried) {
@@ -49,7 +49,7 @@ impl Recent {
     }
 
     /// Notes that an update was put into a packet.
-    pub(in crate::core) fn sent(&mut self, slot: Slot) {
+    pub(crate) fn sent(&mut self, slot: Slot) {
         if let Some(before) = self.by_slot.get(&slot).copied() {
             let after = Carried { times: before.times.saturating_add(1), ..before };
             self.by_slot.insert(slot, after);
@@ -60,7 +60,7 @@ impl Recent {
     }
 
     /// Forgets a member that is no longer in the table.
-    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(carried) = self.by_slot.remove(&slot) {
             self.unlist(carried);
         }

@@ -18,28 +18,28 @@
 //!
 //! Must not know: which of two records counts.
 
-use crate::core::counters::DropReason;
-use crate::core::packet::Way;
+use crate::counters::DropReason;
+use crate::packet::Way;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::core::limits::{
+use crate::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE,
     SYNC_QUIET, SYNC_TRIES,
 };
-use crate::core::member::{Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{BUCKETS, Entry, Slot, is_due};
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::member::{Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{BUCKETS, Entry, Slot, is_due};
+use crate::wire::Message;
+use crate::{Core, Phase};
 
 /// A set of buckets, one bit each.
 pub(super) type Buckets = [u8; BUCKETS / 8];
 
 /// The peer that was last seen with another view.
 #[derive(Debug, Default)]
-pub(in crate::core) struct FingerprintMismatch {
+pub(crate) struct FingerprintMismatch {
     with: Option<(Run, Time)>,
     /// The time at which this node's own view last changed.
     changed_at: Option<Time>,
@@ -54,7 +54,7 @@ pub(in crate::core) struct FingerprintMismatch {
 
 impl FingerprintMismatch {
     /// Notes that this node's own view has changed.
-    pub(in crate::core) fn view_changed(&mut self, now: Time) {
+    pub(crate) fn view_changed(&mut self, now: Time) {
         self.changed_at = Some(now);
     }
 }
@@ -72,7 +72,7 @@ struct CatchingUp {
 
 impl Core {
     /// Compares a peer's fingerprint with ours; returns true if they differ.
-    pub(in crate::core) fn compare(&mut self, slot: Slot, fingerprint: u64) -> bool {
+    pub(crate) fn compare(&mut self, slot: Slot, fingerprint: u64) -> bool {
         let run = self.view.record(slot).run;
         let differs = fingerprint != self.view.fingerprint();
         match self.fingerprint_mismatch.with {
@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Begins a sync, at a gossip tick, if the peer last seen with another view still has it.
-    pub(in crate::core) fn sync_if_needed(&mut self) {
+    pub(crate) fn sync_if_needed(&mut self) {
         let Some((run, since)) = self.fingerprint_mismatch.with else { return };
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {
             self.fingerprint_mismatch.with = None;
@@ -128,19 +128,19 @@ impl Core {
     }
 
     /// Plans the two comparisons of a node that is newly Up.
-    pub(in crate::core) fn start_catching_up(&mut self) {
+    pub(crate) fn start_catching_up(&mut self) {
         self.fingerprint_mismatch.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
         self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
     }
 
     /// Returns true if a comparison of a node that is newly Up is still to be made.
     #[cfg(test)]
-    pub(in crate::core) fn is_catching_up(&self) -> bool {
+    pub(crate) fn is_catching_up(&self) -> bool {
         self.fingerprint_mismatch.catching_up.is_some()
     }
 
     /// Compares views with a random member, as soon as the address of one is proven.
-    pub(in crate::core) fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         let Some(mut catching_up) = self.fingerprint_mismatch.catching_up.take() else { return };
         if !matches!(self.phase, Phase::Up) {
             return;
@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Handles a peer's digest: asks for the buckets that differ, and sends our records of them.
-    pub(in crate::core) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
+    pub(crate) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
         let ours = self.view.digest();
         let mut differing: Buckets = [0; BUCKETS / 8];
         for (bucket, (our, their)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// Handles the peer's answer to our digest: sends the records that it wants.
-    pub(in crate::core) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
+    pub(crate) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
         if let Some(((ours, _), tries)) = &mut self.fingerprint_mismatch.tried
             && *ours == self.view.fingerprint()
         {

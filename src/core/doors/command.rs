@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Direct, Unopened};
-use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES, MAX_REMOVALS, REMOVALS_INTERVAL};
-use crate::core::member::{NodeId, Tags};
-use crate::core::time::Time;
-use crate::core::wire::{LeaseUpdate, Refusal};
+use crate::election::{ChangeError, Electorate, Term, Unconfirmed};
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES, MAX_REMOVALS, REMOVALS_INTERVAL};
+use crate::member::{NodeId, Tags};
+use crate::time::Time;
+use crate::wire::{LeaseUpdate, Refusal};
 
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
@@ -21,7 +21,7 @@ pub enum Command {
     Join {
         /// The ticket for the reply.
         ticket: Ticket,
-        /// The addresses; at most [`MAX_SEEDS`](crate::core::limits::MAX_SEEDS).
+        /// The addresses; at most [`MAX_SEEDS`](crate::limits::MAX_SEEDS).
         addresses: Vec<SocketAddr>,
     },
     /// Leave the cluster and stop.
@@ -151,7 +151,7 @@ pub enum Command {
         topic: Topic,
         /// The payload of the request.
         payload: Payload,
-        /// The time to wait for the answer; at most [`MAX_REQUEST_TIMEOUT`](crate::core::limits::MAX_REQUEST_TIMEOUT).
+        /// The time to wait for the answer; at most [`MAX_REQUEST_TIMEOUT`](crate::limits::MAX_REQUEST_TIMEOUT).
         timeout: Duration,
     },
     /// Answer a request that another member sent to this node.
@@ -236,7 +236,6 @@ pub enum Reply {
 
 /// The outcome for one address of [`Command::Join`]; of several answers the one that comes last in this list counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Contacted {
     /// No answer.
     Silent,
@@ -260,7 +259,7 @@ pub enum Contacted {
 
 impl Contacted {
     /// Returns the rank: of two answers the one of the higher rank counts.
-    pub(crate) fn rank(&self) -> u8 {
+    pub fn rank(&self) -> u8 {
         match self {
             Contacted::Silent => 0,
             Contacted::Unreached => 1,
@@ -273,14 +272,14 @@ impl Contacted {
     }
 
     /// Replaces the outcome by a further answer, if that has a higher rank.
-    pub(in crate::core) fn improve(&mut self, answer: Contacted) {
+    pub(crate) fn improve(&mut self, answer: Contacted) {
         if answer.rank() > self.rank() {
             *self = answer;
         }
     }
 
     /// Returns true if no further answer can matter.
-    pub(in crate::core) fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         matches!(self, Contacted::Refused(_) | Contacted::Answered { .. })
     }
 }
@@ -301,7 +300,7 @@ pub enum CommandError {
         /// The member.
         id: NodeId,
         /// The member's status.
-        status: crate::core::member::Status,
+        status: crate::member::Status,
     },
     /// A node does not remove itself.
     #[error("a node does not remove itself: leave instead")]
@@ -352,7 +351,7 @@ pub enum CommandError {
         /// The node.
         id: NodeId,
         /// The member's status.
-        status: crate::core::member::Status,
+        status: crate::member::Status,
     },
     /// There is no link to any member; nothing was sent.
     #[error(

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 #[cfg(doc)]
 use super::{Input, Output};
-use crate::core::election::{Ballot, Term};
-use crate::core::member::{NodeId, Run, Tags};
-use crate::core::settings::{LeaderPolicy, LeaseTiming, Settings};
+use crate::election::{Ballot, Term};
+use crate::member::{NodeId, Run, Tags};
+use crate::settings::{LeaderPolicy, LeaseTiming, Settings};
 
 /// The settings and the identity with which a core starts.
 #[derive(Debug, Clone)]

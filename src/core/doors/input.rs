@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(doc)]
 use super::Output;
 use super::{Command, Unopened};
-use crate::core::election::Term;
+use crate::election::Term;
 
 /// One input of the core.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The outcome of elections, as it is published to every member.
 
-use crate::core::election::Term;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::election::Term;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// The state of leadership: is there a leader, and can there be one?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

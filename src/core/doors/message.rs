@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::member::NodeId;
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::member::NodeId;
 
 /// A message that reached this node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::Unopened;
-use crate::core::election::Alarm;
-use crate::core::member::NodeId;
-use crate::core::wire::{Families, Refusal, family};
+use crate::election::Alarm;
+use crate::member::NodeId;
+use crate::wire::{Families, Refusal, family};
 
 /// Conditions that an operator may want to know of. `Display` describes the condition and names one thing to try.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 #[cfg(doc)]
 use super::{Input, LinkEvent};
-use crate::core::doors::Leadership;
-use crate::core::wire::{LeaseUpdate, Refusal};
+use crate::doors::Leadership;
+use crate::wire::{LeaseUpdate, Refusal};
 use std::net::SocketAddr;
 
 use super::{Delivery, LinkId, Notice, Reply, Ticket};
-use crate::core::election::{Ballot, LossReason, NumberedView, Term};
-use crate::core::member::{Change, NodeId, Run};
+use crate::election::{Ballot, LossReason, NumberedView, Term};
+use crate::member::{Change, NodeId, Run};
 
 /// One output of the core, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Output {
     SendFrame {
         /// The connection.
         link: LinkId,
-        /// The payload, at most [`MAX_FRAME_BYTES`](crate::core::limits::MAX_FRAME_BYTES).
+        /// The payload, at most [`MAX_FRAME_BYTES`](crate::limits::MAX_FRAME_BYTES).
         bytes: Vec<u8>,
     },
     /// Close a connection once its frames are sent, or stop opening it. Its further events are ignored.
@@ -150,7 +150,7 @@ impl Receiver {
     }
 
     /// Returns the receiver of this run; anybody, if it is nobody's.
-    pub(in crate::core) fn of(run: Run) -> Self {
+    pub(crate) fn of(run: Run) -> Self {
         if run.is_nobody() { Receiver::Anybody } else { Receiver::Run(run) }
     }
 }
@@ -161,7 +161,7 @@ pub struct Durable {
     /// The incarnation bound: no higher incarnation was or will be used before a higher bound is stored.
     pub incarnation_bound: u64,
     /// Last known addresses of other members, at most
-    /// [`MAX_REMEMBERED_ADDRESSES`](crate::core::limits::MAX_REMEMBERED_ADDRESSES).
+    /// [`MAX_REMEMBERED_ADDRESSES`](crate::limits::MAX_REMEMBERED_ADDRESSES).
     pub addresses: Vec<SocketAddr>,
     /// The ballot, which a voter must not forget, if this node takes part in elections.
     pub ballot: Option<Ballot>,

@@ -11,7 +11,7 @@ use super::electorate::Electorate;
 use super::message::{Body, ElectionMessage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Context, Election};
-use crate::core::member::NodeId;
+use crate::member::NodeId;
 
 impl Election {
     /// Returns true if a message comes from a voter of this node's electorate, or may come from a leader that is ahead

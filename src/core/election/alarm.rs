@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::core::member::NodeId;
+use crate::member::NodeId;
 
 /// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
 /// rate.
@@ -79,7 +79,7 @@ pub enum Alarm {
 
 impl Alarm {
     /// Returns a short name for its kind.
-    pub(crate) const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> &'static str {
         match self {
             Alarm::VotersDiffer { .. } => "voters differ",
             Alarm::ConfigurationOutdated => "voters outdated",

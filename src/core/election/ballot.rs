@@ -20,8 +20,8 @@ use super::electorate::{Descent, Electorate, VoterChange};
 use super::raw::{Digest, Identity};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use crate::core::member::NodeId;
-use crate::core::settings::MAX_LEASE;
+use crate::member::NodeId;
+use crate::settings::MAX_LEASE;
 
 /// The durable state of a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -91,9 +91,8 @@ struct Saved {
 }
 
 /// A ballot as format 4 of the state file stores it.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(Serialize))]
-pub(crate) struct BallotV4 {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BallotV4 {
     version: u64,
     identity: Identity,
     term: Term,
@@ -171,7 +170,7 @@ impl TryFrom<Saved> for Ballot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::election::electorate::Voter;
+    use crate::election::electorate::Voter;
 
     #[test]
     fn a_ballot_comes_back_from_the_disk_as_it_was_with_its_promise_no_shorter() {

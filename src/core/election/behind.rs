@@ -18,9 +18,9 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::{Action, Alarm, Context, Election, LossReason, Role};
-use crate::core::limits::MAX_TERMS_BEHIND;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::MAX_TERMS_BEHIND;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// A voter that is above its leader's term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

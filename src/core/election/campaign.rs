@@ -2,7 +2,7 @@
 //!
 //! The first two move nobody's term, so that a voter that was cut off, or hears badly, disturbs nobody: it goes on only
 //! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and `LeaderStatusQuery`
-//! of the Cluster Specification, see [`requirements`](crate::requirements)). Answers carry the sender's term. Nobody adopts it from them, but
+//! of the Cluster Specification, see headcount's page `requirements`). Answers carry the sender's term. Nobody adopts it from them, but
 //! a candidate stands above all terms that it heard of, since it would be refused below.
 //!
 //! The successor that a leader named when it resigned knows that nobody leads, and does not wait for lost packets as
@@ -28,9 +28,9 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Context, Election, Role};
-use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// An attempt to be elected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -16,8 +16,8 @@
 use super::doors::Action;
 use super::refusals::{Confirmed, Unconfirmed};
 use super::{Context, Election, Role};
-use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
-use crate::core::time::Time;
+use crate::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
+use crate::time::Time;
 
 /// The questions that wait, in the order of their arrival.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

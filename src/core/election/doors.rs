@@ -11,9 +11,9 @@ use super::message::ElectionMessage;
 use super::refusals::{ChangeError, Confirmed, Unconfirmed};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use crate::core::member::NodeId;
-use crate::core::settings::LeaseTiming;
-use crate::core::time::Time;
+use crate::member::NodeId;
+use crate::settings::LeaseTiming;
+use crate::time::Time;
 
 /// The initial state of a voter's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

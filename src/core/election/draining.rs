@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::{Context, Election, Role};
-use crate::core::member::NodeId;
+use crate::member::NodeId;
 
 impl Election {
     /// Takes note of the voters that drain, this one perhaps among them.

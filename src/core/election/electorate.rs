@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::raw::{Identity, Lineage};
 use super::term::Term;
-use crate::core::limits::MAX_VOTERS;
-use crate::core::member::NodeId;
+use crate::limits::MAX_VOTERS;
+use crate::member::NodeId;
 
 /// A voter: a name and the identity behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Context, Election};
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     /// One vote in favour is enough.
     NoQuorumCheck,
     /// A voter votes for every candidate that asks in its term.
@@ -92,7 +92,7 @@ pub(crate) enum Flaw {
 
 impl Election {
     /// Takes a rule away; see `flaw`.
-    pub(crate) fn plant(&mut self, flaw: Flaw) {
+    pub fn plant(&mut self, flaw: Flaw) {
         self.flaw = Some(flaw);
         if flaw == Flaw::NoWaitAfterRestart {
             self.promised_until = Time::default();
@@ -101,12 +101,12 @@ impl Election {
     }
 
     /// Stands no earlier than this, so that a test can wait for others.
-    pub(crate) fn put_off(&mut self, context: &Context<'_>, pause: Duration) {
+    pub fn put_off(&mut self, context: &Context<'_>, pause: Duration) {
         self.stand_at = context.now + pause;
     }
 
     /// Makes states that differ only in a count the same, for the model checker.
-    pub(crate) fn forget_counts(&mut self) {
+    pub fn forget_counts(&mut self) {
         self.ignored = 0;
     }
 

@@ -17,8 +17,8 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Context, Election, LossReason, Role};
-use crate::core::member::NodeId;
-use crate::core::settings::{MAX_LEASE, MIN_LEASE};
+use crate::member::NodeId;
+use crate::settings::{MAX_LEASE, MIN_LEASE};
 
 /// An acknowledgement that waits for the disk, or may be sent again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

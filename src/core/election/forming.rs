@@ -28,9 +28,9 @@ use super::message::{Body, ElectorateReport, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Context, Election, Role};
-use crate::core::limits::IDENTITY_TIMEOUT;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::IDENTITY_TIMEOUT;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// The number of rounds of questions after which, and after as many again, the operator is told which voters have not
 /// answered.

@@ -10,8 +10,8 @@ use super::electorate::{Voter, VoterChange};
 use super::raw::Identity;
 use super::view::ViewRef;
 use super::{ChangeError, Context, Election, Role};
-use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
-use crate::core::member::NodeId;
+use crate::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
+use crate::member::NodeId;
 
 impl Election {
     /// Returns the first step of an addition: the node to add is asked for its identity from now on.

@@ -130,7 +130,7 @@ mod voting;
 mod words;
 
 #[cfg(test)]
-pub(crate) mod flaw;
+pub mod flaw;
 #[cfg(test)]
 mod tests;
 
@@ -138,11 +138,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use crate::core::settings::claim_of;
-pub use crate::core::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
+pub use crate::settings::claim_of;
+pub use crate::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub(crate) use ballot::BallotV4;
+pub use ballot::BallotV4;
 pub use doors::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
@@ -152,9 +152,9 @@ pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 
-use crate::core::limits::PREFERENCE_LEASES;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::PREFERENCE_LEASES;
+use crate::member::NodeId;
+use crate::time::Time;
 use campaign::Campaign;
 use confirming::Confirms;
 use forming::Forming;

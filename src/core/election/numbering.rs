@@ -17,8 +17,8 @@ use super::electorate::{Electorate, VoterChange};
 use super::raw::Identity;
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Context, Election, Role};
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// The state of a leader's views.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

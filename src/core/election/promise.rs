@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::message::Body;
 use super::{Context, Election};
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// The promises made since the longest one: all of them shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

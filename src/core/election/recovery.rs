@@ -35,9 +35,9 @@ use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Unchanged};
-use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// A recovery under way: the nodes that are left are being asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::term::Term;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// The reason why an operator's command to the leader, such as a change of the electorate, was not carried out. Nothing
 /// changed, unless the variant says otherwise.

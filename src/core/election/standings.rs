@@ -10,7 +10,7 @@ use super::electorate::{Electorate, Voter};
 use super::raw::Identity;
 use super::view::{NumberedView, ViewRef};
 use super::{Election, Role};
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// The standing of one voter.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::electorate::{Electorate, VoterChange};
 use super::raw::{Digest, Identity};
 use super::term::Term;
-use crate::core::limits::MAX_MEMBERS;
-use crate::core::member::NodeId;
+use crate::limits::MAX_MEMBERS;
+use crate::member::NodeId;
 
 /// The highest number that is accepted. Numbers count up by one, so a node that names a higher one is mistaken or lies.
 /// Every JSON reader holds it exactly.
@@ -67,7 +67,7 @@ pub struct Delta {
 
 impl Delta {
     /// Returns true if its names take at most so many bytes, with their lengths.
-    pub(in crate::core) fn fits(&self, most: usize) -> bool {
+    pub(crate) fn fits(&self, most: usize) -> bool {
         self.added.iter().chain(&self.removed).map(|id| id.as_str().len() + 1).sum::<usize>() <= most
     }
 }
@@ -78,7 +78,8 @@ impl NumberedView {
         Self::new(electorate.began, 0, Arc::new([]), Arc::new(electorate), None)
     }
 
-    pub(crate) fn new(
+    /// Returns a view with its hash.
+    pub fn new(
         term: Term,
         number: u64,
         members: Arc<[NodeId]>,
@@ -179,8 +180,8 @@ impl NumberedView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::election::electorate::Voter;
-    use crate::core::limits::{MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES};
+    use crate::election::electorate::Voter;
+    use crate::limits::{MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES};
 
     fn id(name: &str) -> NodeId {
         NodeId::new(name).expect("a name")

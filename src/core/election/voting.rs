@@ -17,7 +17,7 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Context, Election, LossReason, Role};
-use crate::core::member::NodeId;
+use crate::member::NodeId;
 
 impl Election {
     /// Answers a status query: has the leader been heard within its lease?

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::core::member::Run;
+use crate::member::Run;
 
 /// The identity of one message: no two messages of any two processes share one. Shown as `run-sequence`.
 ///
@@ -19,15 +19,15 @@ pub struct MessageId {
 
 impl MessageId {
     /// The highest number that a message has, of either kind.
-    pub(in crate::core) const MAX_NUMBER: u64 = u64::MAX / 4;
+    pub(crate) const MAX_NUMBER: u64 = u64::MAX / 4;
 
     /// Returns the id of an origin's nth broadcast.
-    pub(in crate::core) const fn broadcast(run: Run, number: u64) -> Self {
+    pub(crate) const fn broadcast(run: Run, number: u64) -> Self {
         Self { run, sequence: number * 2 }
     }
 
     /// Returns the id of an origin's nth message to one node.
-    pub(in crate::core) const fn letter(run: Run, number: u64) -> Self {
+    pub(crate) const fn letter(run: Run, number: u64) -> Self {
         Self { run, sequence: number * 2 + 1 }
     }
 
@@ -37,7 +37,7 @@ impl MessageId {
     }
 
     /// Returns the number among the origin's messages of its kind.
-    pub(in crate::core) const fn number(self) -> u64 {
+    pub(crate) const fn number(self) -> u64 {
         self.sequence / 2
     }
 }

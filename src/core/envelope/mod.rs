@@ -10,7 +10,7 @@
 //!
 //! Must not know: how messages travel (see `messaging`), or what is in them.
 //!
-//! [`MAX_PAYLOAD_BYTES`]: crate::core::limits::MAX_PAYLOAD_BYTES
+//! [`MAX_PAYLOAD_BYTES`]: crate::limits::MAX_PAYLOAD_BYTES
 
 mod id;
 mod payload;

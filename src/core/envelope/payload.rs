@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
-use crate::core::limits::MAX_PAYLOAD_BYTES;
+use crate::limits::MAX_PAYLOAD_BYTES;
 
 /// The bytes of one message, at most [`MAX_PAYLOAD_BYTES`] of them. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]

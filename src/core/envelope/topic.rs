@@ -29,17 +29,17 @@ impl Topic {
     }
 
     /// Checks a topic of a program: agents keep some for themselves.
-    pub(crate) fn of_program(topic: &str) -> Result<Self, InvalidTopic> {
+    pub fn of_program(topic: &str) -> Result<Self, InvalidTopic> {
         if topic.starts_with(Self::RESERVED) { Err(InvalidTopic::Reserved) } else { Self::new(topic) }
     }
 
     /// Returns the topic on which agents speak of keys.
-    pub(crate) fn keys() -> Self {
+    pub fn keys() -> Self {
         Self(Arc::from("_headcount.keys"))
     }
 
     /// Returns true if agents keep the topic for themselves.
-    pub(crate) fn is_reserved(&self) -> bool {
+    pub fn is_reserved(&self) -> bool {
         self.0.starts_with(Self::RESERVED)
     }
 

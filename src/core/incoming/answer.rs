@@ -10,15 +10,15 @@
 use std::net::SocketAddr;
 
 use super::questions::Asked;
-use crate::core::counters::DropReason;
-use crate::core::doors::Receiver;
-use crate::core::election::ElectorateReport;
-use crate::core::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
-use crate::core::member::{NodeId, Record, Status};
-use crate::core::packet::{Introduction, Sender, SenderKind, Turn, Way};
-use crate::core::view::{Slot, View, is_due};
-use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::Receiver;
+use crate::election::ElectorateReport;
+use crate::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
+use crate::member::{NodeId, Record, Status};
+use crate::packet::{Introduction, Sender, SenderKind, Turn, Way};
+use crate::view::{Slot, View, is_due};
+use crate::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
+use crate::{Core, Phase};
 
 /// The marks that the messages of one packet leave, of which its answer is made.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) struct Answer {
     pub(super) founded: Option<ElectorateReport>,
     /// The questions of the packet that count once.
     pub(super) asked: Asked,
-    /// The ranges of broadcasts that the packet asks for, at most [`MAX_WANTS`](crate::core::limits::MAX_WANTS).
+    /// The ranges of broadcasts that the packet asks for, at most [`MAX_WANTS`](crate::limits::MAX_WANTS).
     pub(super) wants: Vec<Span>,
 }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::questions::Question;
-use crate::core::counters::DropReason;
-use crate::core::election::ElectionMessage;
-use crate::core::limits::MAX_WANTS;
-use crate::core::member::{LeaveReason, Status};
-use crate::core::packet::{Introduction, News, Sender, Turn};
-use crate::core::view::Slot;
-use crate::core::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::election::ElectionMessage;
+use crate::limits::MAX_WANTS;
+use crate::member::{LeaveReason, Status};
+use crate::packet::{Introduction, News, Sender, Turn};
+use crate::view::Slot;
+use crate::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
+use crate::{Core, Phase};
 
 impl Core {
     pub(super) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {

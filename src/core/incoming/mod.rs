@@ -41,21 +41,21 @@
 //! | `Letter` | `Receipt` | it is not answered |
 //! | `Heartbeat`, `Unheard`, `Unlink` | – | they change what goes out next, and call for nothing |
 //!
-//! [`FINDER_INTERVAL`]: crate::core::limits::FINDER_INTERVAL
-//! [`ANSWER_INTERVAL`]: crate::core::limits::ANSWER_INTERVAL
-//! [`QUESTION_INTERVAL`]: crate::core::limits::QUESTION_INTERVAL
-//! [`TOLD_INTERVAL`]: crate::core::limits::TOLD_INTERVAL
-//! [`GUEST_PROBE_INTERVAL`]: crate::core::limits::GUEST_PROBE_INTERVAL
-//! [`LINK_TIMEOUT`]: crate::core::limits::LINK_TIMEOUT
-//! [`MAX_ASKS_AT_ONCE`]: crate::core::limits::MAX_ASKS_AT_ONCE
-//! [`MAX_TRIES_AT_ONCE`]: crate::core::limits::MAX_TRIES_AT_ONCE
-//! [`FIRST_JOIN_RETRY`]: crate::core::limits::FIRST_JOIN_RETRY
-//! [`MAX_PULL_RETRIES`]: crate::core::limits::MAX_PULL_RETRIES
-//! [`SYNC_INTERVAL`]: crate::core::limits::SYNC_INTERVAL
-//! [`SYNC_TRIES`]: crate::core::limits::SYNC_TRIES
-//! [`WHO_LEADS_INTERVAL`]: crate::core::limits::WHO_LEADS_INTERVAL
-//! [`VIEW_PARTS_PER_SECOND`]: crate::core::limits::VIEW_PARTS_PER_SECOND
-//! [`LEASE_WORDS_PER_SECOND`]: crate::core::limits::LEASE_WORDS_PER_SECOND
+//! [`FINDER_INTERVAL`]: crate::limits::FINDER_INTERVAL
+//! [`ANSWER_INTERVAL`]: crate::limits::ANSWER_INTERVAL
+//! [`QUESTION_INTERVAL`]: crate::limits::QUESTION_INTERVAL
+//! [`TOLD_INTERVAL`]: crate::limits::TOLD_INTERVAL
+//! [`GUEST_PROBE_INTERVAL`]: crate::limits::GUEST_PROBE_INTERVAL
+//! [`LINK_TIMEOUT`]: crate::limits::LINK_TIMEOUT
+//! [`MAX_ASKS_AT_ONCE`]: crate::limits::MAX_ASKS_AT_ONCE
+//! [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE
+//! [`FIRST_JOIN_RETRY`]: crate::limits::FIRST_JOIN_RETRY
+//! [`MAX_PULL_RETRIES`]: crate::limits::MAX_PULL_RETRIES
+//! [`SYNC_INTERVAL`]: crate::limits::SYNC_INTERVAL
+//! [`SYNC_TRIES`]: crate::limits::SYNC_TRIES
+//! [`WHO_LEADS_INTERVAL`]: crate::limits::WHO_LEADS_INTERVAL
+//! [`VIEW_PARTS_PER_SECOND`]: crate::limits::VIEW_PARTS_PER_SECOND
+//! [`LEASE_WORDS_PER_SECOND`]: crate::limits::LEASE_WORDS_PER_SECOND
 //!
 //! Owns: nothing that outlives a packet.
 //!

@@ -7,7 +7,7 @@
 //!
 //! Must not know: the answers.
 
-use crate::core::wire::Message;
+use crate::wire::Message;
 
 /// A question, or a step, of which the first in a packet counts.
 #[derive(Debug, Clone, Copy)]

@@ -21,17 +21,17 @@
 use std::net::SocketAddr;
 
 use super::answer::Answer;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, Output, Receiver};
-use crate::core::member::ProtocolRange;
-use crate::core::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
-use crate::core::view::Slot;
-use crate::core::window::Sight;
-use crate::core::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Notice, Output, Receiver};
+use crate::member::ProtocolRange;
+use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
+use crate::view::Slot;
+use crate::window::Sight;
+use crate::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
+use crate::{Core, Phase};
 
 impl Core {
-    pub(in crate::core) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
@@ -46,7 +46,7 @@ impl Core {
     }
 
     /// Takes a packet in. After an error nothing of it was believed.
-    pub(in crate::core) fn receive_packet(
+    pub(crate) fn receive_packet(
         &mut self,
         mut sender: Sender,
         header: Header,

@@ -2,15 +2,15 @@
 //!
 //! Must not know: when to do so (see `membership`).
 
-use crate::core::Core;
-use crate::core::detection::Inquiries;
-use crate::core::dissemination::{FingerprintMismatch, Flooding, Gossiping};
-use crate::core::joining::{NameProbes, Rivals};
-use crate::core::view::{Slot, View};
+use crate::Core;
+use crate::detection::Inquiries;
+use crate::dissemination::{FingerprintMismatch, Flooding, Gossiping};
+use crate::joining::{NameProbes, Rivals};
+use crate::view::{Slot, View};
 
 impl Core {
     /// Forgets all members but this node, and all state about them.
-    pub(in crate::core) fn forget_everybody(&mut self) {
+    pub(crate) fn forget_everybody(&mut self) {
         self.give_up_move();
         self.end_confirmations();
         self.end_contacts();

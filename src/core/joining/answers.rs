@@ -10,15 +10,15 @@ use std::time::Duration;
 use super::asked::Answerer;
 use super::join::Joining;
 use super::status::are_all_of_another_cluster;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Contacted, Notice, StopReason};
-use crate::core::election::ElectorateReport;
-use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
-use crate::core::member::Record;
-use crate::core::packet::{Sender, SenderKind, Turn};
-use crate::core::timers::Timer;
-use crate::core::wire::{Nonce, Refusal};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Contacted, Notice, StopReason};
+use crate::election::ElectorateReport;
+use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
+use crate::member::Record;
+use crate::packet::{Sender, SenderKind, Turn};
+use crate::timers::Timer;
+use crate::wire::{Nonce, Refusal};
+use crate::{Core, Phase};
 
 impl Core {
     /// Returns the address that was asked with this nonce, if this node is Joining.
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Takes a sponsor's cookie, and asks again with it.
-    pub(in crate::core) fn challenged(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
+    pub(crate) fn challenged(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
         let Some((joining, Answerer { is_told, .. })) = self.answer_by(nonce) else { return };
         if joining.cookies.take(sender.from, cookie) && !self.is_pulling() {
             self.ask_to_join(sender.from, is_told);
@@ -46,7 +46,7 @@ impl Core {
     }
 
     /// Takes a sponsor's welcome: its view is pulled next.
-    pub(in crate::core) fn welcomed(
+    pub(crate) fn welcomed(
         &mut self,
         sender: Sender,
         nonce: Nonce,
@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// Raises this node's incarnation beyond the one that the cluster holds of its name, and asks again.
-    pub(in crate::core) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
+    pub(crate) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
         let now = self.now;
         let Some((joining, _)) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
-    pub(in crate::core) fn incarnation_raised(&mut self) {
+    pub(crate) fn incarnation_raised(&mut self) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
             self.try_at_once();
         }
@@ -100,7 +100,7 @@ impl Core {
 
     /// Waits before this sponsor is asked again: it asks the present owner of our name whether it lives, say. Others are
     /// asked meanwhile.
-    pub(in crate::core) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
+    pub(crate) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
         let now = self.now;
         let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Handles a refusal.
-    pub(in crate::core) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+    pub(crate) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
         if self.take_unreachable(sender, nonce, &refusal) {
             return;
         }

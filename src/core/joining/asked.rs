@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::doors::Contacted;
-use crate::core::limits::MAX_ASKED;
-use crate::core::time::Time;
-use crate::core::wire::{Nonce, Refusal};
+use crate::doors::Contacted;
+use crate::limits::MAX_ASKED;
+use crate::time::Time;
+use crate::wire::{Nonce, Refusal};
 
 /// The addresses that were asked, and their nonces.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Asked {
+pub(crate) struct Asked {
     at: BTreeMap<SocketAddr, Question>,
     of: BTreeMap<Nonce, SocketAddr>,
 }
@@ -45,7 +45,7 @@ struct Question {
 
 /// The address that an answer's nonce was sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) struct Answerer {
+pub(crate) struct Answerer {
     pub(super) address: SocketAddr,
     pub(super) is_told: bool,
 }
@@ -70,7 +70,7 @@ impl Asked {
     }
 
     /// Returns the address to which this nonce was sent.
-    pub(in crate::core) fn answerer(&self, nonce: Nonce) -> Option<Answerer> {
+    pub(crate) fn answerer(&self, nonce: Nonce) -> Option<Answerer> {
         let address = *self.of.get(&nonce)?;
         Some(Answerer { address, is_told: self.is_told(address) })
     }
@@ -94,7 +94,7 @@ impl Asked {
     }
 
     /// Notes that a node of another cluster asks from an address; only told ones are of interest.
-    pub(in crate::core) fn asked_back(&mut self, address: SocketAddr, now: Time) {
+    pub(crate) fn asked_back(&mut self, address: SocketAddr, now: Time) {
         if let Some(question) = self.at.get_mut(&address) {
             question.asked_back_at = Some(now);
         }

@@ -14,15 +14,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::core::limits::{
-    FIRST_JOIN_RETRY, MAX_ASKS_AT_ONCE, MAX_COOKIES_PER_SPONSOR, MAX_JOINERS, MAX_TRIES_AT_ONCE,
-};
-use crate::core::time::Time;
-use crate::core::wire::Nonce;
+use crate::limits::{FIRST_JOIN_RETRY, MAX_ASKS_AT_ONCE, MAX_COOKIES_PER_SPONSOR, MAX_JOINERS, MAX_TRIES_AT_ONCE};
+use crate::time::Time;
+use crate::wire::Nonce;
 
 /// The cookies that sponsors gave, by address; of the last [`MAX_JOINERS`] sponsors.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Cookies {
+pub(crate) struct Cookies {
     of: BTreeMap<SocketAddr, Given>,
     /// The number of cookies that came.
     count: u64,
@@ -81,7 +79,7 @@ impl Cookies {
 
 /// The tries at once, because of others' answers or questions.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Haste {
+pub(crate) struct Haste {
     began: Option<Time>,
     tries: u32,
 }

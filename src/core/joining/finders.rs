@@ -22,16 +22,16 @@
 
 use std::net::SocketAddr;
 
-use crate::core::election::Election;
-use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
-use crate::core::member::{Record, Status};
-use crate::core::packet::{Recent, Sender};
-use crate::core::time::Time;
-use crate::core::{Core, Phase};
+use crate::election::Election;
+use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
+use crate::member::{Record, Status};
+use crate::packet::{Recent, Sender};
+use crate::time::Time;
+use crate::{Core, Phase};
 
 /// The members that found this joiner.
 #[derive(Debug)]
-pub(in crate::core) struct Finders {
+pub(crate) struct Finders {
     addresses: Vec<SocketAddr>,
     /// The time at which the first one was met.
     since: Option<Time>,
@@ -68,19 +68,19 @@ impl Finders {
 
 impl Core {
     /// Returns true if this node has to know, before it forms an electorate with others, whether there is one.
-    pub(in crate::core) fn must_be_found(&self) -> bool {
+    pub(crate) fn must_be_found(&self) -> bool {
         self.election().is_some_and(Election::is_forming)
     }
 
     /// Returns true if a node that looks for this joiner may be answered once more.
-    pub(in crate::core) fn may_answer_finder(&mut self, from: SocketAddr) -> bool {
+    pub(crate) fn may_answer_finder(&mut self, from: SocketAddr) -> bool {
         let must_be_found = self.must_be_found();
         let Phase::Joining(joining) = &mut self.phase else { return false };
         must_be_found && joining.finders.answered.take(self.now, from)
     }
 
     /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
-    pub(in crate::core) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
+    pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
         matches!(self.phase, Phase::Joining(_))
             && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
             && record.id != self.me().id
@@ -95,7 +95,7 @@ impl Core {
 
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks
     /// it to let this node in.
-    pub(in crate::core) fn found_by(&mut self, member: SocketAddr) {
+    pub(crate) fn found_by(&mut self, member: SocketAddr) {
         let (now, must_be_found) = (self.now, self.must_be_found());
         let Phase::Joining(joining) = &mut self.phase else { return };
         if must_be_found && joining.reached.is_none() && joining.finders.meet(member, now) && !self.is_pulling() {

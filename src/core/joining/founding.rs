@@ -31,21 +31,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use crate::core::doors::{Contacted, Notice, Output};
-use crate::core::limits::{
+use crate::doors::{Contacted, Notice, Output};
+use crate::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
     MAX_JOINERS,
 };
-use crate::core::member::{Record, Run};
-use crate::core::packet::Sender;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::wire::{Candidacy, Candidate, Nonce, Seeking};
-use crate::core::{Core, Phase};
+use crate::member::{Record, Run};
+use crate::packet::Sender;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::wire::{Candidacy, Candidate, Nonce, Seeking};
+use crate::{Core, Phase};
 
 /// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Founding {
+pub(crate) struct Founding {
     /// The nodes that answered that they are not Up, by the address that was asked.
     not_up: BTreeMap<SocketAddr, Rival>,
     /// Time at which this node was last asked as one of the asker's seeds.
@@ -59,7 +59,7 @@ pub(in crate::core) struct Founding {
     /// The number of times that others were told at once of a candidate that comes first.
     told: PerInterval,
     /// True if another node of this cluster was Joining, too, at some time.
-    pub(in crate::core) met_rivals: bool,
+    pub(crate) met_rivals: bool,
 }
 
 /// Another node that is Joining.
@@ -200,7 +200,7 @@ impl Core {
     }
 
     /// Handles the answer of a node that is Joining itself.
-    pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
+    pub(crate) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
         let (now, interval) = (self.now, self.settings.retry_interval);
         let Some((joining, answerer)) = self.answer_by(nonce) else { return };
         let Answerer { address: asked, is_told } = answerer;
@@ -228,7 +228,7 @@ impl Core {
 
     /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first. A
     /// listed node's fellow seeds know each other from their lists.
-    pub(in crate::core) fn tell_candidate(&mut self) {
+    pub(crate) fn tell_candidate(&mut self) {
         if self.candidacy() == Some(Candidacy::Listed) {
             return;
         }
@@ -249,7 +249,7 @@ impl Core {
 
     /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
     /// after it, and when patience ends.
-    pub(in crate::core) fn consider_founding(&mut self) {
+    pub(crate) fn consider_founding(&mut self) {
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let (now, address, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
         let delay = self.founding_delay();

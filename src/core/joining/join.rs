@@ -18,7 +18,7 @@
 //! that reached no Up node for 3 × `retry_interval`. A node with seeds that is not a seed of any other never founds
 //! one.
 //!
-//! [`FORMING_DELAY`]: crate::core::limits::FORMING_DELAY
+//! [`FORMING_DELAY`]: crate::limits::FORMING_DELAY
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,21 +31,21 @@ use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
-use crate::core::doors::{Contacted, Output, Receiver};
-use crate::core::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
-use crate::core::member::{Record, Run, Status};
-use crate::core::packet::Inbox;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::View;
-use crate::core::wire::{Message, Refusal};
-use crate::core::{Core, Phase};
+use crate::doors::{Contacted, Output, Receiver};
+use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
+use crate::member::{Record, Run, Status};
+use crate::packet::Inbox;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::View;
+use crate::wire::{Message, Refusal};
+use crate::{Core, Phase};
 
 /// The state of a node that is joining.
 #[derive(Debug)]
-pub(in crate::core) struct Joining {
+pub(crate) struct Joining {
     /// The addresses that were asked, and the nonces in the questions and in their answers.
-    pub(in crate::core) asked: Asked,
+    pub(crate) asked: Asked,
     /// Time at which all told addresses were asked last.
     asked_all: Option<Time>,
     /// Time of the first try.
@@ -55,33 +55,33 @@ pub(in crate::core) struct Joining {
     pub(super) cookies: Cookies,
     haste: Haste,
     /// True if our own packets came back, or a seed's address is ours.
-    pub(in crate::core) is_seed: bool,
+    pub(crate) is_seed: bool,
     /// True if some seed is not this node itself.
-    pub(in crate::core) has_other_seeds: bool,
+    pub(crate) has_other_seeds: bool,
     /// True while names of seeds are being looked up: there may be a cluster behind any of them.
-    pub(in crate::core) awaits_names: bool,
+    pub(crate) awaits_names: bool,
     /// Time at which a new address of a seed was last learnt.
-    pub(in crate::core) newest_seed_at: Option<Time>,
+    pub(crate) newest_seed_at: Option<Time>,
     /// The other nodes that are Joining.
-    pub(in crate::core) founding: Box<Founding>,
+    pub(crate) founding: Box<Founding>,
     /// The members that look for this node.
     pub(super) finders: Box<Finders>,
     /// Time of the last answer of an Up node.
-    pub(in crate::core) reached: Option<Time>,
+    pub(crate) reached: Option<Time>,
     /// The last refusal, and the address of the node that refused.
-    pub(in crate::core) refused: Option<(SocketAddr, Refusal)>,
+    pub(crate) refused: Option<(SocketAddr, Refusal)>,
     /// Time at which a node that no operator named first answered that our name is in use; a welcome clears it.
     pub(super) name_refused: Option<Time>,
     /// The members of the other address family that are asked whether they reach this node.
-    pub(in crate::core) reach: Option<Reach>,
+    pub(crate) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come; it is not asked at the next try.
-    pub(in crate::core) avoid: Option<Run>,
+    pub(crate) avoid: Option<Run>,
     /// The size of the pages that are asked for, in bytes, since larger ones did not come.
     pub(super) page_bytes: Option<usize>,
     /// The sponsor from which pages of up to so many bytes did not come, until smaller ones do.
     pub(super) pages_in_vain: Option<(SocketAddr, usize)>,
     /// The members that busy sponsors named.
-    pub(in crate::core) referrals: Box<Referrals>,
+    pub(crate) referrals: Box<Referrals>,
 }
 
 impl Joining {
@@ -104,13 +104,13 @@ impl Joining {
 
 impl Core {
     /// Starts joining when the process starts.
-    pub(in crate::core) fn start_joining(&mut self) {
+    pub(crate) fn start_joining(&mut self) {
         self.begin_joining();
         self.seek_cluster();
     }
 
     /// Resets the state of joining.
-    pub(in crate::core) fn begin_joining(&mut self) {
+    pub(crate) fn begin_joining(&mut self) {
         self.phase = Phase::Joining(Joining {
             asked: Asked::default(),
             asked_all: None,
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Looks for a cluster, or founds one if there is no address to look at.
-    pub(in crate::core) fn seek_cluster(&mut self) {
+    pub(crate) fn seek_cluster(&mut self) {
         if !self.reunion.has_anywhere_to_go() {
             return self.become_up();
         }
@@ -150,7 +150,7 @@ impl Core {
     }
 
     /// Asks all seeds (or remembered addresses) to be let in.
-    pub(in crate::core) fn try_to_join(&mut self) {
+    pub(crate) fn try_to_join(&mut self) {
         let (now, retry_interval) = (self.now, self.settings.retry_interval);
         let Phase::Joining(joining) = &mut self.phase else { return };
         joining.cookies.begin_try();
@@ -212,7 +212,7 @@ impl Core {
     /// Tries again at once, because of what another node says: as often as [`MAX_TRIES_AT_ONCE`] allows, and else a
     /// moment later.
     ///
-    /// [`MAX_TRIES_AT_ONCE`]: crate::core::limits::MAX_TRIES_AT_ONCE
+    /// [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE
     pub(super) fn try_at_once(&mut self) {
         let now = self.now;
         if let Phase::Joining(joining) = &mut self.phase {
@@ -222,7 +222,7 @@ impl Core {
     }
 
     /// Returns true if the view is being pulled, or members are being asked whether they reach this node.
-    pub(in crate::core) fn is_pulling(&self) -> bool {
+    pub(crate) fn is_pulling(&self) -> bool {
         matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
@@ -236,7 +236,7 @@ impl Core {
     }
 
     /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way.
-    pub(in crate::core) fn ask_again_to_join(&mut self, to: SocketAddr) {
+    pub(crate) fn ask_again_to_join(&mut self, to: SocketAddr) {
         let is_told = matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_told(to));
         if !self.is_pulling() {
             self.ask_to_join(to, is_told);
@@ -244,7 +244,7 @@ impl Core {
     }
 
     /// Asks the node at an address to let this one in. `is_told`: this node was told of that address (see `asked`).
-    pub(in crate::core) fn ask_to_join(&mut self, to: SocketAddr, is_told: bool) {
+    pub(crate) fn ask_to_join(&mut self, to: SocketAddr, is_told: bool) {
         let (mine, now) = (self.me().address, self.now);
         let Phase::Joining(joining) = &mut self.phase else { return };
         if to == mine {
@@ -276,7 +276,7 @@ impl Core {
 
     /// Handles a packet of our own run. If it holds a nonce of ours that was sent to a seed, the seed is this node; the
     /// run alone proves nothing, since others may know it.
-    pub(in crate::core) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
+    pub(crate) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
         let mut is_me = false;
         for message in inbox.messages() {
             match *message {
@@ -316,7 +316,7 @@ impl Core {
 
     /// Takes the seeds' addresses, as far as they are known; `is_whole` is true if no name is being looked up any more.
     /// The first addresses start the first try; later ones that are new are asked at once.
-    pub(in crate::core) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
+    pub(crate) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
         let new = self.reunion.set_seeds(addresses);
         let (now, is_pulling) = (self.now, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };

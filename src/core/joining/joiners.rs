@@ -14,25 +14,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reachable::Unreached;
-use crate::core::Core;
-use crate::core::doors::{Notice, Output};
-use crate::core::limits::{
+use crate::Core;
+use crate::doors::{Notice, Output};
+use crate::limits::{
     DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE,
     MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
 };
-use crate::core::member::{Change, ChangeKind, NodeId, Record, Run};
-use crate::core::packet::{Newcomer, Recent};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
+use crate::member::{Change, ChangeKind, NodeId, Record, Run};
+use crate::packet::{Newcomer, Recent};
+use crate::time::Time;
+use crate::timers::Timer;
 
 /// The joiners of this sponsor, by run.
 #[derive(Debug)]
-pub(in crate::core) struct Joiners {
+pub(crate) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
     waiting: BTreeMap<Run, (Newcomer, Time)>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
-    pub(in crate::core) unreached: Unreached,
+    pub(crate) unreached: Unreached,
     /// The addresses of joiners that were told lately that they are not let in: each is told so once in [`DENIAL_INTERVAL`].
     pub(super) denied: Recent<SocketAddr>,
     /// Whose questions were answered lately, and when it has all its turns back: [`JOIN_ANSWERS_AT_ONCE`], and one more in each
@@ -58,11 +58,11 @@ struct Joiner {
 
 /// The state of a member from the time when it was joining.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Taken {
+pub(crate) struct Taken {
     /// The joining record of that name that was reported.
-    pub(in crate::core) listed: Option<Arc<Record>>,
+    pub(crate) listed: Option<Arc<Record>>,
     /// True if its address has echoed a cookie.
-    pub(in crate::core) proven: bool,
+    pub(crate) proven: bool,
 }
 
 impl Joiner {
@@ -85,7 +85,7 @@ impl Default for Joiners {
 
 impl Joiners {
     /// Returns the number of askers that are remembered.
-    pub(in crate::core) fn askers(&self) -> usize {
+    pub(crate) fn askers(&self) -> usize {
         self.answered.size()
     }
 
@@ -101,23 +101,23 @@ impl Joiners {
     }
 
     /// Returns the number of joiners that are kept.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.held.len() + self.waiting.len()
     }
 
-    pub(in crate::core) fn contains(&self, run: Run) -> bool {
+    pub(crate) fn contains(&self, run: Run) -> bool {
         self.held.contains_key(&run)
     }
 
     /// Returns true if this is a joiner's own record, under the name with which it was admitted, from the address that
     /// its cookie came back from.
-    pub(in crate::core) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
+    pub(crate) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
         let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
         record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
     /// Returns true if the joiner of this run has itself sent a higher incarnation than this record has.
-    pub(in crate::core) fn is_ahead_of(&self, record: &Record) -> bool {
+    pub(crate) fn is_ahead_of(&self, record: &Record) -> bool {
         self.held.get(&record.run).is_some_and(|joiner| joiner.record.incarnation > record.incarnation)
     }
 
@@ -127,7 +127,7 @@ impl Joiners {
     }
 
     /// Returns true if a joiner's cookie came back from this address.
-    pub(in crate::core) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
+    pub(crate) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
         self.home_of(run, from).is_some()
     }
 
@@ -139,7 +139,7 @@ impl Joiners {
     }
 
     /// Returns the number of joiners listed as joining.
-    pub(in crate::core) fn listed(&self) -> usize {
+    pub(crate) fn listed(&self) -> usize {
         self.held.values().filter(|joiner| joiner.is_listed).count()
     }
 
@@ -188,7 +188,7 @@ impl Joiners {
     }
 
     /// Removes the joiner of a record that enters the view; its name is no longer listed as joining.
-    pub(in crate::core) fn take(&mut self, record: &Record) -> Taken {
+    pub(crate) fn take(&mut self, record: &Record) -> Taken {
         let mut taken = Taken::default();
         if let Some(joiner) = self.held.remove(&record.run) {
             taken.proven = joiner.from == record.address;
@@ -257,7 +257,7 @@ impl Core {
 
     /// Judges a joiner: drops it after the down timeout, and connects to its port if it was silent for a shorter time;
     /// a joiner is busy, and is Up soon.
-    pub(in crate::core) fn judge_joiner(&mut self, run: Run) {
+    pub(crate) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own down timeout: a joiner's may be anything, and places are few.
         let deadline = joiner.heard + self.settings.down_timeout;
@@ -275,7 +275,7 @@ impl Core {
 
     /// Notes that a silent joiner's port refused a connection; the last of so many refusals drops it. A live one behind
     /// a firewall that refuses will ask again.
-    pub(in crate::core) fn joiner_refused(&mut self, run: Run) {
+    pub(crate) fn joiner_refused(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
         if self.now.since(joiner.heard) < JOINER_SILENCE {
             return;
@@ -288,7 +288,7 @@ impl Core {
     }
 
     /// Removes a listed joiner of this name from the listing; returns true if there was one.
-    pub(in crate::core) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
+    pub(crate) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
         let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
         let run = named.map(|(run, _)| *run);
         if let Some(run) = run {
@@ -298,7 +298,7 @@ impl Core {
     }
 
     /// Drops all joiners, and reports them as removed.
-    pub(in crate::core) fn drop_joiners(&mut self) {
+    pub(crate) fn drop_joiners(&mut self) {
         for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
             self.drop_joiner(run);
         }

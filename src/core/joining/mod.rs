@@ -32,9 +32,9 @@ mod sponsor;
 mod status;
 mod transfer;
 
-pub(in crate::core) use join::Joining;
-pub(in crate::core) use joiners::Joiners;
-pub(in crate::core) use names::NameProbes;
-pub(in crate::core) use rivals::Rivals;
+pub(crate) use join::Joining;
+pub(crate) use joiners::Joiners;
+pub(crate) use names::NameProbes;
+pub(crate) use rivals::Rivals;
 pub use status::JoinReport;
-pub(in crate::core) use transfer::{Transfer, ViewServer};
+pub(crate) use transfer::{Transfer, ViewServer};

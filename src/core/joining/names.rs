@@ -15,21 +15,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::doors::Notice;
-use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
-use crate::core::member::{Record, Run};
-use crate::core::packet::{Newcomer, Sender};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::wire::{Message, Nonce, Refusal};
+use crate::Core;
+use crate::doors::Notice;
+use crate::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
+use crate::member::{Record, Run};
+use crate::packet::{Newcomer, Sender};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::wire::{Message, Nonce, Refusal};
 
 /// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
 /// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
 #[derive(Debug, Default)]
-pub(in crate::core) struct NameProbes {
+pub(crate) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
     /// The last questions, by the address that was asked; at most [`MAX_NAME_PROBES`]. They outlast newcomers that were
     /// refused.
@@ -59,12 +59,12 @@ struct NameProbe {
 
 impl NameProbes {
     /// Returns the number of probes under way.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.open.len()
     }
 
     /// Returns the number of addresses whose last question is remembered.
-    pub(in crate::core) fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.len()
     }
 
@@ -88,7 +88,7 @@ impl NameProbes {
 
 impl Core {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
-    pub(in crate::core) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
+    pub(crate) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
         let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
         self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
@@ -102,7 +102,7 @@ impl Core {
     }
 
     /// Asks again, or takes silence for an answer.
-    pub(in crate::core) fn probe_name_again(&mut self, newcomer: Run) {
+    pub(crate) fn probe_name_again(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         if probe.sent >= PROBES {
             return self.holder_is_silent(newcomer);
@@ -133,7 +133,7 @@ impl Core {
 
     /// Handles an answer to a question of ours that a newcomer may wait for. An anonymous answer does not count: the
     /// node names its run when its address is asked again, once this node's address is proven to it.
-    pub(in crate::core) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+    pub(crate) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
         if sender.run.is_nobody() {
             return;
         }

@@ -35,7 +35,7 @@
 //!
 //! Must not know: what a node does that is not reachable.
 
-use crate::core::packet::{Newcomer, Way};
+use crate::packet::{Newcomer, Way};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,21 +43,19 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::{
-    MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
-};
-use crate::core::member::{Run, Status};
-use crate::core::packet::{Sender, SenderKind, Turn};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
-use crate::core::{Core, Phase};
+use crate::doors::{Notice, Receiver};
+use crate::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
+use crate::member::{Run, Status};
+use crate::packet::{Sender, SenderKind, Turn};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::wire::{Message, Nonce, PacketBuilder, Refusal};
+use crate::{Core, Phase};
 
 /// Joiners that were not reached at their advertised addresses: the time since which they are asked there, and the time
 /// until which that is remembered.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Unreached {
+pub(crate) struct Unreached {
     since: BTreeMap<Run, (Time, Time)>,
 }
 
@@ -79,14 +77,14 @@ impl Unreached {
     }
 
     /// Forgets a joiner that was reached.
-    pub(in crate::core) fn forget(&mut self, run: Run) {
+    pub(crate) fn forget(&mut self, run: Run) {
         self.since.remove(&run);
     }
 }
 
 /// The questions of a joiner that waits for members of another address family to reach it.
 #[derive(Debug)]
-pub(in crate::core) struct Reach {
+pub(crate) struct Reach {
     nonce: Nonce,
     asked: Vec<SocketAddr>,
     until: Time,
@@ -198,7 +196,7 @@ impl Core {
 
     /// Tells a member that is silent at its advertised address, and asks from another one, that this is so. Both
     /// addresses are named on both sides.
-    pub(in crate::core) fn push_unreachable(
+    pub(crate) fn push_unreachable(
         &mut self,
         packet: &mut PacketBuilder,
         sender: Sender,
@@ -220,7 +218,7 @@ impl Core {
     }
 
     /// Asks the members of the other family again, or gives up for now.
-    pub(in crate::core) fn ask_to_be_reached(&mut self) {
+    pub(crate) fn ask_to_be_reached(&mut self) {
         let address = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
         let Some(reach) = &joining.reach else { return };
@@ -245,7 +243,7 @@ impl Core {
 
     /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
-    pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
+    pub(crate) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
         if !matches!(self.phase, Phase::Up) || sender.run.is_nobody() {
             return;
@@ -279,7 +277,7 @@ impl Core {
 
     /// Handles `Reached`: a member of the other address family reached this joiner's advertised address, or its sponsor
     /// is at its own; or a member reached this one where it has moved.
-    pub(in crate::core) fn reached_by(&mut self, sender: &Sender, nonce: Nonce) {
+    pub(crate) fn reached_by(&mut self, sender: &Sender, nonce: Nonce) {
         if self.reached_at_new_address(sender, nonce) {
             return;
         }
@@ -288,7 +286,7 @@ impl Core {
             _ => None,
         };
         match reach {
-            None => self.counters.drop(crate::core::counters::DropReason::Unasked),
+            None => self.counters.drop(crate::counters::DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
             Some(_) if !self.incarnation.is_waiting() => self.become_up(),
             // As soon as the disk has stored the incarnation, it is asked again.

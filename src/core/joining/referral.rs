@@ -1,6 +1,6 @@
 //! Many joiners at once: a busy sponsor names other members, and the joiner asks one of them.
 //!
-//! A member serves its view to at most [`MAX_VIEWS_SERVED`](crate::core::limits::MAX_VIEWS_SERVED) joiners at one time.
+//! A member serves its view to at most [`MAX_VIEWS_SERVED`](crate::limits::MAX_VIEWS_SERVED) joiners at one time.
 //! All others are answered `Elsewhere` with up to [`MAX_REFERRALS`] members that are Up, drawn at random, which do the
 //! same; a member that has just got the view serves it in turn, so that a crowd at one seed joins in a few round trips
 //! instead of queueing there.
@@ -18,18 +18,18 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::core::limits::{
+use crate::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
-use crate::core::member::Status;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::wire::{Message, Nonce};
-use crate::core::{Core, Phase};
+use crate::member::Status;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::wire::{Message, Nonce};
+use crate::{Core, Phase};
 
 /// The referrals that a joiner got.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Referrals {
+pub(crate) struct Referrals {
     /// The addresses that were named and not asked yet; the newest last.
     named: Vec<SocketAddr>,
     /// The number of referrals since the last pause.
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Handles a referral by a busy sponsor.
-    pub(in crate::core) fn referred(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
+    pub(crate) fn referred(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
         let (now, mine) = (self.now, self.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.random.joiner.random::<f64>());

@@ -22,12 +22,12 @@
 
 use std::time::Duration;
 
-use crate::core::doors::{Notice, StopReason};
-use crate::core::limits::QUESTION_INTERVAL;
-use crate::core::member::{LeaveReason, Record, Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::{Core, Phase};
+use crate::doors::{Notice, StopReason};
+use crate::limits::QUESTION_INTERVAL;
+use crate::member::{LeaveReason, Record, Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::{Core, Phase};
 
 /// The number of questions to a rival before its silence counts.
 const QUESTIONS: u8 = 3;
@@ -36,7 +36,7 @@ const MAX_RAISES: u8 = 3;
 
 /// The dispute under way, and the last one.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Rivals {
+pub(crate) struct Rivals {
     open: Option<NameConflict>,
     /// The silent rival above which this node raised itself last, and how often it did.
     raised_above: Option<(Run, u8)>,
@@ -53,7 +53,7 @@ struct NameConflict {
 
 impl Rivals {
     /// Returns true if a rival was met, or disputed with, within this time.
-    pub(in crate::core) fn are_met(&self, now: Time, within: Duration) -> bool {
+    pub(crate) fn are_met(&self, now: Time, within: Duration) -> bool {
         self.last.is_some_and(|last| now.since(last) < within)
     }
 
@@ -66,7 +66,7 @@ impl Rivals {
 impl Core {
     /// Handles the report of others that another run, at another address, has this node's name and a record that
     /// supersedes ours.
-    pub(in crate::core) fn hear_of_rival(&mut self, rival: &Record) {
+    pub(crate) fn hear_of_rival(&mut self, rival: &Record) {
         if !matches!(self.phase, Phase::Up) {
             return;
         }
@@ -91,7 +91,7 @@ impl Core {
     }
 
     /// Handles another run of this node's name that introduced itself from its own address.
-    pub(in crate::core) fn met_rival(&mut self, rival: &Record) {
+    pub(crate) fn met_rival(&mut self, rival: &Record) {
         if !matches!(self.phase, Phase::Up) {
             return;
         }
@@ -102,7 +102,7 @@ impl Core {
     }
 
     /// Asks the rival once more, or takes its silence for an answer.
-    pub(in crate::core) fn dispute(&mut self) {
+    pub(crate) fn dispute(&mut self) {
         let Some(open) = &mut self.rivals.open else { return };
         if open.asked >= QUESTIONS {
             return self.take_name_back();

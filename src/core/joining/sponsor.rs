@@ -11,16 +11,16 @@
 
 use std::sync::Arc;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, Receiver};
-use crate::core::member::{ProtocolRange, Record, Run, Status};
-use crate::core::packet::{Newcomer, Sender, Turn};
-use crate::core::wire::{Message, Nonce, Refusal, Seeking};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Notice, Receiver};
+use crate::member::{ProtocolRange, Record, Run, Status};
+use crate::packet::{Newcomer, Sender, Turn};
+use crate::wire::{Message, Nonce, Refusal, Seeking};
+use crate::{Core, Phase};
 
 impl Core {
     /// Handles `Join`: first sends a challenge, then decides.
-    pub(in crate::core) fn asked_to_admit(
+    pub(crate) fn asked_to_admit(
         &mut self,
         sender: Sender,
         nonce: Nonce,

@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::doors::{Contacted, Notice, Unopened};
-use crate::core::limits::FOUNDING_RETRIES;
-use crate::core::wire::Refusal;
-use crate::core::{Core, Phase};
+use crate::doors::{Contacted, Notice, Unopened};
+use crate::limits::FOUNDING_RETRIES;
+use crate::wire::Refusal;
+use crate::{Core, Phase};
 
 /// The report of a node that is joining.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Core {
     }
 
     /// Takes note that an agent at an address does not open what this node sends there.
-    pub(in crate::core) fn turned_down(&mut self, by: SocketAddr, why: Unopened) {
+    pub(crate) fn turned_down(&mut self, by: SocketAddr, why: Unopened) {
         let now = self.now;
         self.contacted(by, || Contacted::Unopened(why));
         if let Phase::Joining(joining) = &mut self.phase
@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// Takes note that there is, or is not, a connection to an address from which nothing else was heard.
-    pub(in crate::core) fn note_connection(&mut self, at: SocketAddr, is_open: bool) {
+    pub(crate) fn note_connection(&mut self, at: SocketAddr, is_open: bool) {
         let (now, at_most) = (self.now, self.answers_count_for());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let heard = joining.asked.answer(at, now, at_most);

@@ -16,19 +16,19 @@
 //!
 //! Must not know: what the command does.
 
-use crate::core::packet::Way;
+use crate::packet::Way;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::Rng;
 
 use super::{CommandError, Core, Election, NodeId, Reply, Ticket, Time, View};
-use crate::core::counters::DropReason;
-use crate::core::election::ChangeError;
-use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, SUCCESSION_SHARE};
-use crate::core::member::Run;
-use crate::core::view::Slot;
-use crate::core::wire::{ChangeVoters, Message, Nonce, VoterRequest, VotersChanged};
+use crate::counters::DropReason;
+use crate::election::ChangeError;
+use crate::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, SUCCESSION_SHARE};
+use crate::member::Run;
+use crate::view::Slot;
+use crate::wire::{ChangeVoters, Message, Nonce, VoterRequest, VotersChanged};
 
 /// The commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Takes the leader's answer to a command.
-    pub(in crate::core) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
+    pub(crate) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         let run = self.view.record(from).run;
         let now = self.now;
         let forwards = self.tracker.as_mut().map(|tracker| &mut tracker.forwards.open);

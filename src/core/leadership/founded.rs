@@ -24,12 +24,12 @@
 
 use super::hearsay::{Hearsay, latest};
 use super::{Alarm, Core, NodeId, Phase, Reply, Ticket, Time};
-use crate::core::counters::DropReason;
-use crate::core::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
-use crate::core::limits::WHO_LEADS_INTERVAL;
-use crate::core::member::{LeaveReason, Run, Status};
-use crate::core::view::Slot;
-use crate::core::wire::{Message, PacketBuilder};
+use crate::counters::DropReason;
+use crate::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
+use crate::limits::WHO_LEADS_INTERVAL;
+use crate::member::{LeaveReason, Run, Status};
+use crate::view::Slot;
+use crate::wire::{Message, PacketBuilder};
 use rand::RngExt;
 
 impl Core {
@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Adds to a packet what is known of an electorate, if anything is.
-    pub(in crate::core) fn push_founded(&self, packet: &mut PacketBuilder) {
+    pub(crate) fn push_founded(&self, packet: &mut PacketBuilder) {
         if let Some(founded) = self.election().and_then(Election::electorate_report) {
             packet.push(&Message::ElectorateReport(founded));
         }
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
-    pub(in crate::core) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
+    pub(crate) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         let (now, known) = (self.now, self.founded());
         if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
             // Whoever leads is heard of soon.
@@ -113,7 +113,7 @@ impl Core {
     }
 
     /// Begins to found an electorate anew on an operator's command, since no voter of the known one is left.
-    pub(in crate::core) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
+    pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use super::Time;
-use crate::core::election::{Descent, ElectorateReport};
-use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS};
-use crate::core::member::Run;
+use crate::election::{Descent, ElectorateReport};
+use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS};
+use crate::member::Run;
 
 /// The reports of an electorate.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::election::{Lineage, Term};
+    use crate::election::{Lineage, Term};
 
     const NOW: Time = Time::ORIGIN;
 

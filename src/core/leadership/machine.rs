@@ -5,18 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::doors::{Leadership, LeadershipState};
+use crate::doors::{Leadership, LeadershipState};
 use rand::RngExt;
 
 use super::{
     Alarm, Ballot, CommandError, Context, Core, Election, ElectionInit, Forwards, Hearsay, Known, LeaderTracker,
     LossReason, NodeId, Notice, Output, Phase, QuorumInit, RemoteCommands, Reply, Status, Term, Ticket, View,
 };
-use crate::core::counters::DropReason;
-use crate::core::election::{Action, Body, ChangeError, Confirmed, ElectionMessage, Roster};
-use crate::core::limits::HAND_OVER_TIMEOUT;
-use crate::core::view::Slot;
-use crate::core::wire::{Message, VoterRequest};
+use crate::counters::DropReason;
+use crate::election::{Action, Body, ChangeError, Confirmed, ElectionMessage, Roster};
+use crate::limits::HAND_OVER_TIMEOUT;
+use crate::view::Slot;
+use crate::wire::{Message, VoterRequest};
 
 impl LeaderTracker {
     pub(super) fn ballot(&self) -> Option<&Ballot> {
@@ -26,7 +26,7 @@ impl LeaderTracker {
 
 impl Core {
     /// Takes part in electing leaders from now on.
-    pub(in crate::core) fn begin_electing(&mut self, quorum: QuorumInit) {
+    pub(crate) fn begin_electing(&mut self, quorum: QuorumInit) {
         let random = self.random.lead.random();
         let context = Context { now: self.now, random, is_up: false, members: &Vec::new };
         let init = ElectionInit {
@@ -77,15 +77,12 @@ impl Core {
     }
 
     /// Returns the time between a leader's renewals.
-    pub(in crate::core) fn renewal_interval(&self) -> std::time::Duration {
+    pub(crate) fn renewal_interval(&self) -> std::time::Duration {
         self.tracker.as_ref().map_or(std::time::Duration::MAX, |tracker| tracker.renewal_interval)
     }
 
     /// Calls the machine with its surroundings, and carries out its actions.
-    pub(in crate::core) fn with_election<T>(
-        &mut self,
-        act: impl FnOnce(&mut Election, &Context<'_>) -> T,
-    ) -> Option<T> {
+    pub(crate) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
         let mut election = self.tracker.as_mut()?.election.take()?;
         let random = self.random.lead.random();
         let is_up = matches!(self.phase, Phase::Up);
@@ -105,14 +102,14 @@ impl Core {
     }
 
     /// Ends this node's claim if it ran out while this process stood still. Called before any input.
-    pub(in crate::core) fn expire_claim(&mut self) {
+    pub(crate) fn expire_claim(&mut self) {
         if self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some_and(|until| self.now >= until)) {
             self.with_election(Election::expire);
         }
     }
 
     /// Tells the machine of changes that may concern it. Called after any input.
-    pub(in crate::core) fn attend_to_leadership(&mut self) {
+    pub(crate) fn attend_to_leadership(&mut self) {
         let is_up = matches!(self.phase, Phase::Up);
         let changes = self.view.changes();
         let Some(tracker) = &mut self.tracker else { return };
@@ -168,7 +165,7 @@ impl Core {
     }
 
     /// Returns the number of voters that are there and do not drain; `None` if no voters are known.
-    pub(in crate::core) fn voters_that_may_lead(&self) -> Option<usize> {
+    pub(crate) fn voters_that_may_lead(&self) -> Option<usize> {
         self.voters_there().map(|(_, may_lead)| may_lead)
     }
 
@@ -184,26 +181,26 @@ impl Core {
 
     /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left
     /// goes from Up to its end in one step, so that the machine has not seen that it leaves.
-    pub(in crate::core) fn part_from_voters(&mut self) {
+    pub(crate) fn part_from_voters(&mut self) {
         if matches!(self.phase, Phase::Leaving) && self.tracker.as_ref().is_some_and(|tracker| tracker.was_up) {
             self.with_election(Election::status_changed);
         }
     }
 
-    pub(in crate::core) fn ballot_stored(&mut self, version: u64) {
+    pub(crate) fn ballot_stored(&mut self, version: u64) {
         self.with_election(|election, context| election.stored(context, version));
     }
 
-    pub(in crate::core) fn ballot_not_stored(&mut self) {
+    pub(crate) fn ballot_not_stored(&mut self) {
         self.with_election(Election::store_failed);
     }
 
-    pub(in crate::core) fn work_ended(&mut self, term: Term) {
+    pub(crate) fn work_ended(&mut self, term: Term) {
         self.with_election(|election, context| election.work_ended(context, term));
     }
 
     /// Takes a voter's message.
-    pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: ElectionMessage) {
+    pub(crate) fn hear_voter(&mut self, from: Slot, word: ElectionMessage) {
         let record = self.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
         if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
@@ -310,7 +307,7 @@ impl Core {
     }
 
     /// Hands leadership over before leaving; returns true if that has to be waited for.
-    pub(in crate::core) fn hand_over(&mut self) -> bool {
+    pub(crate) fn hand_over(&mut self) -> bool {
         if self.tracker.as_ref().is_none_or(|tracker| tracker.leave_by.is_some()) {
             return self.tracker.is_some();
         }
@@ -384,7 +381,7 @@ impl Core {
     }
 
     /// Takes an operator's command for another electorate.
-    pub(in crate::core) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
+    pub(crate) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
         }
@@ -399,7 +396,7 @@ impl Core {
 
     /// Takes an operator's command for another leader. It is meant for the term that is known here: a question that
     /// comes late must not depose the successor.
-    pub(in crate::core) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
+    pub(crate) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
         let known = self.tracker.as_ref().and_then(|tracker| tracker.known.as_ref());
         let leader = known.map(|known| (known.term, known.leader.clone()));
         match (self.may_command_election(), leader) {
@@ -413,13 +410,13 @@ impl Core {
     }
 
     /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
-    pub(in crate::core) fn confirm_leadership(&mut self, ticket: Ticket) {
+    pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
         if self.with_election(|election, context| election.confirm(context, ticket)).is_none() {
             self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
 
-    pub(in crate::core) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
+    pub(crate) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));

@@ -32,8 +32,8 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::{Core, Electorate, LeaderTracker, NodeId, Phase, Run, Status};
-use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
-use crate::core::view::{Slot, View};
+use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::view::{Slot, View};
 
 /// The time for which packets of a process that is gone may still be under way.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
-    pub(in crate::core) fn voter_may_be_gone(&mut self, run: Run) {
+    pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
         let (now, view) = (self.now, &self.view);
         let is_sought = |slot: &Slot| {
             let is_seed = || self.reunion.is_seed(view.record(*slot).address);
@@ -112,7 +112,7 @@ impl Core {
 
     /// Takes note that somebody who is not known here sends from this address. If it is a voter's or a seed's, another
     /// process may be there by now, which is asked at once.
-    pub(in crate::core) fn stranger_is_at(&mut self, address: SocketAddr) {
+    pub(crate) fn stranger_is_at(&mut self, address: SocketAddr) {
         if !matches!(self.phase, Phase::Up) || self.tracker.is_none() || self.founded().is_none() {
             return;
         }

@@ -39,16 +39,16 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
-use crate::core::election::{
+use crate::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
+use crate::election::{
     Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, Lineage, LossReason, NumberedView,
     Term, VoterStandings,
 };
-use crate::core::member::{NodeId, Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::View;
-use crate::core::{Core, Phase};
+use crate::member::{NodeId, Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::View;
+use crate::{Core, Phase};
 use forward::Forwards;
 use hearsay::Hearsay;
 pub use other::OtherElectorate;

@@ -27,12 +27,12 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Core, Election, Known, LossReason, NodeId, Status, Term, View};
-use crate::core::counters::DropReason;
-use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
-use crate::core::time::Time;
-use crate::core::view::{Slot, is_due};
-use crate::core::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
+use crate::counters::DropReason;
+use crate::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE, MIN_LEASE};
+use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
+use crate::time::Time;
+use crate::view::{Slot, is_due};
+use crate::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
 impl Core {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
@@ -90,7 +90,7 @@ impl Core {
     }
 
     /// Adds the pulse of the leader to a packet that is sent anyway.
-    pub(in crate::core) fn push_leader_renewal(&mut self, packet: &mut PacketBuilder) {
+    pub(crate) fn push_leader_renewal(&mut self, packet: &mut PacketBuilder) {
         if self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_none()) {
             return self.push_founded(packet);
         }
@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// Takes a peer's renewal of the leader.
-    pub(in crate::core) fn receive_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
+    pub(crate) fn receive_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
         if self.tracker.is_none() {
             return self.hear_voters(from, None);
         }
@@ -201,7 +201,7 @@ impl Core {
     }
 
     /// Takes a member's report of who leads, or that nobody does any more.
-    pub(in crate::core) fn receive_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
+    pub(crate) fn receive_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
         if !is_plausible(&led) {
             return self.counters.drop(DropReason::Malformed);
         }
@@ -278,7 +278,7 @@ impl Core {
     }
 
     /// Answers a member that asks who leads.
-    pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
+    pub(crate) fn tell_who_leads(&mut self, to: Slot) {
         let now = self.now;
         let rare = self.view.peer_mut(to).rare_mut();
         if !is_due(now, rare.last_led, LEADER_ANSWER_INTERVAL) {

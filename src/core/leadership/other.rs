@@ -11,11 +11,11 @@
 use std::time::Duration;
 
 use super::{Alarm, Core, NodeId, Term, Time};
-use crate::core::election::Lineage;
-use crate::core::limits::OTHER_ELECTORATE_MEMORY;
-use crate::core::member::Run;
-use crate::core::view::Slot;
-use crate::core::wire::LeaderClaim;
+use crate::election::Lineage;
+use crate::limits::OTHER_ELECTORATE_MEMORY;
+use crate::member::Run;
+use crate::view::Slot;
+use crate::wire::LeaderClaim;
 
 /// An electorate beside the one that this node is sure of, as a member reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]

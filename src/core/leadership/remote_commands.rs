@@ -12,13 +12,13 @@
 use std::collections::BTreeMap;
 
 use super::{Core, Phase, Status, Ticket, Time};
-use crate::core::counters::DropReason;
-use crate::core::election::{ChangeError, Electorate};
-use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES};
-use crate::core::member::Run;
-use crate::core::packet::Sender;
-use crate::core::view::{Slot, is_due};
-use crate::core::wire::{ChangeVoters, Message, Nonce, VotersChanged};
+use crate::counters::DropReason;
+use crate::election::{ChangeError, Electorate};
+use crate::limits::{ANSWER_INTERVAL, ASKED_MEMORY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES};
+use crate::member::Run;
+use crate::packet::Sender;
+use crate::view::{Slot, is_due};
+use crate::wire::{ChangeVoters, Message, Nonce, VotersChanged};
 
 /// The first of the tickets that are drawn here; drivers' tickets are below.
 const FIRST_TICKET: Ticket = 1 << 63;
@@ -66,7 +66,7 @@ impl RemoteCommands {
 
 impl Core {
     /// Takes a member's request that this node, as the leader, change the electorate.
-    pub(in crate::core) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
+    pub(crate) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
         let (now, key) = (self.now, (sender.run, question.nonce));
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {

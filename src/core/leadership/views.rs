@@ -18,13 +18,13 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Core, NodeId, NumberedView, Output, Term, View};
-use crate::core::counters::DropReason;
-use crate::core::election::{Delta, Digest, ViewRef};
-use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::view::Slot;
-use crate::core::wire::{Message, ViewPart, WantView};
+use crate::counters::DropReason;
+use crate::election::{Delta, Digest, ViewRef};
+use crate::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
+use crate::member::Run;
+use crate::time::Time;
+use crate::view::Slot;
+use crate::wire::{Message, ViewPart, WantView};
 
 /// A view that is being fetched.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct Fetch {
     /// True if the view is known to be agreed, false if a leader only proposed it to this voter.
     is_agreed: bool,
     members: Vec<NodeId>,
-    electorate: Option<(super::Electorate, Option<crate::core::election::VoterChange>)>,
+    electorate: Option<(super::Electorate, Option<crate::election::VoterChange>)>,
     /// The number of parts still to come of those that were asked for.
     awaited: u8,
     retry_at: Time,
@@ -201,7 +201,7 @@ impl Core {
     }
 
     /// Sends a member the parts of a view that it wants.
-    pub(in crate::core) fn send_view(&mut self, to: Slot, want: &WantView) {
+    pub(crate) fn send_view(&mut self, to: Slot, want: &WantView) {
         let Some(view) = self.view_of(want.digest) else { return self.counters.drop(DropReason::Unasked) };
         if !self.view.entry(to).peer.is_proven() {
             return self.counters.drop(DropReason::RateLimited);
@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// Takes a part of the view that is being fetched.
-    pub(in crate::core) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
+    pub(crate) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
         let run = self.view.record(from).run;
         let now = self.now;
         let fetch = self.tracker.as_mut().and_then(|tracker| tracker.fetch.as_mut());

@@ -71,6 +71,6 @@ pub const MAX_PARTITION_LOST: usize = 16_384;
 
 /// Returns the silence after which a member is probed that is suspected after `demanded`: the last fifth is for the
 /// probes.
-pub(in crate::core) fn probe_after(demanded: Duration) -> Duration {
+pub(crate) fn probe_after(demanded: Duration) -> Duration {
     demanded * 4 / 5
 }

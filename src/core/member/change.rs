@@ -46,7 +46,7 @@ pub enum ChangeKind {
 impl Change {
     /// Returns the one change that leads from `held` to `new`, in the usual case that one is enough and needs no record
     /// of its own. Otherwise returns both records.
-    pub(in crate::core) fn direct(
+    pub(crate) fn direct(
         held: Arc<Record>,
         new: Arc<Record>,
         method: Option<DetectionMethod>,
@@ -146,7 +146,7 @@ mod tests {
                 assert_eq!(Change::between(Some(&held), &new, METHOD).collect::<Vec<_>>(), [change]);
                 direct += 1;
             }
-            let other_run = Arc::new(Record { run: crate::core::Run(8), ..record("a", 2, after) });
+            let other_run = Arc::new(Record { run: crate::Run(8), ..record("a", 2, after) });
             assert_eq!(Change::direct(Arc::clone(&held), Arc::clone(&other_run), METHOD), Err((held, other_run)));
         }
         assert_eq!(direct, 49 - 2 * 4, "all but Suspect or Leaving after Joining, Down or Left");

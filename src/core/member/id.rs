@@ -54,7 +54,7 @@ impl NodeId {
     }
 
     /// Returns the memory that the name takes where it is kept, in bytes: at the most, since copies share a long text.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         size_of::<Self>()
             + match &self.0 {
                 Text::Short { .. } => 0,

@@ -20,8 +20,8 @@ mod tags;
 
 pub use change::{Change, ChangeKind};
 pub use id::{InvalidName, NodeId, Run, check_name};
-pub(crate) use record::is_of_many;
+pub use record::is_of_many;
 #[cfg(test)]
-pub(in crate::core) use record::tests;
+pub(crate) use record::tests;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, canonical, is_reachable};
 pub use tags::{InvalidTags, Tags};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{NodeId, Run};
 use super::tags::Tags;
-use crate::core::settings::Timing;
+use crate::settings::Timing;
 
 /// The status of a node, in rank order: within one incarnation a record only moves to the right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -205,7 +205,7 @@ impl Record {
     }
 
     /// Returns true if it says that it does not vote, though a voter has its name: that voter's data directory is lost.
-    pub(in crate::core) fn has_lost_vote(&self) -> bool {
+    pub(crate) fn has_lost_vote(&self) -> bool {
         self.tags.has_lost_vote()
     }
 
@@ -228,7 +228,7 @@ pub fn is_reachable(address: SocketAddr) -> bool {
 }
 
 /// Returns true if an address is no single host's: a multicast group, or IPv4's broadcast.
-pub(crate) fn is_of_many(ip: IpAddr) -> bool {
+pub fn is_of_many(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     ip.is_multicast() || ip == Ipv4Addr::BROADCAST
 }
@@ -245,10 +245,10 @@ pub fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-pub(in crate::core) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in crate::core) fn record(id: &str, incarnation: u64, status: Status) -> Record {
+    pub(crate) fn record(id: &str, incarnation: u64, status: Status) -> Record {
         Record {
             id: NodeId::new(id).expect("a good name"),
             run: Run(7),
@@ -257,7 +257,7 @@ pub(in crate::core) mod tests {
             address: "10.0.0.1:7117".parse().expect("an address"),
             api_address: None,
             tags: Tags::default(),
-            timing: crate::core::settings::Settings::default().timing().expect("the default"),
+            timing: crate::settings::Settings::default().timing().expect("the default"),
             version: "0.1.0".into(),
             protocol: ProtocolRange::OURS,
         }

@@ -36,9 +36,7 @@ impl Tags {
     }
 
     /// Builds the tags from pairs in strictly ascending order, which the caller has checked.
-    pub(in crate::core) fn from_sorted<'a>(
-        tags: impl Iterator<Item = (&'a str, &'a str)> + Clone,
-    ) -> Result<Self, InvalidTags> {
+    pub(crate) fn from_sorted<'a>(tags: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Result<Self, InvalidTags> {
         let (keys, bytes) =
             tags.clone().fold((0, 0), |(keys, bytes), (key, value)| (keys + 1, bytes + key.len() + value.len()));
         if keys > Self::MAX_KEYS {
@@ -64,7 +62,7 @@ impl Tags {
 
     /// The key of the tag by which a node says that it does not vote, though a voter has its name: it has another identity, since
     /// its data directory is lost. Reserved likewise.
-    pub(in crate::core) const LOST_VOTE: &str = "headcount.lost-vote";
+    pub(crate) const LOST_VOTE: &str = "headcount.lost-vote";
 
     /// The tags that a node sets by itself.
     const MARKS: [&str; 2] = [Self::DRAINING, Self::LOST_VOTE];
@@ -75,7 +73,7 @@ impl Tags {
     }
 
     /// Returns true if the node that bears these tags has lost the data directory of the voter that has its name.
-    pub(in crate::core) fn has_lost_vote(&self) -> bool {
+    pub(crate) fn has_lost_vote(&self) -> bool {
         self.get(Self::LOST_VOTE) == Some("true")
     }
 
@@ -85,7 +83,7 @@ impl Tags {
     }
 
     /// Returns the same tags with or without the mark of a node whose vote is lost, as far as there is room for it.
-    pub(in crate::core) fn with_lost_vote(&self, is_lost: bool) -> Result<Self, InvalidTags> {
+    pub(crate) fn with_lost_vote(&self, is_lost: bool) -> Result<Self, InvalidTags> {
         self.marked(Self::LOST_VOTE, is_lost)
     }
 

@@ -8,13 +8,13 @@
 //! Must not know: how silence is measured.
 
 use super::merge::Held;
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::limits::{MAX_DAMPING, TOLD_INTERVAL};
-use crate::core::member::{DetectionMethod, Record, Status};
-use crate::core::time::Time;
-use crate::core::view::{Slot, is_due};
-use crate::core::wire::{Message, Note};
+use crate::Core;
+use crate::counters::DropReason;
+use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
+use crate::member::{DetectionMethod, Record, Status};
+use crate::time::Time;
+use crate::view::{Slot, is_due};
+use crate::wire::{Message, Note};
 
 impl Core {
     /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
@@ -87,7 +87,7 @@ impl Core {
 
     /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
     /// time between a suspicion and its confirmation that any accuser leaves (see `detection::flapping`).
-    pub(in crate::core) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
+    pub(crate) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());

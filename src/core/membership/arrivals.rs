@@ -12,17 +12,17 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::limits::SETTLE;
-use crate::core::time::Time;
-use crate::core::view::Slot;
+use crate::Core;
+use crate::limits::SETTLE;
+use crate::time::Time;
+use crate::view::Slot;
 
 /// The number of other members up to which the word of all of them counts.
 const FEW: usize = 2;
 
 /// The times at which members came.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Arrivals {
+pub(crate) struct Arrivals {
     up_since: Option<Time>,
     /// True if this node was there before its cluster, or found it at the same moment as others.
     is_founder: bool,
@@ -55,7 +55,7 @@ impl Moment {
 
 impl Arrivals {
     /// Notes that this node is Up: the members that are there now came before it.
-    pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool, was_alone: bool) {
+    pub(crate) fn start(&mut self, now: Time, is_founder: bool, was_alone: bool) {
         *self = Self { up_since: Some(now), is_founder, was_alone, ..Self::default() };
     }
 
@@ -66,7 +66,7 @@ impl Arrivals {
     }
 
     /// Returns the time for which this node has been Up.
-    pub(in crate::core) fn up_for(&self, now: Time) -> Duration {
+    pub(crate) fn up_for(&self, now: Time) -> Duration {
         self.up_since.map_or(Duration::ZERO, |up_since| now.since(up_since))
     }
 
@@ -82,7 +82,7 @@ impl Arrivals {
         }
     }
 
-    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         self.back.remove(&slot);
         if let Some(came) = self.young.get_mut(slot as usize) {
             *came = None;
@@ -90,7 +90,7 @@ impl Arrivals {
     }
 
     /// Forgets the times of members that have settled.
-    pub(in crate::core) fn tidy(&mut self, now: Time) {
+    pub(crate) fn tidy(&mut self, now: Time) {
         let Some(up_since) = self.up_since else { return };
         let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
         let mut any = false;
@@ -119,23 +119,23 @@ impl Core {
     }
 
     /// Returns true if a member came before this node, or long ago.
-    pub(in crate::core) fn is_known_for_long(&self, slot: Slot) -> bool {
+    pub(crate) fn is_known_for_long(&self, slot: Slot) -> bool {
         self.arrivals.came(self.now, slot).is_none()
     }
 
     /// Returns true if a member is at an address where this node was told to look for members, and has proven that
     /// address.
-    pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
+    pub(crate) fn is_contact(&self, slot: Slot) -> bool {
         self.view.entry(slot).peer.is_proven() && self.reunion.is_contact(self.view.record(slot).address)
     }
 
     /// Returns true if this node has been Up for so short a while that no member is known for longer.
-    pub(in crate::core) fn is_new_here(&self) -> bool {
+    pub(crate) fn is_new_here(&self) -> bool {
         self.arrivals.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
     }
 
     /// Returns true if a member's word about leases counts.
-    pub(in crate::core) fn counts_about_leases(&self, slot: Slot) -> bool {
+    pub(crate) fn counts_about_leases(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let is_back = entry.peer.is_proven() && self.arrivals.back.get(&slot) == Some(&entry.record.address);
         let are_few = self.view.live().len() <= FEW;

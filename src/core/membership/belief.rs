@@ -10,12 +10,12 @@
 
 use std::time::Duration;
 
-use crate::core::limits::TOLD_INTERVAL;
-use crate::core::member::{Record, Status};
-use crate::core::packet::Turn;
-use crate::core::view::{Slot, is_due};
-use crate::core::wire::Note;
-use crate::core::{Core, Phase};
+use crate::limits::TOLD_INTERVAL;
+use crate::member::{Record, Status};
+use crate::packet::Turn;
+use crate::view::{Slot, is_due};
+use crate::wire::Note;
+use crate::{Core, Phase};
 
 impl Core {
     /// Returns true if a record that would replace a held one is not merged for now on this member's word (`None`: the
@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Tells a member of a record that others report under its name.
-    pub(in crate::core) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
+    pub(crate) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
         if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
             let mut packet = self.packet_to(slot);

@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::core::doors::{Reply, StopReason, Ticket};
-use crate::core::limits::{
+use crate::doors::{Reply, StopReason, Ticket};
+use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
 };
-use crate::core::member::{Run, Status};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::wire::{Confirmation, Message, Nonce};
-use crate::core::{Core, Phase};
+use crate::member::{Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::wire::{Confirmation, Message, Nonce};
+use crate::{Core, Phase};
 
 /// The action at the end of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Purpose {
 
 /// The records that wait to be confirmed; at most [`MAX_PENDING_COMMANDS`].
 #[derive(Debug, Default)]
-pub(in crate::core) struct Confirmations {
+pub(crate) struct Confirmations {
     open: BTreeMap<Ticket, Open>,
     /// The beginning of this interval of removals, and their number in it.
     removals: Option<(Time, u32)>,
@@ -66,7 +66,7 @@ struct Open {
 
 impl Confirmations {
     /// Returns the number of open confirmations.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.open.len()
     }
 
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Asks the peers that have not answered, or ends.
-    pub(in crate::core) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
+    pub(crate) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
         let Some(open) = self.confirmations.open.get(&ticket) else { return };
         let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
         let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
@@ -125,7 +125,7 @@ impl Core {
     }
 
     /// Notes that a peer holds a record.
-    pub(in crate::core) fn confirmed(&mut self, peer: Slot, hash: u64) {
+    pub(crate) fn confirmed(&mut self, peer: Slot, hash: u64) {
         let run = self.view.record(peer).run;
         let mut is_open = false;
         for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Ends the open confirmations with their present state, before the view is dropped.
-    pub(in crate::core) fn end_confirmations(&mut self) {
+    pub(crate) fn end_confirmations(&mut self) {
         for ticket in self.confirmations.open.keys().copied().collect::<Vec<_>>() {
             self.end_confirmation(ticket);
         }
@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// Returns true if this node's own confirmation counts: it stays, or no member does.
-    pub(in crate::core) fn may_confirm(&self) -> bool {
+    pub(crate) fn may_confirm(&self) -> bool {
         let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
         matches!(self.phase, Phase::Up) || !self.view.live().iter().any(is_up)
     }

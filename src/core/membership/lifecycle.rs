@@ -9,16 +9,16 @@
 use std::net::SocketAddr;
 
 use super::confirm::Purpose;
-use crate::core::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
-use crate::core::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
-use crate::core::member::{LeaveReason, Record, Run, Status, Tags};
-use crate::core::view::View;
-use crate::core::wire::{Message, Nonce};
-use crate::core::{Core, Phase};
+use crate::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
+use crate::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
+use crate::member::{LeaveReason, Record, Run, Status, Tags};
+use crate::view::View;
+use crate::wire::{Message, Nonce};
+use crate::{Core, Phase};
 
 /// The state of this node's own incarnation.
 #[derive(Debug)]
-pub(in crate::core) struct Incarnation {
+pub(crate) struct Incarnation {
     /// The bound that is stored: no higher incarnation may be used yet.
     stored: u64,
     /// The bound that was last given out to be stored.
@@ -31,24 +31,24 @@ pub(in crate::core) struct Incarnation {
 }
 
 impl Incarnation {
-    pub(in crate::core) fn new(stored: u64) -> Self {
+    pub(crate) fn new(stored: u64) -> Self {
         Self { stored, asked: stored, wanted: None, asked_by: None }
     }
 
     /// Returns true if a raise waits for the disk.
-    pub(in crate::core) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.wanted.is_some()
     }
 
     /// Returns true if a raise above this incarnation waits for the disk.
-    pub(in crate::core) fn covers(&self, incarnation: u64) -> bool {
+    pub(crate) fn covers(&self, incarnation: u64) -> bool {
         self.wanted.is_some_and(|wanted| wanted > incarnation)
     }
 }
 
 impl Core {
     /// Raises the incarnation, at once if its bound is stored, else as soon as it is.
-    pub(in crate::core) fn raise_incarnation(&mut self, to: u64) {
+    pub(crate) fn raise_incarnation(&mut self, to: u64) {
         let to = to.max(self.me().incarnation + 1).min(Record::INCARNATION_LIMIT - 2);
         if to > self.incarnation.stored {
             let wanted = self.incarnation.wanted.map_or(to, |wanted| wanted.max(to));
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Returns true if an introduction to this proven address has to wait for the disk; it is sent afterwards.
-    pub(in crate::core) fn defer_introduction(&mut self, asker: Run, to: SocketAddr, nonce: Nonce) -> bool {
+    pub(crate) fn defer_introduction(&mut self, asker: Run, to: SocketAddr, nonce: Nonce) -> bool {
         let is_waiting = self.incarnation.is_waiting();
         if is_waiting {
             self.incarnation.asked_by = Some((asker, to, nonce));
@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// Gives out the state that must survive the process.
-    pub(in crate::core) fn persist(&mut self) {
+    pub(crate) fn persist(&mut self) {
         let incarnation_bound = self.incarnation.asked;
         let addresses = self.reunion.remembered().to_vec();
         let ballot = self.ballot().cloned();
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Notes that a bound is on disk.
-    pub(in crate::core) fn persisted(&mut self, bound: u64) {
+    pub(crate) fn persisted(&mut self, bound: u64) {
         self.incarnation.stored = self.incarnation.stored.max(bound);
         if let Some(wanted) = self.incarnation.wanted.filter(|wanted| *wanted <= self.incarnation.stored) {
             self.incarnation.wanted = None;
@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// Carries out the command to replace all tags.
-    pub(in crate::core) fn set_tags(&mut self, ticket: Ticket, tags: &Tags) {
+    pub(crate) fn set_tags(&mut self, ticket: Ticket, tags: &Tags) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Carries out the command to drain, or to take that back. The election is told of the change like of every other one.
-    pub(in crate::core) fn drain(&mut self, ticket: Ticket, is_draining: bool) {
+    pub(crate) fn drain(&mut self, ticket: Ticket, is_draining: bool) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
@@ -145,7 +145,7 @@ impl Core {
 
     /// Tells everybody, by a mark in its record, that this node does not vote though a voter has its name, or that it does
     /// again. Where it must wait for the disk, or there is no room, nothing is told.
-    pub(in crate::core) fn mark_lost_vote(&mut self, is_lost: bool) {
+    pub(crate) fn mark_lost_vote(&mut self, is_lost: bool) {
         let is_new = self.me().has_lost_vote() != is_lost && matches!(self.phase, Phase::Up);
         let Some(tags) = is_new.then(|| self.me().tags.with_lost_vote(is_lost).ok()).flatten() else { return };
         self.restate_myself(Record { tags, ..Record::clone(self.me()) });
@@ -163,14 +163,14 @@ impl Core {
     }
 
     /// Carries out the command to leave. A leader hands over first.
-    pub(in crate::core) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if !self.hand_over() {
             self.begin_leaving();
         }
     }
 
     /// Leaves: Leaving, then Left, each confirmed by a few peers, each with an end.
-    pub(in crate::core) fn begin_leaving(&mut self) {
+    pub(crate) fn begin_leaving(&mut self) {
         match self.phase {
             Phase::Joining(_) => self.stop(StopReason::Left),
             Phase::Up => {
@@ -198,7 +198,7 @@ impl Core {
 
     /// Drops the view and joins anew: a node that slept longer than `reap_after` could raise the dead. It accuses nobody
     /// by that: its own user alone is told that the members are gone, and that they are back.
-    pub(in crate::core) fn rejoin(&mut self) {
+    pub(crate) fn rejoin(&mut self) {
         self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
         self.drop_links();
         // The dead come last: not all addresses may find room.

@@ -17,14 +17,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::limits::MAX_MEMBERS;
-use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::core::packet::News;
-use crate::core::timers::Timer;
-use crate::core::view::{Peer, Slot, View};
-use crate::core::wire::Note;
+use crate::Core;
+use crate::counters::DropReason;
+use crate::limits::MAX_MEMBERS;
+use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::packet::News;
+use crate::timers::Timer;
+use crate::view::{Peer, Slot, View};
+use crate::wire::Note;
 
 /// The parts of a replaced record that are still needed.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Held {
 
 impl Core {
     /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
-    pub(in crate::core) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
+    pub(crate) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
         self.counters.updates_received += 1;
         let (note, record, hash, hint) = match news {
             News::Known { note, slot, hash } => return self.hear_again(slot, hash, note),
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// Replaces a member's record by a newer one.
-    pub(in crate::core) fn supersede(
+    pub(crate) fn supersede(
         &mut self,
         slot: Slot,
         record: Arc<Record>,
@@ -250,7 +250,7 @@ impl Core {
     }
 
     /// Records this node's own verdict about a member.
-    pub(in crate::core) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
+    pub(crate) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
         let held = Arc::clone(self.view.record(slot));
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
@@ -272,7 +272,7 @@ impl Core {
     }
 
     /// Rewrites this node's own record.
-    pub(in crate::core) fn rewrite_myself(&mut self, record: Record) {
+    pub(crate) fn rewrite_myself(&mut self, record: Record) {
         let held = Arc::clone(self.me());
         let record = Arc::new(record);
         debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
@@ -281,7 +281,7 @@ impl Core {
         self.view.replace(View::ME, record, hash, None);
         self.view.peer_mut(View::ME).lived_at(self.now);
         self.fingerprint_mismatch.view_changed(self.now);
-        if !matches!(self.phase, crate::core::Phase::Joining(_)) {
+        if !matches!(self.phase, crate::Phase::Joining(_)) {
             self.gossiping.recent.note(View::ME);
             self.flood_news(View::ME, None);
             self.flooding.originate(View::ME);
@@ -324,7 +324,7 @@ impl Core {
     /// Spreads the update after any change of a member's record.
     fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
         self.fingerprint_mismatch.view_changed(self.now);
-        if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {
+        if !matches!(self.phase, crate::Phase::Joining(_)) && !self.is_withheld(slot) {
             self.gossiping.recent.note(slot);
             self.flood_news(slot, from);
         }

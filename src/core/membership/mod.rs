@@ -29,7 +29,7 @@ mod refutation;
 mod removal;
 mod remove_command;
 
-pub(in crate::core) use arrivals::Arrivals;
-pub(in crate::core) use confirm::Confirmations;
-pub(in crate::core) use lifecycle::Incarnation;
-pub(in crate::core) use moving::Move;
+pub(crate) use arrivals::Arrivals;
+pub(crate) use confirm::Confirmations;
+pub(crate) use lifecycle::Incarnation;
+pub(crate) use moving::Move;

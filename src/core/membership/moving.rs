@@ -24,22 +24,22 @@ use std::net::SocketAddr;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use crate::core::Core;
-use crate::core::Phase;
-use crate::core::doors::{CommandError, Notice, Receiver, Reply, Ticket};
-use crate::core::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
-use crate::core::member::{Record, Run, Status, is_reachable};
-use crate::core::packet::{Sender, SenderKind};
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::wire::{Message, Nonce};
+use crate::Core;
+use crate::Phase;
+use crate::doors::{CommandError, Notice, Receiver, Reply, Ticket};
+use crate::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
+use crate::member::{Record, Run, Status, is_reachable};
+use crate::packet::{Sender, SenderKind};
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::wire::{Message, Nonce};
 
 /// The number of times that members are asked before it is said that they do not reach this node.
 const MOST_ASKED: u32 = 5;
 
 /// An address at which nobody has reached this node so far.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) struct Move {
+pub(crate) struct Move {
     /// The command's number.
     ticket: Ticket,
     address: SocketAddr,
@@ -53,7 +53,7 @@ pub(in crate::core) struct Move {
 impl Core {
     /// Carries out the command to change this node's address, as soon as a member has reached it there. Who is Joining is
     /// in no record yet: its address is proven when it is let in.
-    pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
+    pub(crate) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Asks members whether they reach this node at its new address.
-    pub(in crate::core) fn ask_at_new_address(&mut self) {
+    pub(crate) fn ask_at_new_address(&mut self) {
         let Some(Move { address, nonce, asked, is_reached, .. }) = self.moving else { return };
         let live: Vec<Slot> = self.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
         if is_reached || live.is_empty() || matches!(self.phase, Phase::Joining(_)) {
@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Keeps the address that this node has, if it wanted another one.
-    pub(in crate::core) fn give_up_move(&mut self) {
+    pub(crate) fn give_up_move(&mut self) {
         self.timers.cancel(Timer::Move);
         if let Some(Move { ticket, address, .. }) = self.moving.take() {
             self.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
@@ -114,7 +114,7 @@ impl Core {
     }
 
     /// Asks a member that is not where its record says: it may have moved, too, and know of nobody else.
-    pub(in crate::core) fn ask_at_new_address_also(&mut self, to: SocketAddr, run: Run) {
+    pub(crate) fn ask_at_new_address_also(&mut self, to: SocketAddr, run: Run) {
         if let Some(Move { address, nonce, .. }) = self.moving {
             self.ask_to_reach(to, run, address, nonce);
         }
@@ -128,13 +128,13 @@ impl Core {
     }
 
     /// Returns true if this is the nonce by which members answer that they reach this node at its new address.
-    pub(in crate::core) fn is_reached_by(&self, nonce: Nonce) -> bool {
+    pub(crate) fn is_reached_by(&self, nonce: Nonce) -> bool {
         self.moving.is_some_and(|moving| moving.nonce == nonce)
     }
 
     /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. A member
     /// that is not where its record says is told the address by a packet of its own: what goes to all does not reach it.
-    pub(in crate::core) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
+    pub(crate) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
         let is_asked = self.is_reached_by(nonce);
         if is_asked {
             self.take_address();

@@ -5,18 +5,18 @@
 //!
 //! Must not know: why a member is gone.
 
-use crate::core::Core;
-use crate::core::doors::Output;
-use crate::core::limits::MAX_GONE;
-use crate::core::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Status};
-use crate::core::time::Time;
-use crate::core::view::{Slot, View};
+use crate::Core;
+use crate::doors::Output;
+use crate::limits::MAX_GONE;
+use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Status};
+use crate::time::Time;
+use crate::view::{Slot, View};
 
 impl Core {
     /// Forgets those that are gone the longest, before their time, if there are more than [`MAX_GONE`] and than four for each
     /// member of the largest cluster that this node has seen: a process that crashes again and again under fresh names fills
     /// nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not know yet.
-    pub(in crate::core) fn reap_the_longest_gone(&mut self) {
+    pub(crate) fn reap_the_longest_gone(&mut self) {
         let live = self.view.live().len() + 1;
         let most = MAX_GONE.max(4 * self.arrivals.note_live(live));
         if self.view.len() - live <= most {
@@ -35,12 +35,12 @@ impl Core {
     }
 
     /// Removes a member from the view for good.
-    pub(in crate::core) fn reap(&mut self, slot: Slot) {
+    pub(crate) fn reap(&mut self, slot: Slot) {
         self.tombstones.insert(self.now, self.view.record(slot));
         self.drop_from_view(slot);
     }
 
-    pub(in crate::core) fn drop_from_view(&mut self, slot: Slot) {
+    pub(crate) fn drop_from_view(&mut self, slot: Slot) {
         let held = std::sync::Arc::clone(self.view.record(slot));
         if held.status.is_live() {
             // A reader that counts live members by joined, left and down must not keep it among them.

@@ -10,16 +10,16 @@
 
 use std::time::Duration;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, SelfDoubt, StopReason};
-use crate::core::member::{LeaveReason, Record, Run, Status};
-use crate::core::wire::Note;
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Notice, SelfDoubt, StopReason};
+use crate::member::{LeaveReason, Record, Run, Status};
+use crate::wire::Note;
+use crate::{Core, Phase};
 
 impl Core {
     /// Handles the report that others hold this node as `status`, and last heard it so long ago. Returns true if
     /// our own record is the right answer.
-    pub(in crate::core) fn told(&mut self, run: Run, (incarnation, status): (u64, Status), age: Duration) -> bool {
+    pub(crate) fn told(&mut self, run: Run, (incarnation, status): (u64, Status), age: Duration) -> bool {
         if run != self.run {
             // Meant for the process that had this address before.
             self.counters.drop(DropReason::Unasked);

@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use super::merge::Held;
-use crate::core::Core;
-use crate::core::doors::Notice;
-use crate::core::member::{LeaveReason, Record, Status};
-use crate::core::view::Slot;
+use crate::Core;
+use crate::doors::Notice;
+use crate::member::{LeaveReason, Record, Status};
+use crate::view::Slot;
 
 impl Core {
     /// Removes a removed run again, at the incarnation that it has raised meanwhile.

@@ -9,16 +9,16 @@
 //! Must not know: the reason of the operator.
 
 use super::confirm::Purpose;
-use crate::core::doors::{CommandError, Reply, Ticket};
-use crate::core::limits::CONFIRM_TIMEOUT;
-use crate::core::member::{DetectionMethod, LeaveReason, NodeId, Status};
-use crate::core::view::Slot;
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::doors::{CommandError, Reply, Ticket};
+use crate::limits::CONFIRM_TIMEOUT;
+use crate::member::{DetectionMethod, LeaveReason, NodeId, Status};
+use crate::view::Slot;
+use crate::wire::Message;
+use crate::{Core, Phase};
 
 impl Core {
     /// Carries out the command to remove a member.
-    pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
+    pub(crate) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
             Ok(slot) if !self.take_removal(slot) => {
                 self.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));

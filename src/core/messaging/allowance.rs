@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::limits::{
+use crate::limits::{
     ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMBER, MAX_FETCHED_BYTES, MAX_MESSAGES_PER_MEMBER,
 };
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::member::Run;
+use crate::time::Time;
 
 /// The messages and bytes that each member has spent in its present interval, by run.
 #[derive(Debug, Default)]

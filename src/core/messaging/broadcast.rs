@@ -18,19 +18,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Numbers;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{
+use crate::counters::DropReason;
+use crate::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{
     BROADCAST_LIFE, FETCH_TIME, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES,
     MAX_ORIGINS, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY,
 };
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::view::{Slot, View};
-use crate::core::window::{Sight, Window};
-use crate::core::wire::{Broadcast, Span};
-use crate::core::{Core, Phase};
+use crate::member::Run;
+use crate::time::Time;
+use crate::view::{Slot, View};
+use crate::window::{Sight, Window};
+use crate::wire::{Broadcast, Span};
+use crate::{Core, Phase};
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
 #[derive(Debug, Default)]
@@ -253,7 +253,7 @@ impl Broadcasts {
 
 impl Core {
     /// Carries out a command about messages.
-    pub(in crate::core) fn message_command(&mut self, command: Command) {
+    pub(crate) fn message_command(&mut self, command: Command) {
         match command {
             Command::Broadcast { ticket, topic, payload } => self.broadcast(ticket, topic, payload),
             Command::Send { ticket, to, topic, payload } => self.send_letter(ticket, &to, topic, payload),
@@ -300,7 +300,7 @@ impl Core {
     }
 
     /// Takes a copy of a broadcast that came from a member.
-    pub(in crate::core) fn heard_broadcast(&mut self, sender: Slot, message: &Broadcast) {
+    pub(crate) fn heard_broadcast(&mut self, sender: Slot, message: &Broadcast) {
         self.counters.messages.received += 1;
         let (from, now) = (self.view.record(sender).run, self.now);
         let id = MessageId::broadcast(message.run, message.number);

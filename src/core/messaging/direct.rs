@@ -21,16 +21,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{CommandError, Delivery, DeliveryKind, Direct, Reply, Ticket};
-use crate::core::envelope::MessageId;
-use crate::core::limits::{BROADCAST_LIFE, DIRECT_MEMORY, DIRECT_SWEEP, MAX_DIRECT_BLOCKS};
-use crate::core::member::{NodeId, Run};
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::View;
-use crate::core::window::Sight;
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{CommandError, Delivery, DeliveryKind, Direct, Reply, Ticket};
+use crate::envelope::MessageId;
+use crate::limits::{BROADCAST_LIFE, DIRECT_MEMORY, DIRECT_SWEEP, MAX_DIRECT_BLOCKS};
+use crate::member::{NodeId, Run};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::View;
+use crate::window::Sight;
+use crate::{Core, Phase};
 
 /// Numbers in one block.
 const BLOCK: u64 = u64::BITS as u64;

@@ -28,21 +28,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Numbers;
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{
+use crate::Core;
+use crate::counters::DropReason;
+use crate::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{
     LETTER_RETRY, LETTERS_INTO_SILENCE, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY, SEND_TIMEOUT,
 };
-use crate::core::member::{NodeId, Run};
-use crate::core::packet::Way;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::window::Window;
-use crate::core::wire::{Letter, Message, Purpose};
+use crate::member::{NodeId, Run};
+use crate::packet::Way;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::window::Window;
+use crate::wire::{Letter, Message, Purpose};
 
 /// Letters of this node that wait, and what is remembered of letters of others.
 #[derive(Debug, Default)]
@@ -212,13 +212,13 @@ impl Core {
     }
 
     /// Returns true if a letter to this process waits for a link, its receipt or its answer.
-    pub(in crate::core) fn has_letters_for(&self, run: Run) -> bool {
+    pub(crate) fn has_letters_for(&self, run: Run) -> bool {
         let letters = &self.messaging.letters.pending;
         !letters.is_empty() && letters.values().any(|pending| pending.to == run)
     }
 
     /// Sends the letters that wait for this process, as many as may be under way at one time, if there is a link.
-    pub(in crate::core) fn send_letters(&mut self, run: Run) {
+    pub(crate) fn send_letters(&mut self, run: Run) {
         if self.messaging.letters.pending.is_empty() || !self.is_linked(run) {
             return;
         }
@@ -248,7 +248,7 @@ impl Core {
     }
 
     /// Has the letters to a process wait for its next link, as the last one was given up.
-    pub(in crate::core) fn letters_wait(&mut self, run: Run) {
+    pub(crate) fn letters_wait(&mut self, run: Run) {
         for pending in self.messaging.letters.pending.values_mut().filter(|pending| pending.to == run) {
             if let State::Sent(_) = pending.state {
                 pending.state = State::Waiting;
@@ -258,7 +258,7 @@ impl Core {
     }
 
     /// Sends a letter again, or gives it up at its deadline.
-    pub(in crate::core) fn tend_letter(&mut self, number: u64) {
+    pub(crate) fn tend_letter(&mut self, number: u64) {
         let now = self.now;
         let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { return };
         if now >= pending.until {
@@ -296,7 +296,7 @@ impl Core {
 
     /// Gives up letters to a process to which there is no link, and none soon: those that were never sent, and all of
     /// them if the process is gone.
-    pub(in crate::core) fn letters_have_no_link(&mut self, run: Run) {
+    pub(crate) fn letters_have_no_link(&mut self, run: Run) {
         if self.messaging.letters.pending.is_empty() {
             return;
         }
@@ -305,12 +305,12 @@ impl Core {
     }
 
     /// Gives up all letters to a process that is forgotten.
-    pub(in crate::core) fn forget_letters_to(&mut self, run: Run) {
+    pub(crate) fn forget_letters_to(&mut self, run: Run) {
         self.give_letters_up(|pending| pending.to == run);
     }
 
     /// Gives up all letters, as this node stops.
-    pub(in crate::core) fn forget_letters(&mut self) {
+    pub(crate) fn forget_letters(&mut self) {
         self.give_letters_up(|_| true);
     }
 
@@ -322,7 +322,7 @@ impl Core {
     }
 
     /// Sets the timers of messages anew, as all timers were cleared: only letters to this node itself are left.
-    pub(in crate::core) fn resume_messages(&mut self) {
+    pub(crate) fn resume_messages(&mut self) {
         for (number, pending) in &self.messaging.letters.pending {
             self.timers.set(Timer::Letter(*number), pending.until.max(self.now));
         }
@@ -331,7 +331,7 @@ impl Core {
     }
 
     /// Takes a letter that came from a member.
-    pub(in crate::core) fn heard_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
+    pub(crate) fn heard_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
         self.counters.messages.received += 1;
         let (run, now) = (self.view.record(sender).run, self.now);
         if way == Way::Datagrams {
@@ -405,7 +405,7 @@ impl Core {
     }
 
     /// Takes a member's receipt for a letter of this node.
-    pub(in crate::core) fn heard_receipt(&mut self, slot: Slot, number: u64) {
+    pub(crate) fn heard_receipt(&mut self, slot: Slot, number: u64) {
         let run = self.view.record(slot).run;
         let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.run);
         let Some(pending) = self.messaging.letters.pending.get_mut(&number).filter(is_meant) else {

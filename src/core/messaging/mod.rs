@@ -37,7 +37,7 @@
 //!
 //! Must not know: the meaning of messages; the programs that listen.
 //!
-//! [`BROADCAST_LIFE`]: crate::core::limits::BROADCAST_LIFE
+//! [`BROADCAST_LIFE`]: crate::limits::BROADCAST_LIFE
 
 mod allowance;
 mod broadcast;
@@ -46,9 +46,9 @@ mod letter;
 mod repair;
 mod spread;
 
-use crate::core::limits::MESSAGE_WINDOW;
-use crate::core::time::Time;
-use crate::core::window::Window;
+use crate::limits::MESSAGE_WINDOW;
+use crate::time::Time;
+use crate::window::Window;
 
 use allowance::Allowances;
 use broadcast::Broadcasts;
@@ -62,7 +62,7 @@ type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
 
 /// Everything that this node knows of messages.
 #[derive(Debug)]
-pub(in crate::core) struct Messaging {
+pub(crate) struct Messaging {
     /// The time at which this process began: broadcasts of an earlier time that come by calls are not delivered.
     born_at: Time,
     /// The time at which this node became Up, if it has: broadcasts of an earlier time that come in packets are not
@@ -78,7 +78,7 @@ pub(in crate::core) struct Messaging {
 
 impl Messaging {
     /// Returns an empty state: nothing said, nothing heard.
-    pub(in crate::core) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time) -> Self {
         Self {
             born_at: now,
             up_since: None,
@@ -92,12 +92,12 @@ impl Messaging {
     }
 
     /// Takes note that this node is a member from now on.
-    pub(in crate::core) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin(&mut self, now: Time) {
         self.up_since = Some(now);
     }
 
     /// Returns the number of entries kept.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.broadcasts.size()
             + self.called.size()
             + self.spreading.size()

@@ -19,20 +19,20 @@ use rand::seq::IndexedRandom;
 
 use super::broadcast::Kept;
 use super::spread::spans_of;
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::envelope::MessageId;
-use crate::core::limits::{
+use crate::Core;
+use crate::counters::DropReason;
+use crate::envelope::MessageId;
+use crate::limits::{
     BROADCAST_LIFE, MAX_CARRIED_SPANS, MAX_SPANS, MAX_WANTED, MAX_WANTS, MESSAGE_WINDOW, REPAIR_AFTER, REPAIR_PACKETS,
     REPAIR_PEERS, WANT_TIMEOUT,
 };
-use crate::core::member::Run;
-use crate::core::packet::Way;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::window::Sight;
-use crate::core::wire::{Message, PacketBuilder, Span};
+use crate::member::Run;
+use crate::packet::Way;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::window::Sight;
+use crate::wire::{Message, PacketBuilder, Span};
 
 /// The broadcasts being fetched, and the time at which others are told next what is held.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Core {
 
     /// Does what is due about broadcasts: forgets old ones, tells peers what is held, and asks again for what did not
     /// come.
-    pub(in crate::core) fn repair_messages(&mut self) {
+    pub(crate) fn repair_messages(&mut self) {
         let now = self.now;
         self.messaging.broadcasts.expire(now);
         self.messaging.called.expire(now);
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// Adds what is held of broadcasts, a line per origin, to a packet that is sent anyway.
-    pub(in crate::core) fn push_held_broadcasts(&mut self, packet: &mut PacketBuilder) {
+    pub(crate) fn push_held_broadcasts(&mut self, packet: &mut PacketBuilder) {
         if self.messaging.broadcasts.is_any_kept() {
             self.push_held(packet, MAX_CARRIED_SPANS);
         }
@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Takes a member's word on the broadcasts that it holds, and asks it for those that this node lacks.
-    pub(in crate::core) fn told_of_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
+    pub(crate) fn told_of_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         let (run, now) = (self.view.record(slot).run, self.now);
         let mut lacking = Vec::new();
         let mut looks = MESSAGE_WINDOW;
@@ -219,7 +219,7 @@ impl Core {
     }
 
     /// Answers a member that lacks broadcasts with those that are kept, within its allowance.
-    pub(in crate::core) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
+    pub(crate) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         if !self.view.entry(slot).peer.is_proven() {
             return self.counters.drop(DropReason::Unproven);
         }

@@ -9,18 +9,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::core::Core;
-use crate::core::envelope::MessageId;
-use crate::core::limits::{
+use crate::Core;
+use crate::envelope::MessageId;
+use crate::limits::{
     MAX_HEADER_BYTES, MAX_MESSAGES_PER_SPREAD, MAX_SPANS, MAX_UNSPREAD, SPREAD_BATCH, SPREAD_BYTES, SPREAD_PACKETS,
     SPREAD_RESERVE,
 };
-use crate::core::member::Run;
-use crate::core::packet::Way;
-use crate::core::settings::MAX_MTU;
-use crate::core::timers::Timer;
-use crate::core::view::Slot;
-use crate::core::wire::{Message, Span};
+use crate::member::Run;
+use crate::packet::Way;
+use crate::settings::MAX_MTU;
+use crate::timers::Timer;
+use crate::view::Slot;
+use crate::wire::{Message, Span};
 
 const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
 
@@ -50,7 +50,7 @@ impl Core {
     }
 
     /// Sends on the broadcasts that have gathered.
-    pub(in crate::core) fn spread(&mut self) {
+    pub(crate) fn spread(&mut self) {
         self.tell_of_large_ones();
         for _ in 0..SPREAD_PACKETS {
             let batch = self.next_batch();

@@ -18,11 +18,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::Core;
-use crate::core::limits::{KEEP_AFTER, KEEP_FOR, KEEP_REVIEW, MAX_NEWBORNS, NEWBORN_WATCH};
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::view::{Slot, View};
+use crate::Core;
+use crate::limits::{KEEP_AFTER, KEEP_FOR, KEEP_REVIEW, MAX_NEWBORNS, NEWBORN_WATCH};
+use crate::member::Run;
+use crate::time::Time;
+use crate::view::{Slot, View};
 
 /// The reason for which a member is observed besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,12 +132,12 @@ impl Extra {
 
 impl Core {
     /// Begins to observe a member that this node brought in, and that is Up now.
-    pub(in crate::core) fn observe_newborn(&mut self, slot: Slot) {
+    pub(crate) fn observe_newborn(&mut self, slot: Slot) {
         self.observe_besides(slot);
     }
 
     /// Begins to observe the member that brought this node in.
-    pub(in crate::core) fn observe_sponsor(&mut self, sponsor: Run) {
+    pub(crate) fn observe_sponsor(&mut self, sponsor: Run) {
         if let Some(slot) = self.view.slot_of_run(sponsor).filter(|slot| *slot != View::ME) {
             self.observe_besides(slot);
         }
@@ -152,7 +152,7 @@ impl Core {
     }
 
     /// Returns true if one of the two brought in the other a moment ago.
-    pub(in crate::core) fn is_brought_in(&self, slot: Slot) -> bool {
+    pub(crate) fn is_brought_in(&self, slot: Slot) -> bool {
         self.observers.extra.besides.contains_key(&(Why::BroughtIn, slot))
     }
 }

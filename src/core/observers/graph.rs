@@ -24,16 +24,16 @@ use std::time::Duration;
 use super::extra::Extra;
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::walk::Walk;
-use crate::core::limits::{MIN_CRASH_PROBE_GAP, probe_after};
-use crate::core::member::Status;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::{Core, Phase};
+use crate::limits::{MIN_CRASH_PROBE_GAP, probe_after};
+use crate::member::Status;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::{Core, Phase};
 
 /// This node's place in the graph.
 #[derive(Debug)]
-pub(in crate::core) struct Observers {
+pub(crate) struct Observers {
     /// The configured number of observers.
     wanted: usize,
     rings: Rings,
@@ -42,7 +42,7 @@ pub(in crate::core) struct Observers {
     /// The neighbours by the graph since when, and who is observed besides for a while.
     pub(super) extra: Extra,
     /// The members that are observed beyond the neighbours, while some of those are doubted.
-    pub(in crate::core) walk: Walk,
+    pub(crate) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
     neighbours: BTreeSet<Slot>,
     /// The shortest suspect timeout of all members observed.
@@ -50,7 +50,7 @@ pub(in crate::core) struct Observers {
 }
 
 impl Observers {
-    pub(in crate::core) fn new(wanted: usize, me: u64) -> Self {
+    pub(crate) fn new(wanted: usize, me: u64) -> Self {
         Self {
             wanted,
             rings: Rings::new(me),
@@ -63,7 +63,7 @@ impl Observers {
     }
 
     /// Returns the shortest suspect timeout of all members that this node observes.
-    pub(in crate::core) fn quickest(&self) -> Duration {
+    pub(crate) fn quickest(&self) -> Duration {
         self.quickest
     }
 
@@ -80,23 +80,23 @@ impl Observers {
     }
 
     /// Returns true if, among this many others, all observe each other.
-    pub(in crate::core) fn is_full_mesh(&self, others: usize) -> bool {
+    pub(crate) fn is_full_mesh(&self, others: usize) -> bool {
         others <= self.wanted
     }
 
     /// Returns the neighbours on the first rings, and the members that answer behind doubted ones.
-    pub(in crate::core) fn flood_targets(&self) -> BTreeSet<Slot> {
+    pub(crate) fn flood_targets(&self) -> BTreeSet<Slot> {
         let first = self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots);
         first.chain(self.walk.ends()).collect()
     }
 
     /// Returns the neighbours that others displaced a while ago.
-    pub(in crate::core) fn displaced(&self) -> impl Iterator<Item = Slot> {
+    pub(crate) fn displaced(&self) -> impl Iterator<Item = Slot> {
         self.extra.displaced()
     }
 
     /// Returns the members that are observed because one of the two brought in the other.
-    pub(in crate::core) fn brought_in(&self) -> impl Iterator<Item = Slot> {
+    pub(crate) fn brought_in(&self) -> impl Iterator<Item = Slot> {
         self.extra.brought_in()
     }
 
@@ -108,7 +108,7 @@ impl Observers {
 
 impl Core {
     /// Finds this node's place in the graph again, since a member's liveness may have changed.
-    pub(in crate::core) fn reobserve(&mut self, slot: Slot) {
+    pub(crate) fn reobserve(&mut self, slot: Slot) {
         if slot == View::ME {
             return;
         }
@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Lets go the neighbours that others displaced, if the members in their places have links.
-    pub(in crate::core) fn review_kept(&mut self) {
+    pub(crate) fn review_kept(&mut self) {
         if self.observers.extra.is_review_due(self.now) {
             let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
             self.observers.extra.review(self.now, are_linked);
@@ -175,7 +175,7 @@ impl Core {
     }
 
     /// Lets go the members that were observed besides for long enough.
-    pub(in crate::core) fn release_kept(&mut self) {
+    pub(crate) fn release_kept(&mut self) {
         let view = &self.view;
         let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
         if self.observers.extra.release(self.now, is_live) {
@@ -211,31 +211,31 @@ impl Core {
     }
 
     /// Returns true if all members observe each other.
-    pub(in crate::core) fn is_full_mesh(&self) -> bool {
+    pub(crate) fn is_full_mesh(&self) -> bool {
         self.observers.is_full_mesh(self.view.live().len())
     }
 
     /// Returns all members observed by this node.
-    pub(in crate::core) fn neighbours(&self) -> impl Iterator<Item = Slot> {
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = Slot> {
         self.observers.neighbours.iter().copied()
     }
 
     /// Returns true if this node observes a member (and is observed by it).
-    pub(in crate::core) fn observes(&self, slot: Slot) -> bool {
+    pub(crate) fn observes(&self, slot: Slot) -> bool {
         self.observers.neighbours.contains(&slot)
     }
 
     /// Returns true if a member would have been heard for so long, if it lived: it is a neighbour on the rings, which both
     /// compute from the same names. One that is observed for another reason (others displaced it, or doubts about others
     /// led to it) need not observe this node in turn, and then sends it nothing unasked.
-    pub(in crate::core) fn would_have_heard(&self, slot: Slot, patience: Duration) -> bool {
+    pub(crate) fn would_have_heard(&self, slot: Slot, patience: Duration) -> bool {
         let since = self.observers.extra.neighbour_since(slot);
         self.observes(slot) && since.is_some_and(|since| self.now.since(since) > patience)
     }
 
     /// Returns a member's other observers, by this node's view: those that might have heard it. Above the full mesh
     /// they are the nearest that this node does not doubt, since those walk past the others, too.
-    pub(in crate::core) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
+    pub(crate) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
         let others = self.view.live().len();
         let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
         if self.observers.is_full_mesh(others) {
@@ -257,7 +257,7 @@ impl Core {
 
     /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are observed besides for a while,
     /// which would make the rounds longer. (A joiner has none.)
-    pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
+    pub(crate) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }

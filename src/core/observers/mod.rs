@@ -22,4 +22,4 @@ mod path;
 mod rings;
 mod walk;
 
-pub(in crate::core) use graph::Observers;
+pub(crate) use graph::Observers;

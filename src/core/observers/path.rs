@@ -4,7 +4,7 @@
 //!
 //! Must not know: why a member is doubted, and what becomes of those that are passed.
 
-use crate::core::view::Slot;
+use crate::view::Slot;
 
 /// A member on a ring, seen from the node that walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct Place {
 
 /// The liveness of a member that a walk comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Liveness {
+pub(crate) enum Liveness {
     Doubted,
     /// The member was not heard since the doubts began.
     Unknown,
@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::core::limits::{FIRST_REACH, REACH_GROWTH};
+    use crate::limits::{FIRST_REACH, REACH_GROWTH};
 
     fn places(states: &[Liveness]) -> Vec<Place> {
         let place = |(nth, liveness): (usize, &Liveness)| Place {

@@ -3,7 +3,7 @@
 //! Each ring is a set of names in the order of a hash of its own; of each ring, only the two names nearest to one name
 //! are kept, one in each direction. Must not know: which members are on a ring, and what being near means.
 
-use crate::core::view::Slot;
+use crate::view::Slot;
 
 /// The number of rings along which news is flooded to the neighbours.
 pub(super) const FLOOD_RINGS: usize = 3;
@@ -44,7 +44,7 @@ impl Ends {
 }
 
 impl Rings {
-    pub(in crate::core) fn new(me: u64) -> Self {
+    pub(crate) fn new(me: u64) -> Self {
         Self { me, ends: Vec::new() }
     }
 

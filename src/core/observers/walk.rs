@@ -32,16 +32,16 @@ use std::time::Duration;
 
 use super::path::{Liveness, Path, Place, path};
 use super::rings::FLOOD_RINGS;
-use crate::core::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
-use crate::core::member::Status;
-use crate::core::time::Time;
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::{Core, Phase};
+use crate::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
+use crate::member::Status;
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::{Core, Phase};
 
 /// The members that this node observes beyond its neighbours, and why. Empty while nobody is doubted.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Walk {
+pub(crate) struct Walk {
     /// The members that this node doubted at the last step.
     doubted: BTreeSet<Slot>,
     /// All members on the way from a doubted neighbour to the nearest member that answers, that one included.
@@ -60,7 +60,7 @@ pub(in crate::core) struct Walk {
 
 impl Walk {
     /// Forgets a slot that is given up, or holds another process.
-    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
         self.doubted.remove(&slot);
         self.passed.remove(&slot);
         self.silent.remove(&slot);
@@ -68,7 +68,7 @@ impl Walk {
     }
 
     /// Returns true if a neighbour is doubted.
-    pub(in crate::core) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.since.is_some()
     }
 
@@ -82,7 +82,7 @@ impl Walk {
     }
 
     /// Returns the time since when this member is walked past, or to.
-    pub(in crate::core) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
+    pub(crate) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
         self.since.filter(|_| self.passed.contains(&slot))
     }
 
@@ -90,7 +90,7 @@ impl Walk {
         self.ends.iter().copied()
     }
 
-    pub(in crate::core) fn doubted(&self) -> &BTreeSet<Slot> {
+    pub(crate) fn doubted(&self) -> &BTreeSet<Slot> {
         &self.doubted
     }
 }
@@ -140,7 +140,7 @@ struct Step {
 
 impl Core {
     /// Makes a step due, since there may be a new doubt about a member, or an old one may be over.
-    pub(in crate::core) fn doubts_changed(&mut self, slot: Slot) {
+    pub(crate) fn doubts_changed(&mut self, slot: Slot) {
         if self.observes(slot) {
             let pause = if self.observers.walk.is_on() { self.walk_pause() } else { Duration::ZERO };
             let at = self.observers.walk.stepped.map_or(self.now, |stepped| (stepped + pause).max(self.now));
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Notes that a member was heard: if it was walked past, or to, it may be the end of the way.
-    pub(in crate::core) fn heard_on_the_way(&mut self, slot: Slot) {
+    pub(crate) fn heard_on_the_way(&mut self, slot: Slot) {
         if self.observers.walk.silent.remove(&slot) {
             self.doubts_changed(slot);
         }
@@ -174,7 +174,7 @@ impl Core {
     }
 
     /// Takes the next step.
-    pub(in crate::core) fn walk(&mut self) {
+    pub(crate) fn walk(&mut self) {
         let doubted = self.doubted();
         let before = std::mem::take(&mut self.observers.walk);
         let nearest: BTreeSet<Slot> = self.observers.nearest().collect();

@@ -13,29 +13,29 @@
 //!
 //! The buffer for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!
-//! [`MAX_MESSAGES_PER_PACKET`]: crate::core::limits::MAX_MESSAGES_PER_PACKET
-//! [`MAX_STRANGER_MESSAGES`]: crate::core::limits::MAX_STRANGER_MESSAGES
+//! [`MAX_MESSAGES_PER_PACKET`]: crate::limits::MAX_MESSAGES_PER_PACKET
+//! [`MAX_STRANGER_MESSAGES`]: crate::limits::MAX_STRANGER_MESSAGES
 
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::limits::MAX_STRANGER_MESSAGES;
-use crate::core::member::Record;
-use crate::core::view::Slot;
-use crate::core::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
+use crate::Core;
+use crate::counters::DropReason;
+use crate::limits::MAX_STRANGER_MESSAGES;
+use crate::member::Record;
+use crate::view::Slot;
+use crate::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
 
 /// The messages of the packet at hand.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Inbox {
+pub(crate) struct Inbox {
     received: Vec<Received>,
     /// The number of messages of unknown kinds that were skipped.
-    pub(in crate::core) unknown: usize,
+    pub(crate) unknown: usize,
 }
 
 /// One message.
 #[derive(Debug)]
-pub(in crate::core) enum Received {
+pub(crate) enum Received {
     News(News),
     Heartbeat(Heartbeat),
     Message(Box<Message>),
@@ -43,7 +43,7 @@ pub(in crate::core) enum Received {
 
 /// An update about a member, perhaps about this node.
 #[derive(Debug)]
-pub(in crate::core) enum News {
+pub(crate) enum News {
     /// An update of a record that was held when the packet was opened.
     Known { note: Option<Note>, slot: Slot, hash: u64 },
     /// Any other update; `slot` is the slot of its run when the packet was opened.
@@ -52,55 +52,47 @@ pub(in crate::core) enum News {
 
 impl News {
     /// Returns the update that a node sends about itself.
-    pub(in crate::core) fn told(record: Record) -> Self {
+    pub(crate) fn told(record: Record) -> Self {
         let hash = record.hash();
         News::Record { note: None, record: Arc::new(record), hash, slot: None }
     }
 }
 
 impl Inbox {
-    pub(in crate::core) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.received.clear();
         self.unknown = 0;
     }
 
-    pub(in crate::core) fn drain(&mut self) -> impl Iterator<Item = Received> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Received> {
         self.received.drain(..)
     }
 
     /// Returns all messages but updates and heartbeats.
-    pub(in crate::core) fn messages(&self) -> impl Iterator<Item = &Message> {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.received.iter().filter_map(|received| match received {
             Received::Message(message) => Some(&**message),
             Received::News(_) | Received::Heartbeat(_) => None,
         })
     }
 
-    pub(in crate::core) fn is_asked_to_confirm(&self) -> bool {
+    pub(crate) fn is_asked_to_confirm(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Confirm(_)))
     }
 
-    pub(in crate::core) fn is_page(&self) -> bool {
+    pub(crate) fn is_page(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Page { .. }))
     }
 }
 
 impl Core {
     /// Reads a packet to its end. After an error the contents of the inbox have no meaning.
-    pub(in crate::core) fn read_whole(
-        &mut self,
-        mut messages: Messages<'_>,
-        inbox: &mut Inbox,
-    ) -> Result<(), PacketError> {
+    pub(crate) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         self.read_at_most(usize::MAX, &mut messages, inbox)
     }
 
     /// Reads the first messages of a packet of a presumed stranger.
-    pub(in crate::core) fn read_few(
-        &mut self,
-        mut messages: Messages<'_>,
-        inbox: &mut Inbox,
-    ) -> Result<(), PacketError> {
+    pub(crate) fn read_few(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
         if !messages.is_over() {
             self.counters.drop(DropReason::Unread);
@@ -109,11 +101,7 @@ impl Core {
     }
 
     /// Reads those of the first messages of an unbound packet that need no receiver.
-    pub(in crate::core) fn read_unbound(
-        &mut self,
-        messages: Messages<'_>,
-        inbox: &mut Inbox,
-    ) -> Result<(), PacketError> {
+    pub(crate) fn read_unbound(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         self.read_few(messages, inbox)?;
         let read = inbox.received.len();
         inbox.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
@@ -139,7 +127,7 @@ impl Core {
     }
 
     /// Returns the record that an update is about.
-    pub(in crate::core) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
+    pub(crate) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
         match news {
             News::Known { slot, .. } => self.view.record(*slot),
             News::Record { record, .. } => record,

@@ -4,24 +4,24 @@
 
 use std::net::SocketAddr;
 
-use crate::core::member::Record;
-use crate::core::view::Slot;
-use crate::core::wire::Nonce;
+use crate::member::Record;
+use crate::view::Slot;
+use crate::wire::Nonce;
 
 /// A node whose cookie came back.
 #[derive(Debug, Clone)]
-pub(in crate::core) struct Newcomer {
+pub(crate) struct Newcomer {
     /// The address that answers go to: the cookie was sent there.
-    pub(in crate::core) from: SocketAddr,
+    pub(crate) from: SocketAddr,
     /// The source address of its packets.
-    pub(in crate::core) heard_from: SocketAddr,
-    pub(in crate::core) nonce: Nonce,
-    pub(in crate::core) record: Record,
+    pub(crate) heard_from: SocketAddr,
+    pub(crate) nonce: Nonce,
+    pub(crate) record: Record,
 }
 
 /// The outcome of an introduction (`IAm`).
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) enum Introduction {
+pub(crate) enum Introduction {
     /// The introduction was not asked for, or is not to be believed now.
     Ignored,
     /// The introduction was asked for, by a node that is Joining and admits no members.
@@ -42,12 +42,12 @@ pub(in crate::core) enum Introduction {
 
 impl Introduction {
     /// Returns true if the introduction was asked for, and so proves its sender's address.
-    pub(in crate::core) fn is_proven(self) -> bool {
+    pub(crate) fn is_proven(self) -> bool {
         !matches!(self, Introduction::Ignored)
     }
 
     /// Returns true if its sender proved its address, and is not a member.
-    pub(in crate::core) fn is_unlisted(self) -> bool {
+    pub(crate) fn is_unlisted(self) -> bool {
         matches!(self, Introduction::Tombstoned { .. } | Introduction::Outdated { .. })
     }
 }

@@ -25,9 +25,9 @@ mod sender;
 mod senders;
 mod way;
 
-pub(in crate::core) use inbox::{Inbox, News, Received};
-pub(in crate::core) use introduced::{Introduction, Newcomer};
-pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{Recent, Turn, Turns};
-pub(in crate::core) use sender::{Sender, SenderKind};
-pub(in crate::core) use way::Way;
+pub(crate) use inbox::{Inbox, News, Received};
+pub(crate) use introduced::{Introduction, Newcomer};
+pub(crate) use proof::Prover;
+pub(crate) use rates::{Recent, Turn, Turns};
+pub(crate) use sender::{Sender, SenderKind};
+pub(crate) use way::Way;

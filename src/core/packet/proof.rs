@@ -11,18 +11,18 @@ use std::net::SocketAddr;
 use rand::Rng;
 use siphasher::sip::SipHasher24;
 
-use crate::core::member::Run;
-use crate::core::time::Time;
-use crate::core::wire::Nonce;
+use crate::member::Run;
+use crate::time::Time;
+use crate::wire::Nonce;
 
 /// Makes and checks nonces (SipHash-2-4; Aumasson and Bernstein, 2012).
 #[derive(Debug)]
-pub(in crate::core) struct Prover {
+pub(crate) struct Prover {
     key: [u8; 16],
 }
 
 impl Prover {
-    pub(in crate::core) fn new(rng: &mut impl Rng) -> Self {
+    pub(crate) fn new(rng: &mut impl Rng) -> Self {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         Self { key }
@@ -30,22 +30,22 @@ impl Prover {
 
     /// Returns the nonce that a node that receives packets at `address` can echo, in the minute it is made and in the
     /// next.
-    pub(in crate::core) fn nonce(&self, address: SocketAddr, now: Time) -> Nonce {
+    pub(crate) fn nonce(&self, address: SocketAddr, now: Time) -> Nonce {
         self.seal(0, address, Run(0), minute(now))
     }
 
     /// Returns true if a nonce was sent to this address in the last minutes.
-    pub(in crate::core) fn is_nonce(&self, nonce: Nonce, address: SocketAddr, now: Time) -> bool {
+    pub(crate) fn is_nonce(&self, nonce: Nonce, address: SocketAddr, now: Time) -> bool {
         (0..2).any(|ago| self.seal(0, address, Run(0), minute(now) - ago) == nonce)
     }
 
     /// Returns the cookie that a joiner must return: valid in the minute it is made and in the next.
-    pub(in crate::core) fn cookie(&self, address: SocketAddr, run: Run, now: Time) -> Nonce {
+    pub(crate) fn cookie(&self, address: SocketAddr, run: Run, now: Time) -> Nonce {
         self.seal(1, address, run, minute(now))
     }
 
     /// Returns true if this run returned a cookie that was sent to this address in the last minutes.
-    pub(in crate::core) fn is_cookie(&self, cookie: Nonce, address: SocketAddr, run: Run, now: Time) -> bool {
+    pub(crate) fn is_cookie(&self, cookie: Nonce, address: SocketAddr, run: Run, now: Time) -> bool {
         (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
     }
 

@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::limits::{
+use crate::limits::{
     CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_WORDS, QUESTION_INTERVAL,
 };
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// The last time of each key, in two generations: so many keys are remembered for an interval at least, and as many before
 /// them. If there are more, the first ones are forgotten: nobody waits because of others.
 #[derive(Debug)]
-pub(in crate::core) struct Recent<K> {
+pub(crate) struct Recent<K> {
     interval: Duration,
     most: usize,
     began: Option<Time>,
@@ -29,16 +29,16 @@ pub(in crate::core) struct Recent<K> {
 }
 
 impl<K: Ord> Recent<K> {
-    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
+    pub(crate) fn new(interval: Duration, most: usize) -> Self {
         Self { interval, most, began: None, lately: BTreeMap::new(), before: BTreeMap::new() }
     }
 
     /// Returns the time that a key was set to.
-    pub(in crate::core) fn get(&self, key: &K) -> Option<Time> {
+    pub(crate) fn get(&self, key: &K) -> Option<Time> {
         self.lately.get(key).or_else(|| self.before.get(key)).copied()
     }
 
-    pub(in crate::core) fn set(&mut self, now: Time, key: K, at: Time) {
+    pub(crate) fn set(&mut self, now: Time, key: K, at: Time) {
         let is_full = self.lately.len() >= self.most && !self.lately.contains_key(&key);
         if !self.begins_anew(now) && is_full {
             self.begin(now);
@@ -47,12 +47,12 @@ impl<K: Ord> Recent<K> {
     }
 
     /// Returns true if a key was set to a time within the interval.
-    pub(in crate::core) fn contains(&self, now: Time, key: &K) -> bool {
+    pub(crate) fn contains(&self, now: Time, key: &K) -> bool {
         self.get(key).is_some_and(|at| now.since(at) < self.interval)
     }
 
     /// Sets a key to now, unless that was done within the interval; returns true if it does.
-    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
+    pub(crate) fn take(&mut self, now: Time, key: K) -> bool {
         let is_its_turn = !self.contains(now, &key);
         if is_its_turn {
             self.set(now, key, now);
@@ -61,7 +61,7 @@ impl<K: Ord> Recent<K> {
     }
 
     /// Returns the number of entries.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.lately.len() + self.before.len()
     }
 
@@ -82,7 +82,7 @@ impl<K: Ord> Recent<K> {
 
 /// A kind of turns: each address has one of each kind in [`QUESTION_INTERVAL`], and none takes a turn from another.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) enum Turn {
+pub(crate) enum Turn {
     /// A question who that is.
     Question,
     /// A question where others say that somebody is: that may be a third party's address, who asked nothing.
@@ -119,7 +119,7 @@ impl Turn {
 
 /// The turns that addresses took lately.
 #[derive(Debug)]
-pub(in crate::core) struct Turns {
+pub(crate) struct Turns {
     rates: [PacketRate; Turn::COUNT],
     /// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
     expected: Recent<SocketAddr>,
@@ -135,41 +135,41 @@ impl Default for Turns {
 
 impl Turns {
     /// Returns true if it is this address's turn, and takes it. One that this node contacted takes no turn of the others.
-    pub(in crate::core) fn take(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
+    pub(crate) fn take(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
         let is_expected = self.is_expected(now, address);
         self.rates[turn as usize].allow(now, turn.most(), address, is_expected)
     }
 
     /// The same, where this node asks of itself: that is no turn of those who ask it.
-    pub(in crate::core) fn take_own(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
+    pub(crate) fn take_own(&mut self, now: Time, turn: Turn, address: SocketAddr) -> bool {
         self.rates[turn as usize].allow(now, turn.most(), address, true)
     }
 
     /// Begins the answers to another packet.
-    pub(in crate::core) fn begin_packet(&mut self) {
+    pub(crate) fn begin_packet(&mut self) {
         self.answered_bytes = 0;
     }
 
     /// Takes so many bytes from what may be answered to the packet at hand, which has `asked` bytes, and returns true if they
     /// were left: all answers to an unproven address are together no larger than the packet, whatever it asks.
-    pub(in crate::core) fn take_bytes(&mut self, asked: usize, bytes: usize) -> bool {
+    pub(crate) fn take_bytes(&mut self, asked: usize, bytes: usize) -> bool {
         let is_allowed = self.answered_bytes + bytes <= asked;
         self.answered_bytes += if is_allowed { bytes } else { 0 };
         is_allowed
     }
 
     /// Notes that this node contacts an address, and expects an answer.
-    pub(in crate::core) fn expect(&mut self, now: Time, address: SocketAddr) {
+    pub(crate) fn expect(&mut self, now: Time, address: SocketAddr) {
         self.expected.set(now, address, now);
     }
 
     /// Returns true if this node contacted this address a moment ago.
-    pub(in crate::core) fn is_expected(&self, now: Time, address: SocketAddr) -> bool {
+    pub(crate) fn is_expected(&self, now: Time, address: SocketAddr) -> bool {
         self.expected.contains(now, &address)
     }
 
     /// Returns the number of turns that are remembered.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.rates.iter().map(|rate| rate.taken.size()).sum()
     }
 }

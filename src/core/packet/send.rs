@@ -14,18 +14,18 @@ use std::net::SocketAddr;
 
 use super::rates::Turn;
 use super::sender::Sender;
-use crate::core::Core;
-use crate::core::counters::{Carrier, DropReason};
-use crate::core::doors::{Output, Receiver};
-use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
-use crate::core::member::Status;
-use crate::core::view::{Entry, Slot, View, is_due};
-use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
+use crate::Core;
+use crate::counters::{Carrier, DropReason};
+use crate::doors::{Output, Receiver};
+use crate::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
+use crate::member::Status;
+use crate::view::{Entry, Slot, View, is_due};
+use crate::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
 
 impl Core {
     /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
     /// that has been proven.
-    pub(in crate::core) fn packet(&mut self, limit: usize) -> PacketBuilder {
+    pub(crate) fn packet(&mut self, limit: usize) -> PacketBuilder {
         self.sequence += 1;
         let header = Header {
             cluster: self.cluster,
@@ -37,13 +37,13 @@ impl Core {
     }
 
     /// Returns an anonymous packet, for a stranger that has proven nothing.
-    pub(in crate::core) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
+    pub(crate) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
         PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.datagram_bytes()))
     }
 
     /// Returns a packet to a member: with a heartbeat, a probe if its address is unproven, and the status it is held as
     /// if it must know.
-    pub(in crate::core) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
+    pub(crate) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
         let most = if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(most);
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Asks for a proof of the member's address, if there is room.
-    pub(in crate::core) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(crate) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         packet.push(&Message::Probe { nonce });
     }
@@ -68,7 +68,7 @@ impl Core {
     /// Returns the answer to a member's question of `asked` bytes. To an unproven address no larger packet than the
     /// question is sent, so the answer itself comes first; the rest is room for a probe, without which two members that
     /// are unproven to each other would ask for ever.
-    pub(in crate::core) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
+    pub(crate) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
         // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
         let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// Tells the receiver the status that it is held as, if it must know.
-    pub(in crate::core) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(crate) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.must_be_told(slot) {
             let age_ms = self.age_ms(entry);
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Returns true if a member should be told now that it is held as suspect or gone.
-    pub(in crate::core) fn must_be_told(&self, slot: Slot) -> bool {
+    pub(crate) fn must_be_told(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
         let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
         slot != View::ME && is_held_as_gone && is_due(self.now, peer.rare().last_told, TOLD_INTERVAL)
@@ -107,12 +107,12 @@ impl Core {
 
     /// Adds the record of a member, if it fits; adds nothing while this node's verdict about it is withheld: a node
     /// that does not know the member should learn of it only when it is known whether it is live.
-    pub(in crate::core) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+    pub(crate) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         self.is_withheld(slot) || self.push_update(packet, slot)
     }
 
     /// Adds the record of a member, if it fits; the member's own last record in place of a verdict that is withheld.
-    pub(in crate::core) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+    pub(crate) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let fits = if self.is_withheld(slot) {
             packet.push_update(None, &self.own_word_of(slot))
@@ -129,7 +129,7 @@ impl Core {
     fn note_on(&self, entry: &Entry) -> Option<Note> {
         matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
             age_ms: self.age_ms(entry),
-            method: entry.peer.method.unwrap_or(crate::core::member::DetectionMethod::HeartbeatTimeout),
+            method: entry.peer.method.unwrap_or(crate::member::DetectionMethod::HeartbeatTimeout),
         })
     }
 
@@ -139,12 +139,12 @@ impl Core {
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
-    pub(in crate::core) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
+    pub(crate) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
         self.send_as(Carrier::Other, slot, packet);
     }
 
     /// Does the same with a packet of this purpose. To an observer it is a heartbeat.
-    pub(in crate::core) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
+    pub(crate) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
@@ -158,7 +158,7 @@ impl Core {
 
     /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run may be by now: whoever
     /// is there is asked by those who had an echo from there, and makes itself known.
-    pub(in crate::core) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
+    pub(crate) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
         let is_proven = self.view.entry(slot).peer.is_proven();
@@ -171,11 +171,11 @@ impl Core {
     }
 
     /// Sends a packet to an address; if there is a call to it, a copy goes by the call.
-    pub(in crate::core) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
+    pub(crate) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
         self.transmit_bytes(to, receiver, packet.finish());
     }
 
-    pub(in crate::core) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
+    pub(crate) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
         if self.calls.len() > 0 {
             self.send_by_call(to, &bytes);
         }
@@ -183,11 +183,11 @@ impl Core {
     }
 
     /// Sends a packet to an address, and no copy by a call.
-    pub(in crate::core) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
+    pub(crate) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
         debug_assert!(
             receiver != Receiver::Anybody || needs_no_receiver(&bytes),
             "nothing but questions and answers to the nameless is bound to nobody: {:?}",
-            crate::core::wire::Packet::decode(&bytes)
+            crate::wire::Packet::decode(&bytes)
         );
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
@@ -195,14 +195,14 @@ impl Core {
     }
 
     /// Sends `WhoAreYou` to an address.
-    pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
+    pub(crate) fn ask_who(&mut self, address: SocketAddr) {
         self.turns.expect(self.now, address);
         let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
         self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Sends a short `WhoAreYou` to an address, and no copy by a call.
-    pub(in crate::core) fn ask_who_briefly(&mut self, address: SocketAddr) {
+    pub(crate) fn ask_who_briefly(&mut self, address: SocketAddr) {
         self.turns.expect(self.now, address);
         let packet = self.who_are_you(address, MIN_PROBE_BYTES);
         self.transmit_datagram(address, Receiver::Anybody, packet.finish());
@@ -227,7 +227,7 @@ impl Core {
     }
 
     /// Answers a stranger with one message, never larger than its question, and does not say who answers.
-    pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
+    pub(crate) fn answer_with(&mut self, sender: Sender, message: &Message) {
         if sender.run.is_nobody() && !message.may_be_unbound() {
             // No node asks for that without its name.
             return self.counters.drop(DropReason::UnknownRun);

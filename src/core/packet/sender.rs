@@ -3,26 +3,26 @@
 use std::net::SocketAddr;
 
 use super::way::Way;
-use crate::core::member::Run;
-use crate::core::view::Slot;
+use crate::member::Run;
+use crate::view::Slot;
 
 /// The origin of a packet.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) struct Sender {
-    pub(in crate::core) from: SocketAddr,
-    pub(in crate::core) run: Run,
+pub(crate) struct Sender {
+    pub(crate) from: SocketAddr,
+    pub(crate) run: Run,
     /// Its standing with this node when the packet came.
-    pub(in crate::core) kind: SenderKind,
+    pub(crate) kind: SenderKind,
     /// The way it came; answers go the same way.
-    pub(in crate::core) way: Way,
+    pub(crate) way: Way,
     /// Size of the packet: no answer to an unproven address is larger. Where datagrams are sealed it is less, so that it is
     /// true of what travels.
-    pub(in crate::core) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// The relation of a packet's sender to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum SenderKind {
+pub(crate) enum SenderKind {
     /// A member: whoever bears its run, wherever it is.
     Member(Slot),
     /// Somebody who bears this member's run by a connection that is not known to lead to it, or by a packet that is bound to

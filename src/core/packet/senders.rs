@@ -17,11 +17,11 @@
 use super::inbox::Inbox;
 use super::sender::SenderKind;
 use super::way::Way;
-use crate::core::Core;
-use crate::core::limits::MIN_PROBE_BYTES;
-use crate::core::member::Run;
-use crate::core::view::{Slot, View};
-use crate::core::wire::{Message, Nonce};
+use crate::Core;
+use crate::limits::MIN_PROBE_BYTES;
+use crate::member::Run;
+use crate::view::{Slot, View};
+use crate::wire::{Message, Nonce};
 
 /// Returns the nonce in a message that echoes a question of ours.
 fn echo_in(message: &Message) -> Option<Nonce> {
@@ -34,7 +34,7 @@ fn echo_in(message: &Message) -> Option<Nonce> {
 
 impl Core {
     /// Returns the kind of a packet's sender with this run.
-    pub(in crate::core) fn sender_kind(&self, run: Run, way: Way) -> SenderKind {
+    pub(crate) fn sender_kind(&self, run: Run, way: Way) -> SenderKind {
         if run.is_nobody() {
             return SenderKind::Stranger;
         }
@@ -51,13 +51,13 @@ impl Core {
     }
 
     /// Returns true if a packet echoes a nonce that was sent to this member's address.
-    pub(in crate::core) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
+    pub(crate) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
         let home = self.view.record(slot).address;
         inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.now))
     }
 
     /// Asks a member at its address to echo a nonce.
-    pub(in crate::core) fn ask_at_home(&mut self, slot: Slot) {
+    pub(crate) fn ask_at_home(&mut self, slot: Slot) {
         // It has no heartbeat, and replaces none: it is not this node's turn to send one.
         let mut packet = self.packet(usize::MAX);
         self.push_probe(&mut packet, slot);

@@ -1,10 +1,10 @@
 //! The way that a packet takes.
 
-use crate::core::doors::LinkId;
+use crate::doors::LinkId;
 
 /// The way by which packets reach a member; answers take the way of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::core) enum Way {
+pub(crate) enum Way {
     #[default]
     Datagrams,
     /// Sealed datagrams that are bound to no receiver; answers are datagrams. Nobody is a member by this way.

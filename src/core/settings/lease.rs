@@ -15,7 +15,7 @@ pub const MIN_LEASE: Duration = Duration::from_millis(500);
 const MARGIN_PERCENT: u32 = 2;
 
 /// Returns the time for which a holder may count on a lease of this length, from before it asked for it.
-pub(crate) fn claim_of(lease: Duration) -> Duration {
+pub fn claim_of(lease: Duration) -> Duration {
     lease * (100 - MARGIN_PERCENT) / 100
 }
 
@@ -46,22 +46,22 @@ impl LeaseTiming {
     }
 
     /// Returns the time for which a claim lasts after its renewal was sent.
-    pub(in crate::core) fn claim(self) -> Duration {
+    pub(crate) fn claim(self) -> Duration {
         claim_of(self.lease_duration)
     }
 
     /// Returns the time over which voters spread their first attempts, so that they seldom stand at once.
-    pub(in crate::core) fn spread(self) -> Duration {
+    pub(crate) fn spread(self) -> Duration {
         (self.lease_duration / 40).clamp(Duration::from_millis(50), Duration::from_millis(500))
     }
 
     /// Returns the time for which an answer is awaited before the question is sent again.
-    pub(in crate::core) fn retry(self) -> Duration {
+    pub(crate) fn retry(self) -> Duration {
         self.spread() / 2
     }
 
     /// Returns the time that an attempt may take.
-    pub(in crate::core) fn patience(self) -> Duration {
+    pub(crate) fn patience(self) -> Duration {
         self.spread() * 4
     }
 }
@@ -70,7 +70,7 @@ impl LeaseTiming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LeaderPolicy {
     /// The priority: a leader hands over to a voter of a higher one that has kept up for
-    /// [`PREFERENCE_LEASES`](crate::core::limits::PREFERENCE_LEASES).
+    /// [`PREFERENCE_LEASES`](crate::limits::PREFERENCE_LEASES).
     pub priority: u8,
     /// The way in which it gives leadership up.
     pub on_resign: OnResign,

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use lease::claim_of;
+pub use lease::claim_of;
 pub use lease::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 
 /// The largest `mtu`, in bytes.
-pub(in crate::core) const MAX_MTU: usize = 1400;
+pub(crate) const MAX_MTU: usize = 1400;
 
 /// A node's own heartbeat interval and timeouts, part of its record: how often others hear it, and the silence after
 /// which they suspect it and declare it Down.
@@ -165,7 +165,7 @@ impl Default for Settings {
     }
 }
 
-/// Named sets of [`Settings`], with the values of the documents in [`requirements`](crate::requirements).
+/// Named sets of [`Settings`], with the values of the documents in headcount's page `requirements`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Profile {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::net::{Net, ms};
 use super::speaker::{Speaker, about, old_cluster, update};
-use crate::core::counters::DropReason;
-use crate::core::limits::MAX_DAMPING;
-use crate::core::member::{ChangeKind, Status};
-use crate::core::settings::Profile;
+use crate::counters::DropReason;
+use crate::limits::MAX_DAMPING;
+use crate::member::{ChangeKind, Status};
+use crate::settings::Profile;
 
 /// The last ones of these lie.
 const MEMBERS: usize = 20;

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, ms};
-use crate::core::doors::{CoreInit, Input};
-use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::core::member::tests::record;
-use crate::core::member::{Run, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use crate::doors::{CoreInit, Input};
+use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use crate::member::tests::record;
+use crate::member::{Run, Status};
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
 /// Joins as an attacker does: brings the cookie, and does not pull unless told to.
 struct Speaker {

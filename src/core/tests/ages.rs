@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::doors::Command;
-use crate::core::member::{LeaveReason, Status};
-use crate::core::settings::Profile;
+use crate::doors::Command;
+use crate::member::{LeaveReason, Status};
+use crate::settings::Profile;
 
 /// Tolerance of a told age: it may be older by the time that it travels and by rounding, and as much younger.
 const TOLERANCE: Duration = Duration::from_millis(50);

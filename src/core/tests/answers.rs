@@ -8,10 +8,10 @@ use super::leadership;
 use super::messages::say;
 use super::net::{Net, address, ms};
 use super::speaker::Speaker;
-use crate::core::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
-use crate::core::member::{Record, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Message, Nonce, Span, Update};
+use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
+use crate::member::{Record, Status};
+use crate::settings::Profile;
+use crate::wire::{Message, Nonce, Span, Update};
 
 /// The time after which nothing is said any more because of one message.
 const SOON: Duration = Duration::from_secs(2);

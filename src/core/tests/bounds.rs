@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use super::limits::{Alone, member};
 use super::net::{Net, address, id, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
-use crate::core::limits::{
+use crate::counters::DropReason;
+use crate::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
+use crate::limits::{
     CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT,
     MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
     MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
 };
-use crate::core::member::{Record, Status};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::view::Slot;
-use crate::core::wire::{Header, PacketBuilder};
+use crate::member::{Record, Status};
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::view::Slot;
+use crate::wire::{Header, PacketBuilder};
 
 impl Alone {
     pub(super) fn outputs(&mut self) -> Vec<Output> {
@@ -177,7 +177,7 @@ fn so_many_addresses_are_remembered() {
     for (count, kept) in [(MAX_REMEMBERED_ADDRESSES, MAX_REMEMBERED_ADDRESSES), (MAX_REMEMBERED_ADDRESSES + 1, 256)] {
         alone.core.reunion.remember(many(count).into_iter());
         assert_eq!(alone.core.reunion.remembered().len(), kept);
-        assert_eq!(crate::core::discovery::Reunion::new(0, many(count)).remembered().len(), kept, "from the disk");
+        assert_eq!(crate::discovery::Reunion::new(0, many(count)).remembered().len(), kept, "from the disk");
     }
 }
 

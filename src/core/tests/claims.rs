@@ -3,9 +3,9 @@
 use super::leadership::{SECOND, cluster, leader};
 use super::net::Net;
 use super::speaker::Speaker;
-use crate::core::counters::DropReason;
-use crate::core::election::Term;
-use crate::core::wire::{LeaderClaim, LeaderRenewal, Message};
+use crate::counters::DropReason;
+use crate::election::Term;
+use crate::wire::{LeaderClaim, LeaderRenewal, Message};
 
 /// Returns the claim that is true: the word of this leader.
 pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {

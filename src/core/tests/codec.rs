@@ -6,18 +6,18 @@ use proptest::prelude::*;
 
 use super::merging::any_status;
 use super::net::{Net, address, id};
-use crate::core::counters::DropReason;
-use crate::core::doors::Input;
-use crate::core::election::{
+use crate::counters::DropReason;
+use crate::doors::Input;
+use crate::election::{
     Body, ChangeError, Claim, Delta, Descent, Digest, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage,
     Renewal, Roster, Term, Unchanged, ViewRef, Voter, VoterChange,
 };
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
-use crate::core::member::tests::record;
-use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};
-use crate::core::settings::Profile;
-use crate::core::wire::{
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
+use crate::member::tests::record;
+use crate::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};
+use crate::settings::Profile;
+use crate::wire::{
     Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaderClaim, LeaderRenewal,
     LeaseUpdate, Letter, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Purpose, Refusal, Seeking, Span,
     Update, ViewPart, VoterRequest, VotersChanged, WantView,

@@ -6,14 +6,14 @@ use super::leadership::{SECOND, cluster, leader};
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use super::pestering::prove;
-use crate::core::doors::{Command, Input, Output};
-use crate::core::envelope::{Payload, Topic};
-use crate::core::limits::{
+use crate::doors::{Command, Input, Output};
+use crate::envelope::{Payload, Topic};
+use crate::limits::{
     FLOOD_FANOUT, MAX_FLOODED_PAYLOAD, RENEWAL_RELAYS, REPAIR_AFTER, REPAIR_PEERS, SPREAD_PACKETS, SYNC_INTERVAL,
 };
-use crate::core::member::Status;
-use crate::core::packet::News;
-use crate::core::wire::{Message, Packet};
+use crate::member::Status;
+use crate::packet::News;
+use crate::wire::{Message, Packet};
 
 /// Takes the packets that were sent, and returns where those went that have such a message.
 fn sent_with(alone: &mut Alone, is_it: impl Fn(&Message) -> bool) -> Vec<std::net::SocketAddr> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::core::*;
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -238,7 +238,7 @@ fn packets_of_the_dead_that_come_late_delay_the_verdict_and_do_not_prevent_it() 
 
 #[test]
 fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
-    use crate::core::limits::MAX_CRASH_WITNESSES;
+    use crate::limits::MAX_CRASH_WITNESSES;
     let mut net = Net::new(Profile::Local);
     for i in 0..MAX_CRASH_WITNESSES + 4 {
         net.add(&format!("n{i}"), i, &[0]);

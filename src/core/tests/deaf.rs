@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::doors::Notice;
-use crate::core::member::{ChangeKind, Status};
-use crate::core::settings::Profile;
+use crate::doors::Notice;
+use crate::member::{ChangeKind, Status};
+use crate::settings::Profile;
 
 fn cluster(profile: Profile, n: usize) -> Net {
     let mut net = Net::cluster(profile, n);

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use super::limits::{Alone, member};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Input, Notice, Output};
-use crate::core::member::{ChangeKind, DetectionMethod, Status};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{Message, Packet};
+use crate::doors::{Input, Notice, Output};
+use crate::member::{ChangeKind, DetectionMethod, Status};
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{Message, Packet};
 
 fn when(net: &Net, observer: usize, name: &str, kind: ChangeKind) -> Time {
-    let about = |change: &&(Time, crate::core::Change)| change.1.record.id == *name && change.1.kind == kind;
+    let about = |change: &&(Time, crate::Change)| change.1.record.id == *name && change.1.kind == kind;
     let found: Vec<_> = net.nodes[observer].changes.iter().filter(about).collect();
     assert_eq!(found.len(), 1, "exactly one {kind:?} of {name} at {observer}: {found:?}");
     found[0].0
@@ -68,7 +68,7 @@ fn a_member_that_was_never_heard_is_judged_from_the_moment_it_was_added() {
     assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
     net.run(net.settings.down_timeout + ms(500));
     assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
-    let is_down = |change: &crate::core::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
+    let is_down = |change: &crate::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
     let mut about = net.nodes[2].changes.iter().filter(|(_, change)| change.record.id == *"mute" && is_down(change));
     let down = about.next().expect("judged by who never heard it").0.since(added);
     let timeout = net.settings.down_timeout;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::core::limits::CALL_ONE_IN;
-use crate::core::*;
+use crate::limits::CALL_ONE_IN;
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -263,7 +263,7 @@ fn each_of_two_missing_seeds_is_called_in_its_turn() {
 
 #[test]
 fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
-    use crate::core::limits::{CALL_LASTS, MAX_CALLS};
+    use crate::limits::{CALL_LASTS, MAX_CALLS};
     let mut net = Net::linked(Profile::Local, 2);
     let question = {
         let mut stranger = Net::new(Profile::Local);

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CommandError, Direct, Reply};
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{BROADCAST_LIFE, DIRECT_MEMORY, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BLOCKS};
-use crate::core::member::{NodeId, Run, Status};
-use crate::core::settings::Profile;
+use crate::counters::DropReason;
+use crate::doors::{Command, CommandError, Direct, Reply};
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{BROADCAST_LIFE, DIRECT_MEMORY, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BLOCKS};
+use crate::member::{NodeId, Run, Status};
+use crate::settings::Profile;
 
 /// A process that nobody has in view.
 const STRANGER: Run = Run(0xbad);

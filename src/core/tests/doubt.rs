@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
-use crate::core::doors::{Input, Notice, SelfDoubt};
-use crate::core::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
-use crate::core::member::{ChangeKind, DetectionMethod, Status};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
+use crate::doors::{Input, Notice, SelfDoubt};
+use crate::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
+use crate::member::{ChangeKind, DetectionMethod, Status};
+use crate::settings::Profile;
+use crate::time::Time;
 
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
 

@@ -8,15 +8,15 @@ use super::leadership::{SECOND, cluster, leader};
 use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
 use super::speaker::Speaker;
-use crate::core::doors::{Input, Output};
-use crate::core::limits::{
+use crate::doors::{Input, Output};
+use crate::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
     VIEW_PARTS, VIEW_PARTS_PER_SECOND,
 };
-use crate::core::member::tests::record;
-use crate::core::member::{NodeId, Record, Run, Status};
-use crate::core::packet::News;
-use crate::core::wire::{Message, Packet, WantView};
+use crate::member::tests::record;
+use crate::member::{NodeId, Record, Run, Status};
+use crate::packet::News;
+use crate::wire::{Message, Packet, WantView};
 
 /// Returns what a core sends now, message by message.
 fn sent(alone: &mut Alone) -> Vec<(SocketAddr, Message)> {

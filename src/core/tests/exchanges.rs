@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::leadership;
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Contacted, Reply};
-use crate::core::member::{ChangeKind, Status};
-use crate::core::settings::Profile;
+use crate::doors::{Command, Contacted, Reply};
+use crate::member::{ChangeKind, Status};
+use crate::settings::Profile;
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {

@@ -6,13 +6,13 @@ use super::hostile::{packet, send};
 use super::leadership::{SECOND, cluster};
 use super::net::{Net, address, id, ms};
 use super::speaker::mail;
-use crate::core::doors::Input;
-use crate::core::election::{Descent, ElectorateReport, Lineage, Term};
-use crate::core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};
-use crate::core::member::tests::record;
-use crate::core::member::{Record, Run, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
+use crate::doors::Input;
+use crate::election::{Descent, ElectorateReport, Lineage, Term};
+use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};
+use crate::member::tests::record;
+use crate::member::{Record, Run, Status};
+use crate::settings::Profile;
+use crate::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
 
 /// A host where somebody is who finds others, and another one.
 const FINDER: usize = 40;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::leadership::SECOND;
 use super::net::{Net, id, ms};
-use crate::core::member::{ChangeKind, Run};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
+use crate::member::{ChangeKind, Run};
+use crate::settings::Profile;
+use crate::time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

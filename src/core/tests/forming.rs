@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use super::speaker::Speaker;
-use crate::core::Core;
-use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
-use crate::core::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
-use crate::core::limits::MISSING_VOTER_QUESTIONS;
-use crate::core::settings::Profile;
-use crate::core::wire::Message;
+use crate::Core;
+use crate::doors::{Command, CommandError, Notice, Output, Reply};
+use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
+use crate::limits::MISSING_VOTER_QUESTIONS;
+use crate::settings::Profile;
+use crate::wire::Message;
 
 /// Returns the nodes that lead, as they say themselves.
 pub(super) fn claims(net: &Net) -> Vec<usize> {

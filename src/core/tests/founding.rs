@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Contacted, Notice, Reply};
-use crate::core::settings::Profile;
+use crate::doors::{Command, Contacted, Notice, Reply};
+use crate::settings::Profile;
 
 /// Adds a node at each of these hosts, in this order, whose only seed is the next host; each begins so much after the
 /// one before it.

@@ -7,12 +7,12 @@ use super::hostile::packet;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use super::speaker::{Speaker, about, old_cluster, update};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Input, LinkEvent, LinkId, Notice, Output};
-use crate::core::limits::{KEEP_FOR, SETTLE};
-use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::core::settings::{Profile, Timing};
-use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
+use crate::counters::DropReason;
+use crate::doors::{Input, LinkEvent, LinkId, Notice, Output};
+use crate::limits::{KEEP_FOR, SETTLE};
+use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::settings::{Profile, Timing};
+use crate::wire::{Message, Nonce, Note, Packet, Refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A host where no member is.
@@ -69,7 +69,7 @@ fn believers_of_a_death(net: &mut Net, status: Status) -> Vec<String> {
     Speaker::new(2).says_to_all(net, &[update(lie)]);
     net.run(ms(500));
     let run = net.nodes[1].core.me().run;
-    let is_gone = |change: &crate::core::Change| {
+    let is_gone = |change: &crate::Change| {
         change.record.id == *"n1" && (change.record.run != run || matches!(change.kind, ChangeKind::DetectedDown(_)))
     };
     let believes = |node: &&super::net::Node| {
@@ -377,7 +377,7 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
         let held = node.core.record(&id("n1")).expect("listed");
         assert_eq!((held.run, held.status), (holder, Status::Up), "at {}", node.core.me().id);
         let changes = node.changes.iter().filter(|(_, change)| change.record.id == *"n1");
-        let is_refutation = |change: &crate::core::Change| matches!(change.kind, ChangeKind::Updated);
+        let is_refutation = |change: &crate::Change| matches!(change.kind, ChangeKind::Updated);
         assert!(changes.clone().all(|(_, change)| is_refutation(change)), "at {}", node.core.me().id);
     }
     assert_eq!(told.len(), 3, "above a full mesh most do not observe it");

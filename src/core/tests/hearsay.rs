@@ -3,11 +3,11 @@
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::core::doors::{Command, Notice};
-use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
-use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
-use crate::core::settings::Profile;
-use crate::core::wire::Message;
+use crate::doors::{Command, Notice};
+use crate::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
+use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
+use crate::settings::Profile;
+use crate::wire::Message;
 
 fn configured(voters: usize) -> Net {
     let mut net = Net::new(Profile::Local);

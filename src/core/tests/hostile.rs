@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::core::doors::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
-use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::core::member::tests::record;
-use crate::core::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};
-use crate::core::settings::{Profile, Timing};
-use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use crate::doors::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
+use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use crate::member::tests::record;
+use crate::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};
+use crate::settings::{Profile, Timing};
+use crate::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 /// The host where the attacker listens.
@@ -100,7 +100,7 @@ fn no_word_of_others_makes_the_stored_state_unusable() {
     core.handle(now, Input::Packet { from: address(1), bytes: &bytes });
     let mut bounds = Vec::new();
     while let Some(output) = core.poll() {
-        if let crate::core::Output::Persist(durable) = output {
+        if let crate::Output::Persist(durable) = output {
             bounds.push(durable.incarnation_bound);
         }
     }

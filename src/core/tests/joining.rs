@@ -3,16 +3,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CoreInit, Input, Notice, StopReason};
-use crate::core::limits::{
+use crate::counters::DropReason;
+use crate::doors::{Command, CoreInit, Input, Notice, StopReason};
+use crate::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
-use crate::core::member::tests::record;
-use crate::core::member::{ChangeKind, Run, Status, Tags};
-use crate::core::packet::News;
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use crate::member::tests::record;
+use crate::member::{ChangeKind, Run, Status, Tags};
+use crate::packet::News;
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 
 #[test]
 fn a_node_without_seeds_is_up_at_once() {
@@ -114,7 +114,7 @@ fn a_restart_on_the_same_port_joins_at_once_and_the_old_run_is_reported_down() {
     net.run(ms(20));
     net.add("n1", 1, &[0]);
     net.run_until(ms(300), "the new run is up", Net::all_agree);
-    let restarted = ChangeKind::DetectedDown(crate::core::DetectionMethod::Restarted);
+    let restarted = ChangeKind::DetectedDown(crate::DetectionMethod::Restarted);
     for observer in [0, 2] {
         assert_eq!(net.reported(observer, "n1"), [restarted, ChangeKind::Joined]);
     }

@@ -2,9 +2,9 @@
 
 use super::limits::{Alone, TELLER, member};
 use super::net::address;
-use crate::core::doors::Input;
-use crate::core::member::{DetectionMethod, Record, Run, Status};
-use crate::core::wire::{Message, Note};
+use crate::doors::Input;
+use crate::member::{DetectionMethod, Record, Run, Status};
+use crate::wire::{Message, Note};
 
 /// The incarnation of a clock that shows the last moment there is.
 const FAR: u64 = Record::INCARNATION_LIMIT - 4;

@@ -1,10 +1,10 @@
 //! Questions that stand late in the packet that opens a call.
 
 use super::net::{Net, ms};
-use crate::core::doors::{Input, LinkEvent, LinkId, Output};
-use crate::core::limits::MAX_MESSAGES_IN_QUESTION;
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, PacketBuilder};
+use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::limits::MAX_MESSAGES_IN_QUESTION;
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Nonce, PacketBuilder};
 
 #[test]
 fn a_call_is_for_a_question_among_its_first_messages() {

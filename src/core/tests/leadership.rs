@@ -1,15 +1,15 @@
 //! Leaders as whole cores elect them and learn of them.
 
-use crate::core::doors::{Leadership, LeadershipState};
+use crate::doors::{Leadership, LeadershipState};
 use std::time::Duration;
 
 use super::net::{Net, Node, id, ms};
-use crate::core::doors::{Command, Input, Notice, Output, Reply};
-use crate::core::election::{Alarm, LossReason, Term};
-use crate::core::member::Tags;
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{LeaderClaim, Message, Packet};
+use crate::doors::{Command, Input, Notice, Output, Reply};
+use crate::election::{Alarm, LossReason, Term};
+use crate::member::Tags;
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{LeaderClaim, Message, Packet};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -476,7 +476,7 @@ fn a_failure_after_another_leader_was_heard_is_told_again_as_soon_as_its_kind_ma
     let before = failed(&net);
     cut(&mut net, true);
     net.run_until(SECOND * 5, "it fails anew", |net| failed(net) > before);
-    assert!(net.now.since(since) < crate::core::limits::NOTICE_INTERVAL && told(&net) == 1, "told a moment ago");
-    net.run(crate::core::limits::NOTICE_INTERVAL + SECOND * 5);
+    assert!(net.now.since(since) < crate::limits::NOTICE_INTERVAL && told(&net) == 1, "told a moment ago");
+    net.run(crate::limits::NOTICE_INTERVAL + SECOND * 5);
     assert_eq!(told(&net), 2);
 }

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use super::speaker::{Speaker, about, update};
-use crate::core::doors::{Command, CommandError, Notice, Reply, StopReason};
-use crate::core::election::Alarm;
-use crate::core::member::{ChangeKind, LeaveReason, Status, Tags};
-use crate::core::settings::Profile;
-use crate::core::wire::{Confirmation, Message, Nonce, Packet};
+use crate::doors::{Command, CommandError, Notice, Reply, StopReason};
+use crate::election::Alarm;
+use crate::member::{ChangeKind, LeaveReason, Status, Tags};
+use crate::settings::Profile;
+use crate::wire::{Confirmation, Message, Nonce, Packet};
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const FORCED: LeaveReason = LeaveReason::Forced;

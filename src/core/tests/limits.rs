@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 
 use super::net::{address, id, ms};
-use crate::core::Core;
-use crate::core::counters::DropReason;
-use crate::core::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
-use crate::core::member::tests::record;
-use crate::core::member::{Record, Run, Status, Tags};
-use crate::core::packet::News;
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+use crate::Core;
+use crate::counters::DropReason;
+use crate::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
+use crate::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
+use crate::member::tests::record;
+use crate::member::{Record, Run, Status, Tags};
+use crate::packet::News;
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 
 /// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a
 /// member serves.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::core::*;
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

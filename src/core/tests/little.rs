@@ -3,12 +3,12 @@
 use super::limits::{Alone, member};
 use super::net::ms;
 use super::pestering::{SECOND, prove};
-use crate::core::counters::Carrier;
-use crate::core::doors::{Input, Output};
-use crate::core::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
-use crate::core::member::{Record, Status, Tags};
-use crate::core::packet::News;
-use crate::core::wire::{Header, Message, Nonce, PacketBuilder};
+use crate::counters::Carrier;
+use crate::doors::{Input, Output};
+use crate::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
+use crate::member::{Record, Status, Tags};
+use crate::packet::News;
+use crate::wire::{Header, Message, Nonce, PacketBuilder};
 
 /// Takes what was sent, and returns the size of the largest packet to this member.
 fn largest_to(alone: &mut Alone, peer: &Record) -> usize {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, LeadershipState, Notice, Reply};
-use crate::core::election::Alarm;
-use crate::core::member::Tags;
+use crate::doors::{Command, LeadershipState, Notice, Reply};
+use crate::election::Alarm;
+use crate::member::Tags;
 
 /// Ends a process, and starts it again with an empty disk; returns its new place.
 fn wipe(net: &mut Net, node: usize, seed: usize) -> usize {

@@ -3,13 +3,13 @@
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use super::speaker::{FORCED, old_cluster};
-use crate::core::doors::{Command, CommandError, Input, Output, Reply};
-use crate::core::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
-use crate::core::member::{DetectionMethod, Record, Status, Tags};
-use crate::core::packet::News;
-use crate::core::settings::Profile;
-use crate::core::view::BUCKETS;
-use crate::core::wire::{Message, Note};
+use crate::doors::{Command, CommandError, Input, Output, Reply};
+use crate::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
+use crate::member::{DetectionMethod, Record, Status, Tags};
+use crate::packet::News;
+use crate::settings::Profile;
+use crate::view::BUCKETS;
+use crate::wire::{Message, Note};
 
 #[test]
 fn ten_thousand_members_that_another_one_tells_of_are_believed_at_once() {
@@ -101,10 +101,10 @@ fn an_agent_removes_so_many_members_in_a_minute_dead_ones_too_and_says_so() {
 
 #[test]
 fn as_many_tombstones_as_there_may_be_fit_into_sixteen_megabytes() {
-    let mut tombstones = crate::core::view::Tombstones::default();
+    let mut tombstones = crate::view::Tombstones::default();
     let used = allocation_counter::measure(|| {
         for host in 0..2 * MAX_TOMBSTONES {
-            tombstones.insert(crate::core::time::Time::ORIGIN + ms(host as u64), &member(host, Status::Down));
+            tombstones.insert(crate::time::Time::ORIGIN + ms(host as u64), &member(host, Status::Down));
         }
     });
     assert!(used.bytes_current <= 16 << 20, "{} KiB", used.bytes_current >> 10);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Input, LinkEvent, Output, Reply};
-use crate::core::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
-use crate::core::member::Run;
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Packet, PacketBuilder};
+use crate::doors::{Command, Input, LinkEvent, Output, Reply};
+use crate::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::member::Run;
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Packet, PacketBuilder};
 
 /// A member that votes nowhere.
 const MEMBER: usize = 3;

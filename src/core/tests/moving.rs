@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::limits::Alone;
 use super::net::{Net, address, id, ms};
 use super::speaker::old_cluster;
-use crate::core::doors::{Command, CommandError, Input, Notice, Output, Reply};
-use crate::core::limits::REACH_ASKED;
-use crate::core::member::ChangeKind;
-use crate::core::settings::Profile;
+use crate::doors::{Command, CommandError, Input, Notice, Output, Reply};
+use crate::limits::REACH_ASKED;
+use crate::member::ChangeKind;
+use crate::settings::Profile;
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {

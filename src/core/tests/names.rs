@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::mail;
-use crate::core::doors::{CoreInit, Input, Output, StopReason};
-use crate::core::limits::MIN_QUESTION_BYTES;
-use crate::core::member::{Record, Run, Status};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use crate::doors::{CoreInit, Input, Output, StopReason};
+use crate::limits::MIN_QUESTION_BYTES;
+use crate::member::{Record, Run, Status};
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 
 /// The host of a speaker.
 const LIAR: usize = 60;

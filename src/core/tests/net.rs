@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::doors::{
+use crate::Core;
+use crate::doors::{
     Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Receiver, Reply, StopReason,
 };
-use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
-use crate::core::limits::INCARNATION_STEP;
-use crate::core::member::{Change, NodeId, Run, Status, Tags};
-use crate::core::settings::{Profile, Settings};
-use crate::core::time::Time;
-use crate::core::wire::LeaseUpdate;
+use crate::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
+use crate::limits::INCARNATION_STEP;
+use crate::member::{Change, NodeId, Run, Status, Tags};
+use crate::settings::{Profile, Settings};
+use crate::time::Time;
+use crate::wire::LeaseUpdate;
 
 use links::{Parked, Wires};
 
@@ -194,7 +194,7 @@ impl Net {
         for host in 100_000..101_000 {
             let mut record = super::limits::member(host, Status::Up);
             record.timing = net.settings.timing().expect("good settings");
-            net.nodes[0].core.learn(crate::core::packet::News::told(record), None);
+            net.nodes[0].core.learn(crate::packet::News::told(record), None);
         }
         net.drain(0);
         net

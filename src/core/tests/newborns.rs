@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, Tcp, ms};
-use crate::core::limits::{MAX_NEWBORNS, NEWBORN_WATCH};
-use crate::core::member::ChangeKind;
-use crate::core::settings::Profile;
+use crate::limits::{MAX_NEWBORNS, NEWBORN_WATCH};
+use crate::member::ChangeKind;
+use crate::settings::Profile;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// More members than observe each other.

@@ -1,9 +1,9 @@
 //! Young clusters: members that have just come remove each other, and restarts among them are taken over at once.
 
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, StopReason};
-use crate::core::limits::SETTLE;
-use crate::core::settings::Profile;
+use crate::doors::{Command, StopReason};
+use crate::limits::SETTLE;
+use crate::settings::Profile;
 
 #[test]
 fn the_first_few_members_of_a_cluster_built_by_hand_remove_each_other() {

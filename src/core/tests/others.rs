@@ -4,12 +4,12 @@ use super::claims::truth;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::core::doors::Notice;
-use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
-use crate::core::limits::OTHER_ELECTORATE_MEMORY;
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{LeaderClaim, Message};
+use crate::doors::Notice;
+use crate::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
+use crate::limits::OTHER_ELECTORATE_MEMORY;
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{LeaderClaim, Message};
 
 const HEARER: usize = 3;
 const TELLER: usize = 4;

@@ -7,11 +7,11 @@ use super::claims::truth;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 use super::speaker::{Speaker, old_cluster};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, Output};
-use crate::core::election::{MAX_LEASE, MIN_LEASE, Term};
-use crate::core::settings::Profile;
-use crate::core::wire::{LeaderClaim, LeaderRenewal, Message};
+use crate::counters::DropReason;
+use crate::doors::{Command, Output};
+use crate::election::{MAX_LEASE, MIN_LEASE, Term};
+use crate::settings::Profile;
+use crate::wire::{LeaderClaim, LeaderRenewal, Message};
 
 /// A member that votes nowhere, and is told something.
 const HEARER: usize = 4;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::member::{ChangeKind, Status};
-use crate::core::settings::Profile;
+use crate::member::{ChangeKind, Status};
+use crate::settings::Profile;
 
 /// Returns nodes that are quick and slow in turns: n0 is quick.
 fn mixed(n: usize, observers: usize) -> Net {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::net::{Net, Partition, id, ms};
 use super::speaker::{Speaker, about, update};
-use crate::core::doors::Command;
-use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Status, Tags};
-use crate::core::settings::Profile;
+use crate::doors::Command;
+use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Status, Tags};
+use crate::settings::Profile;
 
 const CUT_OFF: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::NetworkPartition);
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
@@ -30,7 +30,7 @@ fn said(net: &Net, node: usize) -> Vec<Partition> {
     net.nodes[node].partitions.iter().map(|(_, said)| said.clone()).collect()
 }
 
-fn names(nodes: impl IntoIterator<Item = usize>) -> Vec<crate::core::NodeId> {
+fn names(nodes: impl IntoIterator<Item = usize>) -> Vec<crate::NodeId> {
     let mut names: Vec<_> = nodes.into_iter().map(|node| id(&format!("n{node}"))).collect();
     names.sort();
     names

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
-use crate::core::doors::{Input, LinkEvent, Output};
-use crate::core::limits::{
+use crate::doors::{Input, LinkEvent, Output};
+use crate::limits::{
     CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_WORDS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
 };
-use crate::core::member::{DetectionMethod, ProtocolRange, Run, Status};
-use crate::core::settings::Profile;
-use crate::core::view::BUCKETS;
-use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+use crate::member::{DetectionMethod, ProtocolRange, Run, Status};
+use crate::settings::Profile;
+use crate::view::BUCKETS;
+use crate::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -216,7 +216,7 @@ fn only_observers_tell_a_member_that_it_is_accused() {
 #[test]
 fn a_higher_bound_is_stored_when_half_of_the_last_one_is_used() {
     let mut alone = Alone::with_teller();
-    let half = crate::core::limits::INCARNATION_STEP / 2;
+    let half = crate::limits::INCARNATION_STEP / 2;
     let run = alone.core.me().run;
     let raised = |alone: &mut Alone, incarnation: u64| {
         alone.core.handle(alone.now, Input::Tick);

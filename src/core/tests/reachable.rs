@@ -8,11 +8,11 @@ use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::Speaker;
-use crate::core::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
-use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::core::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
-use crate::core::settings::Profile;
-use crate::core::wire::{Message, Nonce, Note, Packet, Refusal};
+use crate::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
+use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use crate::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
+use crate::settings::Profile;
+use crate::wire::{Message, Nonce, Note, Packet, Refusal};
 
 /// Adds a node that advertises one address and speaks from another one.
 pub(super) fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {

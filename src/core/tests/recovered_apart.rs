@@ -2,9 +2,9 @@
 
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, Notice};
-use crate::core::election::{Alarm, Term};
-use crate::core::settings::Profile;
+use crate::doors::{Command, Notice};
+use crate::election::{Alarm, Term};
+use crate::settings::Profile;
 
 /// A cluster of five, of which n1, with n3, and n2, with n4, have recovered apart.
 struct Apart {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::core::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, MAX_OPEN_REQUESTS_PER_MEMBER};
-use crate::core::*;
+use crate::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, MAX_OPEN_REQUESTS_PER_MEMBER};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

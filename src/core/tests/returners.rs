@@ -9,10 +9,10 @@ use rand_chacha::ChaCha8Rng;
 use super::forming::{claims, is_outside, roots, seeds_that_vote};
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, Notice, Reply};
-use crate::core::election::Alarm;
-use crate::core::limits::OTHER_ELECTORATE_MEMORY;
-use crate::core::settings::Profile;
+use crate::doors::{Command, Notice, Reply};
+use crate::election::Alarm;
+use crate::limits::OTHER_ELECTORATE_MEMORY;
+use crate::settings::Profile;
 
 /// A cluster whose voters, n0–n2, were replaced by n3–n5, and come back blank.
 #[derive(Debug, Clone, Copy)]

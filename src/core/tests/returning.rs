@@ -2,9 +2,9 @@
 
 use super::limits::{Alone, member};
 use super::net::ms;
-use crate::core::doors::{Input, Output};
-use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::core::wire::{Header, Message, Note, PacketBuilder};
+use crate::doors::{Input, Output};
+use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::wire::{Header, Message, Note, PacketBuilder};
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const RESTARTED: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::Restarted);

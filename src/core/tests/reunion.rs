@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Contacted, Reply, StopReason};
-use crate::core::limits::SEEDS_ASKED_ALONE;
-use crate::core::member::{ChangeKind, Status};
-use crate::core::settings::Profile;
-use crate::core::view::{Slot, View};
+use crate::doors::{Command, Contacted, Reply, StopReason};
+use crate::limits::SEEDS_ASKED_ALONE;
+use crate::member::{ChangeKind, Status};
+use crate::settings::Profile;
+use crate::view::{Slot, View};
 
 fn partition(net: &mut Net, side: usize, is_cut: bool) {
     for a in 0..side {
@@ -43,7 +43,7 @@ fn a_single_cut_between_two_nodes_never_takes_either_down() {
     net.forget_reports();
     net.cut(1, 4, true);
     net.run(Duration::from_secs(30));
-    let is_down = |change: &(_, crate::core::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
+    let is_down = |change: &(_, crate::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
     assert!(!net.nodes.iter().any(|node| node.changes.iter().any(is_down)));
     for observer in [0, 2, 3, 5] {
         assert!(!net.reported(observer, "n1").contains(&ChangeKind::Suspected), "who hears it well knows better");

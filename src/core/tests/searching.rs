@@ -4,12 +4,12 @@
 use super::hostile::{mail, packet, send};
 use super::net::{Net, address, birth, ms};
 use super::outsiders::nonce_of_join;
-use crate::core::doors::CoreInit;
-use crate::core::limits::LAST_JOIN_RETRY;
-use crate::core::member::tests::record;
-use crate::core::member::{Record, Run, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Message, Nonce, Refusal};
+use crate::doors::CoreInit;
+use crate::limits::LAST_JOIN_RETRY;
+use crate::member::tests::record;
+use crate::member::{Record, Run, Status};
+use crate::settings::Profile;
+use crate::wire::{Message, Nonce, Refusal};
 
 /// The joiner's host.
 const HOME: usize = 5;

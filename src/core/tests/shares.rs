@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Input, Output};
-use crate::core::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
-use crate::core::member::{Record, Run, Status};
-use crate::core::wire::{Message, Nonce, Packet};
+use crate::counters::DropReason;
+use crate::doors::{Input, Output};
+use crate::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
+use crate::member::{Record, Run, Status};
+use crate::wire::{Message, Nonce, Packet};
 
 fn v4(host: u8, port: usize) -> SocketAddr {
     SocketAddr::from(([12, 0, host, 1], 1_000 + port as u16))
@@ -188,7 +188,7 @@ fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_jo
     assert!(got >= 8, "{got} packets for a joiner");
     let dropped = alone.core.counters().dropped(DropReason::RateLimited);
     alone.hand_in(address(19_999), TELLER, |packet| {
-        let all = Message::Want { buckets: [0xff; crate::core::view::BUCKETS / 8] };
+        let all = Message::Want { buckets: [0xff; crate::view::BUCKETS / 8] };
         assert!(packet.push(&Message::Reply) && packet.push(&all));
     });
     assert_eq!(alone.core.counters().dropped(DropReason::RateLimited), dropped + 1, "a comparison costs nothing then");

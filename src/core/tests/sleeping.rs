@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::hostile::large;
 use super::messages::{ask, say, send};
 use super::net::{Net, address, id};
-use crate::core::doors::{Command, CommandError, Reply, StopReason};
-use crate::core::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
-use crate::core::member::{ChangeKind, DetectionMethod, Status};
-use crate::core::settings::Profile;
+use crate::doors::{Command, CommandError, Reply, StopReason};
+use crate::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
+use crate::member::{ChangeKind, DetectionMethod, Status};
+use crate::settings::Profile;
 
 /// Lets a node sleep longer than the dead are kept.
 fn sleep(net: &mut Net, node: usize) {
@@ -168,7 +168,7 @@ fn who_joins_anew_sends_nothing_malformed() {
     net.run(Duration::from_secs(5));
     net.assert_all_up();
     let malformed = |net: &Net| -> u64 {
-        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::DropReason::Malformed)).sum()
+        net.nodes.iter().map(|node| node.core.counters().dropped(crate::DropReason::Malformed)).sum()
     };
     let before = malformed(&net);
     sleep(&mut net, sleeper);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{Command, Input, Notice, StopReason};
-use crate::core::limits::{MIN_QUESTION_BYTES, SETTLE};
-use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status, Tags};
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
+use crate::doors::{Command, Input, Notice, StopReason};
+use crate::limits::{MIN_QUESTION_BYTES, SETTLE};
+use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status, Tags};
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);

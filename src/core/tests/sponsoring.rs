@@ -7,12 +7,12 @@ use super::hostile::packet;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::speaker::update;
-use crate::core::counters::DropReason;
-use crate::core::doors::{Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
-use crate::core::member::{LeaveReason, Record, Run, Status};
-use crate::core::settings::Timing;
-use crate::core::wire::{Message, Nonce, Packet};
+use crate::counters::DropReason;
+use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
+use crate::member::{LeaveReason, Record, Run, Status};
+use crate::settings::Timing;
+use crate::wire::{Message, Nonce, Packet};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A host where no member is.

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
-use crate::core::counters::Carrier;
-use crate::core::doors::{Input, Output};
-use crate::core::limits::SYNC_TRIES;
-use crate::core::member::{Run, Status};
-use crate::core::packet::News;
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::view::BUCKETS;
-use crate::core::wire::{Header, Message, Packet, PacketBuilder};
+use crate::counters::Carrier;
+use crate::doors::{Input, Output};
+use crate::limits::SYNC_TRIES;
+use crate::member::{Run, Status};
+use crate::packet::News;
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::view::BUCKETS;
+use crate::wire::{Header, Message, Packet, PacketBuilder};
 
 /// Has a member's address proven.
 fn prove(alone: &mut Alone, run: Run) {

@@ -9,12 +9,12 @@ use super::hostile::packet;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::reachable::add_at;
-use crate::core::doors::{Durable, Input, LinkEvent, Output};
-use crate::core::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, TOLD_INTERVAL};
-use crate::core::member::{Record, Run, Status};
-use crate::core::settings::Profile;
-use crate::core::time::Time;
-use crate::core::wire::{Candidacy, Candidate, Message, Nonce, Packet, Refusal, Seeking};
+use crate::doors::{Durable, Input, LinkEvent, Output};
+use crate::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, TOLD_INTERVAL};
+use crate::member::{Record, Run, Status};
+use crate::settings::Profile;
+use crate::time::Time;
+use crate::wire::{Candidacy, Candidate, Message, Nonce, Packet, Refusal, Seeking};
 
 /// The greatest number of questions that a joiner sends in a second.
 const MOST_QUESTIONS: usize = 60;

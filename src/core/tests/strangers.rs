@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Input, LinkEvent, LinkId, Output};
-use crate::core::limits::LINK_TIMEOUT;
-use crate::core::member::{Run, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use crate::counters::DropReason;
+use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::limits::LINK_TIMEOUT;
+use crate::member::{Run, Status};
+use crate::settings::Profile;
+use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
 fn run_of(net: &Net, node: usize) -> Run {
     net.nodes[node].core.me().run
@@ -31,8 +31,7 @@ fn dropped(net: &Net, node: usize, reason: DropReason) -> u64 {
 }
 
 fn is_ever_down(net: &Net, name: &str) -> bool {
-    let is_down =
-        |change: &(_, crate::core::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
+    let is_down = |change: &(_, crate::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
     net.nodes.iter().any(|node| node.changes.iter().any(is_down))
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, Leadership, Output, Reply};
-use crate::core::election::ChangeError;
-use crate::core::member::Status;
-use crate::core::settings::Profile;
-use crate::core::time::Time;
+use crate::doors::{Command, Leadership, Output, Reply};
+use crate::election::ChangeError;
+use crate::member::Status;
+use crate::settings::Profile;
+use crate::time::Time;
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;

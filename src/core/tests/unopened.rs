@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::core::doors::{Contacted, CoreInit, Notice, StopReason, Unopened};
-use crate::core::member::Run;
-use crate::core::settings::Profile;
-use crate::core::wire::Refusal;
+use crate::doors::{Contacted, CoreInit, Notice, StopReason, Unopened};
+use crate::member::Run;
+use crate::settings::Profile;
+use crate::wire::Refusal;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SEEDS: [usize; 3] = [0, 1, 2];

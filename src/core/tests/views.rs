@@ -2,10 +2,10 @@
 
 use super::leadership::SECOND;
 use super::net::{Net, id, ms};
-use crate::core::counters::DropReason;
-use crate::core::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
-use crate::core::settings::Profile;
-use crate::core::wire::{Message, Packet, ViewPart, WantView};
+use crate::counters::DropReason;
+use crate::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
+use crate::settings::Profile;
+use crate::wire::{Message, Packet, ViewPart, WantView};
 
 const NODES: usize = 120;
 const VOTERS: usize = 3;

@@ -2,11 +2,11 @@
 
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::core::counters::DropReason;
-use crate::core::doors::Command;
-use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
-use crate::core::settings::Profile;
-use crate::core::wire::{LeaseUpdate, Message};
+use crate::counters::DropReason;
+use crate::doors::Command;
+use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
+use crate::settings::Profile;
+use crate::wire::{LeaseUpdate, Message};
 
 fn word(term: u64) -> LeaseUpdate {
     LeaseUpdate { lease: id("billing"), node: id("n1"), term, kind: 1, nonce: 0 }

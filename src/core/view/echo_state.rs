@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// Evidence that a member hears this node, as far as its packets show.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::core) struct EchoState {
+pub(crate) struct EchoState {
     /// The stamp that it echoed last.
     echo: Option<u16>,
     /// Time of the first packet to it since it last showed that it received one.
@@ -17,7 +17,7 @@ pub(in crate::core) struct EchoState {
 
 impl EchoState {
     /// Notes an echoed stamp; returns true if it is a new one.
-    pub(in crate::core) fn echoed(&mut self, stamp: u16) -> bool {
+    pub(crate) fn echoed(&mut self, stamp: u16) -> bool {
         let is_news = self.echo != Some(stamp);
         self.echo = Some(stamp);
         if is_news {
@@ -27,19 +27,19 @@ impl EchoState {
     }
 
     /// Notes that it has received a packet of ours.
-    pub(in crate::core) fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.unanswered_since = None;
     }
 
     /// Notes that a packet is sent to it, perhaps after a long pause.
-    pub(in crate::core) fn sent(&mut self, now: Time, after_pause: bool) {
+    pub(crate) fn sent(&mut self, now: Time, after_pause: bool) {
         if after_pause || self.unanswered_since.is_none() {
             self.unanswered_since = Some(now);
         }
     }
 
     /// Returns true if for so long it has not shown that it received a packet.
-    pub(in crate::core) fn is_missing(&self, now: Time, patience: Duration) -> bool {
+    pub(crate) fn is_missing(&self, now: Time, patience: Duration) -> bool {
         self.unanswered_since.is_some_and(|since| now.since(since) >= patience)
     }
 }

@@ -6,7 +6,7 @@
 //! - Every record is in the sums of `tally` exactly once.
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
-//! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::core::Core).
+//! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::Core).
 
 #[cfg(test)]
 mod check;
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use super::Slot;
 use super::peer::Peer;
 use super::tally::Tally;
-use crate::core::map::Map;
-use crate::core::member::{NodeId, Record, Run, Status};
+use crate::map::Map;
+use crate::member::{NodeId, Record, Run, Status};
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
 /// memory, so an entry fits into one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(in crate::core) struct Entry {
-    pub(in crate::core) record: Arc<Record>,
+pub(crate) struct Entry {
+    pub(crate) record: Arc<Record>,
     /// The hash of the record's whole encoding.
-    pub(in crate::core) hash: u64,
-    pub(in crate::core) peer: Peer,
+    pub(crate) hash: u64,
+    pub(crate) peer: Peer,
     /// The hash of its name alone: it determines the places on the rings of observers.
-    pub(in crate::core) name_hash: u64,
+    pub(crate) name_hash: u64,
     /// Position in `View::live`.
     live_at: LiveAt,
     /// The record's status, kept here so that an update that is held already is recognised without reading the record.
-    pub(in crate::core) status: Status,
+    pub(crate) status: Status,
     /// True if a deadline may be set for it; see [`View::set_timed`].
     is_timed: bool,
 }
@@ -50,7 +50,7 @@ impl LiveAt {
 
 /// The table of members, this node included.
 #[derive(Debug, Default)]
-pub(in crate::core) struct View {
+pub(crate) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
     /// The slots in the order of their names: four bytes for each, since the names are in the records.
@@ -62,98 +62,95 @@ pub(in crate::core) struct View {
 
 impl View {
     /// The slot of this node itself: the first that is taken, and never freed.
-    pub(in crate::core) const ME: Slot = 0;
+    pub(crate) const ME: Slot = 0;
 
     /// Returns an empty view, whose table of runs is keyed with `key`.
-    pub(in crate::core) fn new(key: u64) -> Self {
+    pub(crate) fn new(key: u64) -> Self {
         Self { by_run: Map::new(key), ..Self::default() }
     }
 
-    pub(in crate::core) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    pub(in crate::core) fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         self.tally.fingerprint()
     }
 
-    pub(in crate::core) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.tally.changes()
     }
 
-    pub(in crate::core) fn counts(&self) -> [usize; Status::NAMES.len()] {
+    pub(crate) fn counts(&self) -> [usize; Status::NAMES.len()] {
         self.tally.counts()
     }
 
     /// Returns the live members other than this node, in no particular (but reproducible) order.
-    pub(in crate::core) fn live(&self) -> &[Slot] {
+    pub(crate) fn live(&self) -> &[Slot] {
         &self.live
     }
 
-    pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
+    pub(crate) fn slot_of(&self, id: &str) -> Option<Slot> {
         self.place_of(id).ok().map(|place| self.by_name[place])
     }
 
     /// Returns the slot of the member that this record is about; its run was in the slot `hint` a moment ago. Looking
     /// up the run first saves comparing names.
-    pub(in crate::core) fn slot_of_member(&self, hint: Option<Slot>, record: &Record) -> Option<Slot> {
+    pub(crate) fn slot_of_member(&self, hint: Option<Slot>, record: &Record) -> Option<Slot> {
         let by_run = self.slot_of_run_near(hint, record.run).filter(|slot| self.record(*slot).id == record.id);
         by_run.or_else(|| self.slot_of(record.id.as_str()))
     }
 
     /// Returns the slot of a run, which was in the slot `hint` a moment ago.
-    pub(in crate::core) fn slot_of_run_near(&self, hint: Option<Slot>, run: Run) -> Option<Slot> {
+    pub(crate) fn slot_of_run_near(&self, hint: Option<Slot>, run: Run) -> Option<Slot> {
         let is_there = |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.record.run == run);
         hint.filter(is_there).or_else(|| self.slot_of_run(run))
     }
 
-    pub(in crate::core) fn slot_of_run(&self, run: Run) -> Option<Slot> {
+    pub(crate) fn slot_of_run(&self, run: Run) -> Option<Slot> {
         self.by_run.get(&run).copied()
     }
 
     /// # Panics
     /// If the slot is empty: a slot that is in use holds a member.
     #[inline]
-    pub(in crate::core) fn entry(&self, slot: Slot) -> &Entry {
+    pub(crate) fn entry(&self, slot: Slot) -> &Entry {
         self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
     }
 
     #[inline]
-    pub(in crate::core) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
+    pub(crate) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
         &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
     }
 
     /// Sets whether a deadline may be set for a member; returns the value before.
-    pub(in crate::core) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
+    pub(crate) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         std::mem::replace(&mut entry.is_timed, is_timed)
     }
 
-    pub(in crate::core) fn get(&self, slot: Slot) -> Option<&Entry> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
         self.entries.get(slot as usize)?.as_ref()
     }
 
     #[inline]
-    pub(in crate::core) fn record(&self, slot: Slot) -> &Arc<Record> {
+    pub(crate) fn record(&self, slot: Slot) -> &Arc<Record> {
         &self.entry(slot).record
     }
 
     /// Returns all members in the order of their names.
-    pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
         self.by_name.iter().map(|slot| (*slot, self.entry(*slot)))
     }
 
     /// Returns the members after a name, in order.
-    pub(in crate::core) fn after<'a>(
-        &'a self,
-        id: Option<&NodeId>,
-    ) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
+    pub(crate) fn after<'a>(&'a self, id: Option<&NodeId>) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
         let first = id.map_or(0, |id| self.place_of(id.as_str()).map_or_else(|place| place, |place| place + 1));
         self.by_name[first..].iter().map(|slot| (*slot, self.entry(*slot)))
     }
 
     /// Adds a member whose name and run are not in the table. `hash` is the record's hash.
-    pub(in crate::core) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
+    pub(crate) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
         debug_assert_eq!(hash, record.hash());
         debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
         let Err(place) = self.place_of(record.id.as_str()) else { unreachable!("a name is added once") };
@@ -175,7 +172,7 @@ impl View {
 
     /// Replaces a member's record by another one of the same name; returns the old one. A new run needs new state, so
     /// the caller passes its [`Peer`].
-    pub(in crate::core) fn replace(
+    pub(crate) fn replace(
         &mut self,
         slot: Slot,
         record: Arc<Record>,
@@ -207,7 +204,7 @@ impl View {
     }
 
     /// Removes a member.
-    pub(in crate::core) fn remove(&mut self, slot: Slot) -> Arc<Record> {
+    pub(crate) fn remove(&mut self, slot: Slot) -> Arc<Record> {
         debug_assert!(slot != Self::ME, "a node never forgets itself");
         self.unlist_live(slot);
         if let Ok(place) = self.place_of(self.record(slot).id.as_str()) {
@@ -221,7 +218,7 @@ impl View {
     }
 
     /// Returns the digest that two views compare before they exchange records: 32 bits for each bucket.
-    pub(in crate::core) fn digest(&self) -> Vec<u8> {
+    pub(crate) fn digest(&self) -> Vec<u8> {
         self.tally.digest()
     }
 

@@ -21,13 +21,13 @@ mod refutations;
 mod tally;
 mod tombstones;
 
-pub(in crate::core) use echo_state::EchoState;
-pub(in crate::core) use members::{Entry, View};
-pub(in crate::core) use peer::{Peer, RareState, is_due};
+pub(crate) use echo_state::EchoState;
+pub(crate) use members::{Entry, View};
+pub(crate) use peer::{Peer, RareState, is_due};
 pub use pool::RecordPool;
-pub(in crate::core) use pool::Shared;
-pub(in crate::core) use tally::BUCKETS;
-pub(in crate::core) use tombstones::Tombstones;
+pub(crate) use pool::Shared;
+pub(crate) use tally::BUCKETS;
+pub(crate) use tombstones::Tombstones;
 
 /// The index of a member in the table.
-pub(in crate::core) type Slot = u32;
+pub(crate) type Slot = u32;

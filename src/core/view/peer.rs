@@ -13,42 +13,42 @@ use super::EchoState;
 use super::refutations::Refutations;
 use std::time::Duration;
 
-use crate::core::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
-use crate::core::member::DetectionMethod;
-use crate::core::settings::Timing;
-use crate::core::time::Time;
-use crate::core::window::{Sight, Window};
-use crate::core::wire::{Echo, Heartbeat};
+use crate::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
+use crate::member::DetectionMethod;
+use crate::settings::Timing;
+use crate::time::Time;
+use crate::window::{Sight, Window};
+use crate::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
 /// in a large cluster most members are never heard directly.
 #[derive(Debug)]
-pub(in crate::core) struct Peer {
+pub(crate) struct Peer {
     /// The freshest evidence that the member lived: a packet heard, the age in a note, a raised incarnation. It never moves
     /// back, except that a departure has a date of its own.
     last_sign: Time,
     /// The state learnt from its packets; empty until the first one.
-    pub(in crate::core) session: Option<Box<Session>>,
+    pub(crate) session: Option<Box<Session>>,
     rare: Option<Box<RareState>>,
     /// The way in which its silence or death was detected, as first learnt.
-    pub(in crate::core) method: Option<DetectionMethod>,
+    pub(crate) method: Option<DetectionMethod>,
     /// True if its address has echoed a nonce of ours.
     proven: bool,
 }
 
 /// State of members that have sent us packets.
 #[derive(Debug)]
-pub(in crate::core) struct Session {
+pub(crate) struct Session {
     /// Time of the last packet.
-    pub(in crate::core) heard: Time,
+    pub(crate) heard: Time,
     /// Time of the last packet that counts as a sign of life (see `detection::echo`).
-    pub(in crate::core) sign: Time,
+    pub(crate) sign: Time,
     /// Evidence that it hears this node.
-    pub(in crate::core) echo_state: EchoState,
+    pub(crate) echo_state: EchoState,
     /// Time of the last packet that came as a datagram.
-    pub(in crate::core) datagram: Option<Time>,
+    pub(crate) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
-    pub(in crate::core) fingerprint: u64,
+    pub(crate) fingerprint: u64,
     /// Time of its last heartbeat, if there was one.
     stamped_at: Option<Time>,
     /// The stamp on its last heartbeat.
@@ -60,108 +60,108 @@ pub(in crate::core) struct Session {
 
 /// Rarely needed state; mostly the last time of rate-limited actions.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::core) struct RareState {
+pub(crate) struct RareState {
     /// Time of the last packet to it, if it is an observer of this node: only those have to hear from this node
     /// regularly.
-    pub(in crate::core) last_sent: Option<Time>,
+    pub(crate) last_sent: Option<Time>,
     /// Time of the last answer to its differing fingerprint.
-    pub(in crate::core) last_answer: Option<Time>,
+    pub(crate) last_answer: Option<Time>,
     /// Time of the last `HeldStatus` sent to it.
-    pub(in crate::core) last_told: Option<Time>,
+    pub(crate) last_told: Option<Time>,
     /// Time at which a fresher note about it was last passed on.
-    pub(in crate::core) last_passed_on: Option<Time>,
+    pub(crate) last_passed_on: Option<Time>,
     /// Time of the last probe sent because others cannot reach its process.
-    pub(in crate::core) last_hearsay: Option<Time>,
+    pub(crate) last_hearsay: Option<Time>,
     /// Time at which a case was last opened on another's word.
-    pub(in crate::core) last_case: Option<Time>,
+    pub(crate) last_case: Option<Time>,
     /// Time since which others accuse it of a silence although this node hears it.
-    pub(in crate::core) contradicted_since: Option<Time>,
+    pub(crate) contradicted_since: Option<Time>,
     /// Time since which this node holds it as accused, or gone, at its incarnation.
-    pub(in crate::core) accused_since: Option<Time>,
+    pub(crate) accused_since: Option<Time>,
     /// Time until which the parts of numbered views that it was sent are paid for.
-    pub(in crate::core) view_parts_paid_until: Option<Time>,
+    pub(crate) view_parts_paid_until: Option<Time>,
     /// Time at which it was last answered who leads.
-    pub(in crate::core) last_led: Option<Time>,
+    pub(crate) last_led: Option<Time>,
     /// The refutations of its suspicions that are still remembered.
-    pub(in crate::core) refutations: Refutations,
+    pub(crate) refutations: Refutations,
     /// The reports of the end of its process that it refuted, as far as they are still remembered.
-    pub(in crate::core) false_obituaries: Refutations,
+    pub(crate) false_obituaries: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `detection::deaf`).
-    pub(in crate::core) is_judged_unheard: bool,
+    pub(crate) is_judged_unheard: bool,
 }
 
 impl Peer {
     /// Returns the state of a member that was first seen alive at `last_sign`.
-    pub(in crate::core) fn new(last_sign: Time) -> Self {
+    pub(crate) fn new(last_sign: Time) -> Self {
         Self { last_sign, session: None, rare: None, method: None, proven: false }
     }
 
     /// Returns the state of a new acquaintance whose address has echoed a nonce already, or has not.
-    pub(in crate::core) fn with_proof(self, proven: bool) -> Self {
+    pub(crate) fn with_proof(self, proven: bool) -> Self {
         Self { proven, ..self }
     }
 
     /// Returns the time of the freshest evidence that it lived.
-    pub(in crate::core) fn last_sign(&self) -> Time {
+    pub(crate) fn last_sign(&self) -> Time {
         self.last_sign
     }
 
     /// Notes that it lived at this time.
-    pub(in crate::core) fn lived_at(&mut self, at: Time) {
+    pub(crate) fn lived_at(&mut self, at: Time) {
         self.last_sign = self.last_sign.max(at);
     }
 
     /// Notes that it has left, at this time: everybody forgets it at the same age.
-    pub(in crate::core) fn left_at(&mut self, at: Time) {
+    pub(crate) fn left_at(&mut self, at: Time) {
         self.last_sign = at;
     }
 
     /// Returns true if its address has echoed a nonce of ours.
-    pub(in crate::core) fn is_proven(&self) -> bool {
+    pub(crate) fn is_proven(&self) -> bool {
         self.proven
     }
 
     /// Notes that its address has echoed a nonce.
-    pub(in crate::core) fn prove(&mut self) {
+    pub(crate) fn prove(&mut self) {
         self.proven = true;
     }
 
     /// Forgets that its address has echoed a nonce: it is said to be at another one.
-    pub(in crate::core) fn unprove(&mut self) {
+    pub(crate) fn unprove(&mut self) {
         self.proven = false;
     }
 
-    pub(in crate::core) fn rare(&self) -> RareState {
+    pub(crate) fn rare(&self) -> RareState {
         self.rare.as_deref().copied().unwrap_or_default()
     }
 
-    pub(in crate::core) fn rare_mut(&mut self) -> &mut RareState {
+    pub(crate) fn rare_mut(&mut self) -> &mut RareState {
         self.rare.get_or_insert_default()
     }
 
     /// Postpones forgetting its refutations, if there are any: it was silent for long.
-    pub(in crate::core) fn renew_refutations(&mut self, now: Time, timing: Timing) {
+    pub(crate) fn renew_refutations(&mut self, now: Time, timing: Timing) {
         if let Some(rare) = &mut self.rare {
             rare.refutations.renew(now, timing);
         }
     }
 
     /// Sets the time since which others accuse it wrongly; `None` if nobody does.
-    pub(in crate::core) fn contradicted(&mut self, since: Option<Time>) {
+    pub(crate) fn contradicted(&mut self, since: Option<Time>) {
         if since.is_some() || self.rare.is_some() {
             self.rare_mut().contradicted_since = since;
         }
     }
 
     /// Sets whether its accusation is this node's own, made while this node heard nobody.
-    pub(in crate::core) fn judged_unheard(&mut self, is_unheard: bool) {
+    pub(crate) fn judged_unheard(&mut self, is_unheard: bool) {
         if is_unheard || self.rare.is_some() {
             self.rare_mut().is_judged_unheard = is_unheard;
         }
     }
 
     /// Notes that a packet is sent to it; a gap of `pause` since the last one counts as a pause.
-    pub(in crate::core) fn sent(&mut self, now: Time, pause: Duration) {
+    pub(crate) fn sent(&mut self, now: Time, pause: Duration) {
         let before = self.rare_mut().last_sent.replace(now);
         if let Some(session) = &mut self.session {
             session.echo_state.sent(now, is_due(now, before, pause));
@@ -169,36 +169,36 @@ impl Peer {
     }
 
     /// Sets the time since which it is held as accused; `None` if it is not.
-    pub(in crate::core) fn accused(&mut self, since: Option<Time>) {
+    pub(crate) fn accused(&mut self, since: Option<Time>) {
         if since.is_some() || self.rare.is_some() {
             self.rare_mut().accused_since = since;
         }
     }
 
     /// Returns the smoothed round-trip time; `None` if it was never measured.
-    pub(in crate::core) fn rtt(&self) -> Option<Duration> {
+    pub(crate) fn rtt(&self) -> Option<Duration> {
         self.session.as_ref()?.rtt.get()
     }
 
     /// Returns the highest sequence number received; 0 before the first packet.
-    pub(in crate::core) fn highest_sequence(&self) -> u64 {
+    pub(crate) fn highest_sequence(&self) -> u64 {
         self.session.as_ref().map_or(0, |session| session.numbers.highest())
     }
 
     /// Judges a packet by its sequence number.
-    pub(in crate::core) fn judge(&self, sequence: u64) -> Sight {
+    pub(crate) fn judge(&self, sequence: u64) -> Sight {
         self.session.as_ref().map_or(Sight::New, |session| session.numbers.judge(sequence))
     }
 
     /// Counts sequence numbers anew, from this one on.
-    pub(in crate::core) fn count_from(&mut self, sequence: u64) {
+    pub(crate) fn count_from(&mut self, sequence: u64) {
         if let Some(session) = &mut self.session {
             session.numbers = Window::around(sequence);
         }
     }
 
     /// Notes a packet that is new.
-    pub(in crate::core) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
+    pub(crate) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
             Box::new(Session {
                 heard: now,
@@ -218,7 +218,7 @@ impl Peer {
     }
 
     /// Notes a datagram, even if it is a later copy of a packet that came by a link.
-    pub(in crate::core) fn heard_by_datagram(&mut self, now: Time) {
+    pub(crate) fn heard_by_datagram(&mut self, now: Time) {
         if let Some(session) = &mut self.session {
             session.datagram = Some(now);
         }
@@ -228,7 +228,7 @@ impl Peer {
     ///
     /// An echo that was held for long is not measured: over seconds, two clocks disagree by more than a round trip. An
     /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero.
-    pub(in crate::core) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
+    pub(crate) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
         let Some(session) = &mut self.session else { return Echoed::default() };
         let before = session.stamped_at.replace(now);
         session.stamp = heartbeat.stamp;
@@ -244,7 +244,7 @@ impl Peer {
     }
 
     /// Returns the heartbeat to put into a packet to this member.
-    pub(in crate::core) fn stamp(&self, now: Time) -> Heartbeat {
+    pub(crate) fn stamp(&self, now: Time) -> Heartbeat {
         let echo = self.session.as_ref().and_then(|session| {
             let held = now.as_nanos().saturating_sub(session.stamped_at?.as_nanos());
             Some(Echo { stamp: session.stamp, hold: u16::try_from(held / NANOS_PER_TICK).unwrap_or(u16::MAX) })
@@ -255,13 +255,13 @@ impl Peer {
 
 /// The news in an echo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::core) struct Echoed {
+pub(crate) struct Echoed {
     /// True if the echo is a new one: the member has received a packet of ours since its last one.
-    pub(in crate::core) is_new: bool,
+    pub(crate) is_new: bool,
     /// The time at which the heartbeat before came: a new echo is of something that the member received after it sent that one.
-    pub(in crate::core) before: Option<Time>,
+    pub(crate) before: Option<Time>,
     /// The round trip that it shows; `None` if it was held for too long.
-    pub(in crate::core) round_trip: Option<Duration>,
+    pub(crate) round_trip: Option<Duration>,
 }
 
 const NANOS_PER_TICK: u64 = 100_000;
@@ -294,6 +294,6 @@ impl Rtt {
 }
 
 /// Returns true if at least `pause` passed since `last`, or if there was no last time.
-pub(in crate::core) fn is_due(now: Time, last: Option<Time>, pause: Duration) -> bool {
+pub(crate) fn is_due(now: Time, last: Option<Time>, pause: Duration) -> bool {
     last.is_none_or(|last| now.since(last) >= pause)
 }

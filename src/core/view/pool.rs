@@ -9,9 +9,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::core::limits::MAX_SHARED_VERSIONS;
-use crate::core::member::Record;
+use crate::Core;
+use crate::limits::MAX_SHARED_VERSIONS;
+use crate::member::Record;
 
 /// Keeps one copy of each record.
 pub trait RecordPool: fmt::Debug + Send + Sync {
@@ -21,14 +21,14 @@ pub trait RecordPool: fmt::Debug + Send + Sync {
 
 /// Texts of software versions, and the pool of records, if there is one.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Shared {
+pub(crate) struct Shared {
     pool: Option<Arc<dyn RecordPool>>,
     versions: Vec<Arc<str>>,
     next_version: usize,
 }
 
 impl Shared {
-    pub(in crate::core) fn record(&self, hash: u64, record: Record) -> Arc<Record> {
+    pub(crate) fn record(&self, hash: u64, record: Record) -> Arc<Record> {
         match &self.pool {
             None => Arc::new(record),
             Some(pool) => {
@@ -40,7 +40,7 @@ impl Shared {
     }
 
     /// Returns the shared text; if there is no room for a new one, the oldest is replaced.
-    pub(in crate::core) fn version(&mut self, version: &str) -> Arc<str> {
+    pub(crate) fn version(&mut self, version: &str) -> Arc<str> {
         if let Some(shared) = self.versions.iter().find(|shared| ***shared == *version) {
             return Arc::clone(shared);
         }

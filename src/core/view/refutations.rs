@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
-use crate::core::settings::Timing;
-use crate::core::time::Time;
+use crate::limits::{FLAPPING_MEMORY, MAX_DAMPING};
+use crate::settings::Timing;
+use crate::time::Time;
 
 /// The refutations of one member that are still remembered.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::core) struct Refutations {
+pub(crate) struct Refutations {
     count: u8,
     last: Option<Time>,
 }
@@ -26,31 +26,31 @@ impl Refutations {
     }
 
     /// Counts one more; the count stops where it makes no further difference.
-    pub(in crate::core) fn add(&mut self, now: Time, timing: Timing) {
+    pub(crate) fn add(&mut self, now: Time, timing: Timing) {
         self.count = (self.remembered(now, timing) + 1).min(MAX_DAMPING + 1);
         self.last = Some(now);
     }
 
     /// Postpones forgetting: the member still stalls.
-    pub(in crate::core) fn renew(&mut self, now: Time, timing: Timing) {
+    pub(crate) fn renew(&mut self, now: Time, timing: Timing) {
         self.count = self.remembered(now, timing);
         self.last = Some(now);
     }
 
     /// Returns the silence that is required before the next suspicion.
-    pub(in crate::core) fn demanded_silence(self, now: Time, timing: Timing) -> Duration {
+    pub(crate) fn demanded_silence(self, now: Time, timing: Timing) -> Duration {
         let steps = self.remembered(now, timing).saturating_sub(1).min(MAX_DAMPING);
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
         timing.down_timeout().saturating_sub(spare / (1 << steps))
     }
 
     /// Returns true if so many are still remembered that one more makes no difference.
-    pub(in crate::core) fn are_at_the_bound(self, now: Time, timing: Timing) -> bool {
+    pub(crate) fn are_at_the_bound(self, now: Time, timing: Timing) -> bool {
         self.remembered(now, timing) > MAX_DAMPING
     }
 
     /// Returns true if more refutations were seen lately than make a difference.
-    pub(in crate::core) fn are_too_many(self) -> bool {
+    pub(crate) fn are_too_many(self) -> bool {
         self.count > MAX_DAMPING
     }
 }
@@ -58,7 +58,7 @@ impl Refutations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::settings::Profile;
+    use crate::settings::Profile;
 
     #[test]
     fn each_further_refutation_halves_the_way_to_down_and_is_forgotten_in_time() {

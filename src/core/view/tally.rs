@@ -5,10 +5,10 @@
 //!
 //! Must not know: the members.
 
-use crate::core::member::Status;
+use crate::member::Status;
 
 /// The number of buckets of names in which records are compared when views differ.
-pub(in crate::core) const BUCKETS: usize = 256;
+pub(crate) const BUCKETS: usize = 256;
 
 /// The sums over the records of a view.
 #[derive(Debug, Default)]

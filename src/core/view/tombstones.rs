@@ -10,25 +10,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::limits::MAX_TOMBSTONES;
-use crate::core::member::{NodeId, Record};
-use crate::core::time::Time;
+use crate::limits::MAX_TOMBSTONES;
+use crate::member::{NodeId, Record};
+use crate::time::Time;
 
 /// The tombstones of a view.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Tombstones {
+pub(crate) struct Tombstones {
     by_id: BTreeMap<NodeId, (u64, Time)>,
     by_age: BTreeSet<(Time, NodeId)>,
 }
 
 impl Tombstones {
     /// Returns the number of tombstones.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.by_id.len()
     }
 
     /// Adds a tombstone for a record that was reaped.
-    pub(in crate::core) fn insert(&mut self, now: Time, record: &Record) {
+    pub(crate) fn insert(&mut self, now: Time, record: &Record) {
         self.remove(&record.id);
         self.by_id.insert(record.id.clone(), (record.incarnation, now));
         self.by_age.insert((now, record.id.clone()));
@@ -40,24 +40,24 @@ impl Tombstones {
     }
 
     /// Returns the incarnation up to which records of a name are covered.
-    pub(in crate::core) fn incarnation(&self, id: &str) -> Option<u64> {
+    pub(crate) fn incarnation(&self, id: &str) -> Option<u64> {
         self.by_id.get(id).map(|(incarnation, _)| *incarnation)
     }
 
     /// Returns true if a record is covered by a tombstone.
-    pub(in crate::core) fn covers(&self, record: &Record) -> bool {
+    pub(crate) fn covers(&self, record: &Record) -> bool {
         self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
     }
 
     /// Removes the tombstone of a name that is live again at a higher incarnation.
-    pub(in crate::core) fn remove(&mut self, id: &NodeId) {
+    pub(crate) fn remove(&mut self, id: &NodeId) {
         if let Some((_, since)) = self.by_id.remove(id) {
             self.by_age.remove(&(since, id.clone()));
         }
     }
 
     /// Removes tombstones that are older than `kept_for`.
-    pub(in crate::core) fn expire(&mut self, now: Time, kept_for: Duration) {
+    pub(crate) fn expire(&mut self, now: Time, kept_for: Duration) {
         while let Some((since, _)) = self.by_age.first()
             && now.since(*since) >= kept_for
             && let Some((_, id)) = self.by_age.pop_first()
@@ -70,8 +70,8 @@ impl Tombstones {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::member::Status;
-    use crate::core::member::tests::record;
+    use crate::member::Status;
+    use crate::member::tests::record;
 
     #[test]
     fn the_buried_stay_buried_until_a_higher_incarnation_or_the_end_of_their_time() {

@@ -1,6 +1,6 @@
 //! The reasons why bytes are not a packet.
 
-use crate::core::member::ProtocolRange;
+use crate::member::ProtocolRange;
 
 /// The reason why a datagram is not a valid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -4,13 +4,13 @@ use std::fmt;
 use std::net::SocketAddr;
 
 /// Returns the family of an address, in words.
-pub(in crate::core) fn family(address: SocketAddr) -> &'static str {
+pub(crate) fn family(address: SocketAddr) -> &'static str {
     if address.ip().to_canonical().is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
 /// Displays a hint if the address that a node advertises and the one that it is heard from are of two families; else
 /// nothing.
-pub(in crate::core) struct Families(pub(in crate::core) SocketAddr, pub(in crate::core) SocketAddr);
+pub(crate) struct Families(pub(crate) SocketAddr, pub(crate) SocketAddr);
 
 impl fmt::Display for Families {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::core::member::{DetectionMethod, ProtocolRange, Record};
-use crate::core::wire::Families;
+use crate::member::{DetectionMethod, ProtocolRange, Record};
+use crate::wire::Families;
 
 /// Eight raw bytes that only a node that received them can echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,7 +123,7 @@ pub struct Confirmation {
     pub record: Nonce,
 }
 
-/// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`](crate::core::wire::Message::Seeking).
+/// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`](crate::wire::Message::Seeking).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeking {
     /// True if the receiver's address is one of the sender's seeds; only in questions.

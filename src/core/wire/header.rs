@@ -1,6 +1,6 @@
 //! The header of a packet: whose it is, and of which cluster.
 
-use crate::core::member::Run;
+use crate::member::Run;
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;

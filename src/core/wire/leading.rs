@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange};
-use crate::core::member::NodeId;
-use crate::core::wire::Nonce;
+use crate::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange};
+use crate::member::NodeId;
+use crate::wire::Nonce;
 
-/// A leader and its claim, see [`Message::LeaderClaim`](crate::core::wire::Message::LeaderClaim).
+/// A leader and its claim, see [`Message::LeaderClaim`](crate::wire::Message::LeaderClaim).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderClaim {
     /// The lineage of the electorate.
@@ -31,7 +31,7 @@ pub struct LeaderClaim {
     pub delta: Option<Delta>,
 }
 
-/// A renewal of a leader that sender and receiver both know, see [`Message::LeaderRenewal`](crate::core::wire::Message::LeaderRenewal).
+/// A renewal of a leader that sender and receiver both know, see [`Message::LeaderRenewal`](crate::wire::Message::LeaderRenewal).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderRenewal {
     /// The low half of the electorate's lineage.
@@ -50,7 +50,7 @@ pub struct LeaderRenewal {
     pub digest: u32,
 }
 
-/// A request for a numbered view, see [`Message::WantView`](crate::core::wire::Message::WantView).
+/// A request for a numbered view, see [`Message::WantView`](crate::wire::Message::WantView).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantView {
     /// The digest of the view.
@@ -59,7 +59,7 @@ pub struct WantView {
     pub after: Option<NodeId>,
 }
 
-/// A part of a numbered view, see [`Message::ViewPart`](crate::core::wire::Message::ViewPart).
+/// A part of a numbered view, see [`Message::ViewPart`](crate::wire::Message::ViewPart).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewPart {
     /// The digest of the view that this is a part of.
@@ -76,7 +76,7 @@ pub struct ViewPart {
     pub change: Option<VoterChange>,
 }
 
-/// A request to the leader, see [`Message::ChangeVoters`](crate::core::wire::Message::ChangeVoters).
+/// A request to the leader, see [`Message::ChangeVoters`](crate::wire::Message::ChangeVoters).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeVoters {
     /// The nonce of the request: the same in every repetition, and different in every other request.
@@ -108,7 +108,7 @@ pub enum VoterRequest {
     },
 }
 
-/// The leader's answer to a request, see [`Message::VotersChanged`](crate::core::wire::Message::VotersChanged).
+/// The leader's answer to a request, see [`Message::VotersChanged`](crate::wire::Message::VotersChanged).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotersChanged {
     /// The nonce of the request that is answered.
@@ -117,7 +117,7 @@ pub struct VotersChanged {
     pub result: Result<Electorate, ChangeError>,
 }
 
-/// News about a lease in a database, see [`Message::LeaseUpdate`](crate::core::wire::Message::LeaseUpdate). Kinds that a build does not know are passed on all
+/// News about a lease in a database, see [`Message::LeaseUpdate`](crate::wire::Message::LeaseUpdate). Kinds that a build does not know are passed on all
 /// the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseUpdate {

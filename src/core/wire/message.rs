@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::election::{ElectionMessage, ElectorateReport};
-use crate::core::limits::MAX_REFERRALS;
-use crate::core::member::{NodeId, Record, Run, Status};
-use crate::core::wire::{
+use crate::election::{ElectionMessage, ElectorateReport};
+use crate::limits::MAX_REFERRALS;
+use crate::member::{NodeId, Record, Run, Status};
+use crate::wire::{
     Broadcast, ChangeVoters, Confirmation, Heartbeat, LeaderClaim, LeaderRenewal, LeaseUpdate, Letter, Nonce, Refusal,
     Seeking, Span, Update, ViewPart, VotersChanged, WantView,
 };
@@ -119,7 +119,7 @@ pub enum Message {
     Pull {
         /// The name before the first record; all records if absent.
         after: Option<NodeId>,
-        /// The number of pages; at most [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT).
+        /// The number of pages; at most [`PAGES_IN_FLIGHT`](crate::limits::PAGES_IN_FLIGHT).
         pages: u8,
     },
     /// Heads a packet whose updates are all the records after `after` up to the last of them, or to the end.
@@ -187,7 +187,7 @@ pub enum Message {
         /// The highest sequence number received from it.
         sequence: u64,
     },
-    /// A message of the election between voters, see [`election`](crate::core::election).
+    /// A message of the election between voters, see [`election`](crate::election).
     Election(Box<ElectionMessage>),
     /// The leader, as far as the sender knows.
     LeaderClaim(Box<LeaderClaim>),
@@ -257,10 +257,10 @@ impl Message {
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
     /// The kind of [`Message::Page`].
-    pub(crate) const PAGE_KIND: u32 = 16;
+    pub const PAGE_KIND: u32 = 16;
     /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions, answers to the
     /// nameless by a nonce of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
-    pub(in crate::core) fn may_be_unbound(&self) -> bool {
+    pub(crate) fn may_be_unbound(&self) -> bool {
         match self {
             Message::WhoAreYou { .. }
             | Message::IAm { .. }
@@ -313,7 +313,7 @@ impl Message {
     }
 
     /// The kind of [`Message::Election`].
-    pub(crate) const ELECTION_KIND: u32 = 28;
+    pub const ELECTION_KIND: u32 = 28;
     /// The kind of [`Message::Unlink`].
-    pub(in crate::core) const UNLINK_KIND: u32 = 24;
+    pub(crate) const UNLINK_KIND: u32 = 24;
 }

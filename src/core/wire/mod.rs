@@ -5,7 +5,7 @@
 //! message = length varint  kind varint  fields
 //! ```
 //!
-//! The mark is 0. Marks 1 to 3 are those of what is sealed, which never comes here (see [`seal`](crate::seal)). A mark of
+//! The mark is 0. Marks 1 to 3 are those of what is sealed, which never comes here (see headcount's `seal`). A mark of
 //! 255 is that of a refusal: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose
 //! version its sender does not speak, and is never answered. A packet with run 0, sequence 0 and fingerprint 0 is
 //! anonymous.
@@ -39,7 +39,7 @@ mod raw;
 mod read;
 
 pub use error::PacketError;
-pub(in crate::core) use families::{Families, family};
+pub(crate) use families::{Families, family};
 pub use fields::{Candidacy, Candidate, Confirmation, Echo, Heartbeat, Nonce, Note, Refusal, Seeking, Update};
 pub use header::{Header, VERSION};
 pub use leading::{

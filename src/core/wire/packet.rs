@@ -7,8 +7,8 @@ use super::fields::{Note, Update};
 use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::Message;
 use super::read::{Read, read};
-use crate::core::limits::MAX_MESSAGES_PER_PACKET;
-use crate::core::member::{ProtocolRange, Record};
+use crate::limits::MAX_MESSAGES_PER_PACKET;
+use crate::member::{ProtocolRange, Record};
 
 /// A decoded packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Packet {
     }
 
     /// Returns true if there is a message of this kind in a datagram whose header can be read; decodes none.
-    pub(crate) fn holds(bytes: &[u8], kind: u32) -> bool {
+    pub fn holds(bytes: &[u8], kind: u32) -> bool {
         read(bytes).is_ok_and(|(_, messages)| messages.hold(kind))
     }
 

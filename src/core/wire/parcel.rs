@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::MAX_SPANS;
-use crate::core::member::Run;
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::MAX_SPANS;
+use crate::member::Run;
 
 /// A message of some member's program to all, see [`Message::Broadcast`](super::Message::Broadcast).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

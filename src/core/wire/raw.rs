@@ -9,10 +9,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
 use super::error::PacketError;
-use crate::core::member::{
+use crate::member::{
     LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, canonical, check_name, is_reachable,
 };
-use crate::core::settings::Timing;
+use crate::settings::Timing;
 
 /// The bytes yet to be read. Integers are only accepted in their shortest form.
 #[derive(Clone, Copy)]
@@ -87,13 +87,13 @@ impl<'a> Bytes<'a> {
 }
 
 /// A [`Record`] that borrows from the datagram.
-pub(in crate::core) struct RawRecord<'a> {
-    pub(in crate::core) id: &'a str,
-    pub(in crate::core) run: Run,
-    pub(in crate::core) status: Status,
-    pub(in crate::core) version: &'a str,
+pub(crate) struct RawRecord<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) run: Run,
+    pub(crate) status: Status,
+    pub(crate) version: &'a str,
     /// True if the record is not what the bytes say to the letter: its address was not in its one form.
-    pub(in crate::core) is_rewritten: bool,
+    pub(crate) is_rewritten: bool,
     incarnation: u64,
     address: SocketAddr,
     api_address: Option<&'a str>,
@@ -133,14 +133,14 @@ impl<'a> RawRecord<'a> {
     }
 
     /// Returns the record, with newly allocated texts.
-    pub(in crate::core) fn into_record(self) -> Record {
+    pub(crate) fn into_record(self) -> Record {
         let id = NodeId::new(self.id).expect("names are checked as they are read");
         let version = Arc::from(self.version);
         self.with(id, version)
     }
 
     /// Returns the record, with a name and a version text that exist already.
-    pub(in crate::core) fn with(self, id: NodeId, version: Arc<str>) -> Record {
+    pub(crate) fn with(self, id: NodeId, version: Arc<str>) -> Record {
         debug_assert!(id == *self.id && *version == *self.version);
         Record {
             id,
@@ -203,7 +203,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::core::member::tests::record;
+    use crate::member::tests::record;
 
     /// Decodes a record with serde.
     fn by_serde(bytes: &[u8]) -> Option<Record> {

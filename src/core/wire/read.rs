@@ -14,15 +14,15 @@ use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::{DIGEST_BYTES, Message};
 use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};
-use crate::core::election::Electorate;
-use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::member::{ProtocolRange, Record, Run, Status, canonical, is_reachable};
+use crate::election::Electorate;
+use crate::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
+use crate::member::{ProtocolRange, Record, Run, Status, canonical, is_reachable};
 
 /// The length of magic, version, key id, cluster and run together, in bytes.
 const FIXED_BYTES: usize = 16;
 
 /// One message, decoded as far as necessary.
-pub(in crate::core) enum Read<'a> {
+pub(crate) enum Read<'a> {
     /// An update, not decoded.
     Update(RawUpdate<'a>),
     /// A heartbeat, which is in every packet.
@@ -35,8 +35,8 @@ pub(in crate::core) enum Read<'a> {
 }
 
 /// A [`Message::Update`] whose record is not decoded.
-pub(in crate::core) struct RawUpdate<'a> {
-    pub(in crate::core) note: Option<Note>,
+pub(crate) struct RawUpdate<'a> {
+    pub(crate) note: Option<Note>,
     record: &'a [u8],
 }
 
@@ -53,25 +53,25 @@ impl<'a> RawUpdate<'a> {
     }
 
     /// Returns the hash of the record's bytes.
-    pub(in crate::core) fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(self.record)
     }
 
     /// Returns the run in the record; `None` if the bytes are too short.
-    pub(in crate::core) fn run(&self) -> Option<Run> {
+    pub(crate) fn run(&self) -> Option<Run> {
         let (length, rest) = self.record.split_first()?;
         let run = rest.get(usize::from(*length)..)?.first_chunk()?;
         Some(Run(u64::from_le_bytes(*run)))
     }
 
     /// Returns true if a note is present exactly if a record of this status needs one.
-    pub(in crate::core) fn suits(&self, status: Status) -> bool {
+    pub(crate) fn suits(&self, status: Status) -> bool {
         let is_noted = matches!(status, Status::Suspect | Status::Down | Status::Left(_));
         self.note.is_some() == is_noted && status != Status::Joining
     }
 
     /// Decodes the record, and validates it to the last byte.
-    pub(in crate::core) fn decode(&self) -> Result<RawRecord<'a>, PacketError> {
+    pub(crate) fn decode(&self) -> Result<RawRecord<'a>, PacketError> {
         let record = RawRecord::read(self.record)?;
         if self.suits(record.status) { Ok(record) } else { Err(PacketError::Malformed) }
     }
@@ -79,7 +79,7 @@ impl<'a> RawUpdate<'a> {
 
 /// Reads the header, and returns the messages to be read one by one. An error in one of them invalidates the whole
 /// packet.
-pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), PacketError> {
+pub(crate) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), PacketError> {
     if let [b'H', b'C', _, REFUSAL_KEY, min, max] = *datagram {
         return Err(PacketError::Refused { speaks: ProtocolRange { min, max } });
     }
@@ -106,7 +106,7 @@ pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), P
 
 /// The messages of a packet, in order. A clone reads the same messages again.
 #[derive(Clone)]
-pub(in crate::core) struct Messages<'a> {
+pub(crate) struct Messages<'a> {
     rest: Bytes<'a>,
     /// The number of further messages that the packet may have.
     left: usize,
@@ -129,7 +129,7 @@ impl<'a> Iterator for Messages<'a> {
 
 impl<'a> Messages<'a> {
     /// Returns true if there is a message of this kind; decodes none.
-    pub(in crate::core) fn hold(&self, kind: u32) -> bool {
+    pub(crate) fn hold(&self, kind: u32) -> bool {
         let mut rest = self.rest;
         let mut next = || {
             let length = usize::try_from(rest.varint().ok()?).ok()?;
@@ -139,7 +139,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Returns true if all messages have been read.
-    pub(in crate::core) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty()
     }
 

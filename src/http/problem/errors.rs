@@ -47,9 +47,6 @@ impl From<AgentError> for Refusal {
                 | ChangeError::LeadsAlready { .. }
                 | ChangeError::LedByOther { .. },
             )) => Self::new(StatusCode::CONFLICT, "resignation", "Leadership not handed over", detail),
-            AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
-                Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
-            }
             AgentError::NotLeader { leader } => Self::not_leader(leader.as_ref()),
             AgentError::NobodyLeads => Self::new(
                 StatusCode::CONFLICT,
@@ -94,6 +91,8 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "no-room", "No room to say that it drains", detail)
             }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
+            // There is no electorate, or it refuses.
+            AgentError::Refused(_) => Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail),
         }
     }
 }

@@ -304,7 +304,8 @@ impl World {
             StopReason::Removed => place.removal_asked,
             // Of two nodes with one name, one has to go.
             StopReason::NameInUse { .. } => place.shares_name,
-            StopReason::Refused { .. } | StopReason::Copied { .. } | StopReason::SetBack => false,
+            // Refused, copied, set back.
+            _ => false,
         };
         place.disk.crash(true);
         place.ended = Some(reason.clone());

@@ -7,13 +7,13 @@
 use rand::RngExt;
 
 use super::doors::{Action, Failure, Parting};
-use crate::core::counters::DropReason;
-use crate::core::doors::{LinkId, Output};
-use crate::core::member::Run;
-use crate::core::timers::Timer;
-use crate::core::view::View;
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{LinkId, Output};
+use crate::member::Run;
+use crate::timers::Timer;
+use crate::view::View;
+use crate::wire::Message;
+use crate::{Core, Phase};
 
 impl Core {
     /// Carries out what the machine wants done about the link to a member, in order.

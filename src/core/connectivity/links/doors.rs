@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 #[cfg(doc)]
 use super::machine::Links;
 use super::pause::Pause;
-use crate::core::doors::LinkId;
+use crate::doors::LinkId;
 
 /// An action for the link to the member that the input was about.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,16 +7,16 @@
 use std::net::SocketAddr;
 
 use super::doors::Wish;
-use crate::core::counters::DropReason;
-use crate::core::doors::{LinkEvent, LinkId, Output};
-use crate::core::member::Run;
-use crate::core::packet::{Sender, SenderKind, Way};
-use crate::core::wire::{Message, read};
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{LinkEvent, LinkId, Output};
+use crate::member::Run;
+use crate::packet::{Sender, SenderKind, Way};
+use crate::wire::{Message, read};
+use crate::{Core, Phase};
 
 impl Core {
     /// Hands an event of a link to the part that it concerns.
-    pub(in crate::core) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
+    pub(crate) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
         if let Some(visited) = self.links.visited_by(link) {
             return self.visited(visited, event);
         }
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Closes a link whose frame cannot be read.
-    pub(in crate::core::connectivity) fn garbled(&mut self, link: LinkId, run: Run) {
+    pub(in crate::connectivity) fn garbled(&mut self, link: LinkId, run: Run) {
         self.counters.drop(DropReason::Malformed);
         self.end_garbled(link, run);
     }

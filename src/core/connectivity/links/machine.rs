@@ -25,14 +25,14 @@ use std::time::Duration;
 use super::doors::{Action, Failure, Meeting, Parting, Scene, Wish};
 use super::pause::Pause;
 use super::table::{Link, State, Table};
-use crate::core::doors::LinkId;
-use crate::core::limits::{LINK_BACKOFF, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT};
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::doors::LinkId;
+use crate::limits::{LINK_BACKOFF, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT};
+use crate::member::Run;
+use crate::time::Time;
 
 /// All links, by the member's run.
 #[derive(Debug, Clone, Default)]
-pub(in crate::core) struct Links {
+pub(crate) struct Links {
     table: Table,
     /// The time at which this node became Up among others.
     up_since: Option<Time>,
@@ -41,7 +41,7 @@ pub(in crate::core) struct Links {
 /// Questions that others ask.
 impl Links {
     /// Returns the number of entries kept.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.table.size()
     }
 
@@ -54,7 +54,7 @@ impl Links {
     }
 
     /// Returns true if this is the open link to a member at this address.
-    pub(in crate::core) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
+    pub(crate) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
         self.open(run) == Some(link) && self.is_at(run, home)
     }
 
@@ -74,12 +74,12 @@ impl Links {
     }
 
     /// Returns the number of open links.
-    pub(in crate::core::connectivity) fn count(&self) -> usize {
+    pub(in crate::connectivity) fn count(&self) -> usize {
         self.table.open()
     }
 
     /// Returns the time since which the link to a member stands, if it does.
-    pub(in crate::core::connectivity) fn open_since(&self, run: Run) -> Option<Time> {
+    pub(in crate::connectivity) fn open_since(&self, run: Run) -> Option<Time> {
         self.table.get(run).and_then(Link::open_since)
     }
 

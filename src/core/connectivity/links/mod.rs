@@ -41,7 +41,7 @@
 //!
 //! Must not know: what a broken link means (see `detection`), or what is said over one.
 //!
-//! [`Message::Unlink`]: crate::core::wire::Message::Unlink
+//! [`Message::Unlink`]: crate::wire::Message::Unlink
 
 mod actions;
 mod doors;
@@ -55,4 +55,4 @@ mod tests;
 mod visits;
 mod wishes;
 
-pub(in crate::core) use machine::Links;
+pub(crate) use machine::Links;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::core::limits::{
+use crate::limits::{
     LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_SETTLE,
     MAX_LINK_BACKOFF,
 };

@@ -11,10 +11,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::core::doors::LinkId;
-use crate::core::limits::MAX_LINKS;
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::doors::LinkId;
+use crate::limits::MAX_LINKS;
+use crate::member::Run;
+use crate::time::Time;
 
 /// Links by the member's run, visits by the joiner's, and the runs by number.
 #[derive(Debug, Clone, Default)]

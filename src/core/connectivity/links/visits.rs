@@ -4,19 +4,19 @@
 
 use std::net::SocketAddr;
 
-use crate::core::Core;
-use crate::core::doors::LinkEvent;
-use crate::core::member::Run;
+use crate::Core;
+use crate::doors::LinkEvent;
+use crate::member::Run;
 
 impl Core {
     /// Finds out whether anybody listens at a joiner's address.
-    pub(in crate::core) fn visit_joiner(&mut self, run: Run, to: SocketAddr) {
+    pub(crate) fn visit_joiner(&mut self, run: Run, to: SocketAddr) {
         let actions = self.links.visit(run, to);
         self.act_on_link(run, actions);
     }
 
     /// Ends a visit: nothing is to be found out about the joiner any more.
-    pub(in crate::core) fn end_visit(&mut self, run: Run) {
+    pub(crate) fn end_visit(&mut self, run: Run) {
         let actions = self.links.end_visit(run);
         self.act_on_link(run, actions);
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::doors::{Meeting, Parting, Scene, Wish};
 use super::machine::Links;
-use crate::core::doors::{LinkId, Output};
-use crate::core::member::{LeaveReason, Run, Status};
-use crate::core::time::Time;
-use crate::core::view::{Slot, View};
-use crate::core::{Core, Phase};
+use crate::doors::{LinkId, Output};
+use crate::member::{LeaveReason, Run, Status};
+use crate::time::Time;
+use crate::view::{Slot, View};
+use crate::{Core, Phase};
 
 /// The scenes and wishes that the machine is given.
 impl Core {
@@ -52,7 +52,7 @@ impl Core {
 /// Looking.
 impl Core {
     /// Returns true if the link to a member stands.
-    pub(in crate::core) fn is_linked(&self, run: Run) -> bool {
+    pub(crate) fn is_linked(&self, run: Run) -> bool {
         self.links.open(run).is_some()
     }
 
@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// Returns a number for a link that is about to be opened.
-    pub(in crate::core::connectivity) fn next_link(&mut self) -> LinkId {
+    pub(in crate::connectivity) fn next_link(&mut self) -> LinkId {
         self.links.next_number()
     }
 }
@@ -70,7 +70,7 @@ impl Core {
 /// Plans.
 impl Core {
     /// Plans the link to a member that became a neighbour or ceased to be one.
-    pub(in crate::core) fn plan_link(&mut self, slot: Slot) {
+    pub(crate) fn plan_link(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         let actions = match (self.link_wish(slot).is_ours(), self.links.is_idle(run)) {
             (true, true) => self.links.wanted(self.now, run, self.link_meeting(slot)),
@@ -81,7 +81,7 @@ impl Core {
     }
 
     /// Plans all links, as this node has become Up: its neighbours are all there already.
-    pub(in crate::core) fn plan_links(&mut self) {
+    pub(crate) fn plan_links(&mut self) {
         let neighbours: Vec<Slot> = self.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
@@ -93,14 +93,14 @@ impl Core {
     }
 
     /// Acts on a link's timer.
-    pub(in crate::core) fn tend_link(&mut self, run: Run) {
+    pub(crate) fn tend_link(&mut self, run: Run) {
         let scene = self.link_scene_of(run);
         let actions = self.links.due(run, scene);
         self.act_on_link(run, actions);
     }
 
     /// Opens a link now, unless one is being opened or stands; `false` if there are too many.
-    pub(in crate::core) fn ensure_link(&mut self, slot: Slot) -> bool {
+    pub(crate) fn ensure_link(&mut self, slot: Slot) -> bool {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
         let actions = self.links.ensure(run, address);
@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
-    pub(in crate::core::connectivity) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
+    pub(in crate::connectivity) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
         let (stays, actions) = self.links.accept(self.now, run, link, scene);
         self.act_on_link(run, actions);
@@ -120,13 +120,13 @@ impl Core {
 /// Ends on purpose.
 impl Core {
     /// Ends the link to a member on purpose, if there is one, and forgets it.
-    pub(in crate::core) fn drop_link(&mut self, run: Run) {
+    pub(crate) fn drop_link(&mut self, run: Run) {
         let actions = self.links.forget(run);
         self.act_on_link(run, actions);
     }
 
     /// Ends all links on purpose.
-    pub(in crate::core) fn drop_links(&mut self) {
+    pub(crate) fn drop_links(&mut self) {
         for run in self.links.members() {
             self.drop_link(run);
         }
@@ -138,7 +138,7 @@ impl Core {
 
     /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears
     /// by it that this node knows, and ends it itself: perhaps no datagram would tell them.
-    pub(in crate::core) fn dismiss_gone(&mut self, slot: Slot, run: Run) {
+    pub(crate) fn dismiss_gone(&mut self, slot: Slot, run: Run) {
         let record = self.view.record(slot);
         match record.status {
             Status::Left(_) if record.run != run || !self.is_linked(run) => self.drop_link(run),
@@ -154,7 +154,7 @@ impl Core {
 
     /// Ends the link to a member that is at another address by now, and plans the next one. What led to the old
     /// address may break never, or as late as the kernel gives it up, and shows nothing of the process until then.
-    pub(in crate::core) fn follow_by_link(&mut self, slot: Slot) {
+    pub(crate) fn follow_by_link(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         if !self.links.is_at(record.run, record.address) {
             self.link_anew(slot, Parting::TheyMoved);
@@ -163,7 +163,7 @@ impl Core {
 
     /// Ends all connections, as this node is at another address: those that stand lead from the old one. The others
     /// hear of the new address by them, if anything still passes there.
-    pub(in crate::core) fn link_all_anew(&mut self) {
+    pub(crate) fn link_all_anew(&mut self) {
         self.dismiss_guests();
         for slot in self.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>() {
             self.link_anew(slot, Parting::WeMoved);
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// Ends a link by which nothing has come for so long, although something was asked at `since`, and opens another one.
-    pub(in crate::core) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
+    pub(crate) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
         let actions = self.links.silent(self.now, run, address, since, patience);

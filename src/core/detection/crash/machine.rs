@@ -6,7 +6,7 @@
 //! - It convicts only if another observer is sure, too, and said so lately, or if no other could have heard the
 //!   subject.
 //! - Each sign of life that is news takes it back to the beginning,
-//!   [`CRASH_REVIEWS`](crate::core::limits::CRASH_REVIEWS) times; then it is closed.
+//!   [`CRASH_REVIEWS`](crate::limits::CRASH_REVIEWS) times; then it is closed.
 //! - Nobody's word counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
 //!
 //! Must not know: views, links, packets, timers of the core. It knows members by their runs.
@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
+use crate::member::Run;
+use crate::time::Time;
 
 /// The number of probes that must stay unanswered before an observer is sure.
 pub(super) const PROBES: u32 = 3;
@@ -25,7 +25,7 @@ pub(super) const PROBES_ALONE: u32 = 5;
 
 /// The cases of members that may have crashed, by run. At most one per neighbour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(in crate::core) struct Crashes {
+pub(crate) struct Crashes {
     cases: BTreeMap<Run, Case>,
 }
 
@@ -129,7 +129,7 @@ impl Case {
 
 impl Crashes {
     /// Returns the number of cases.
-    pub(in crate::core) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.cases.len()
     }
 
@@ -140,28 +140,28 @@ impl Crashes {
     }
 
     /// Closes the case of a member that is gone, whose process is another one, or whose process answered.
-    pub(in crate::core) fn close(&mut self, run: Run) {
+    pub(crate) fn close(&mut self, run: Run) {
         self.cases.remove(&run);
     }
 
     /// Closes a case that waits for a link that is not wanted any more: it would wait for ever.
-    pub(in crate::core) fn await_no_link(&mut self, run: Run) {
+    pub(crate) fn await_no_link(&mut self, run: Run) {
         if self.cases.get(&run).is_some_and(|case| case.stage == Stage::Reopening) {
             self.close(run);
         }
     }
 
-    pub(in crate::core) fn is_case(&self, run: Run) -> bool {
+    pub(crate) fn is_case(&self, run: Run) -> bool {
         self.cases.contains_key(&run)
     }
 
     /// Returns true if the port refused, and a probe was in vain.
-    pub(in crate::core) fn is_in_vain(&self, run: Run) -> bool {
+    pub(crate) fn is_in_vain(&self, run: Run) -> bool {
         self.cases.get(&run).is_some_and(|case| case.were_in_vain(1))
     }
 
     /// Returns the members whose ports refused while a probe was in vain.
-    pub(in crate::core) fn in_vain(&self) -> impl Iterator<Item = Run> {
+    pub(crate) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.cases.iter().filter(|(_, case)| case.were_in_vain(1)).map(|(run, _)| *run)
     }
 
@@ -337,7 +337,7 @@ impl Crashes {
 
     /// Returns the numbers of observers that are kept as sure, and as asking.
     #[cfg(test)]
-    pub(in crate::core) fn words_about(&self, run: Run) -> (usize, usize) {
+    pub(crate) fn words_about(&self, run: Run) -> (usize, usize) {
         self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
     }
 }

@@ -41,21 +41,21 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::core::counters::DropReason;
-use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
-use crate::core::member::{DetectionMethod, Run, Status};
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View, is_due};
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
+use crate::member::{DetectionMethod, Run, Status};
+use crate::timers::Timer;
+use crate::view::{Slot, View, is_due};
+use crate::wire::Message;
+use crate::{Core, Phase};
 
-pub(in crate::core) use machine::Crashes;
+pub(crate) use machine::Crashes;
 use machine::{Audience, Observer, Scene, Step};
 
 /// Outcomes of links.
 impl Core {
     /// Opens a case: the link to a member broke, and is being opened again.
-    pub(in crate::core) fn lost_link(&mut self, run: Run) {
+    pub(crate) fn lost_link(&mut self, run: Run) {
         self.voter_may_be_gone(run);
         self.open_case(run, CRASH_REVIEWS);
     }
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// Returns true if others were asked about this run, so that their testimony counts.
-    pub(in crate::core) fn is_case(&self, run: Run) -> bool {
+    pub(crate) fn is_case(&self, run: Run) -> bool {
         self.crashes.is_case(run)
     }
 
@@ -80,7 +80,7 @@ impl Core {
 
     /// Notes that the port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or
     /// since ever; that may be how the end of a process shows that had no link yet.
-    pub(in crate::core) fn refused_link(&mut self, run: Run, is_first: bool) {
+    pub(crate) fn refused_link(&mut self, run: Run, is_first: bool) {
         if self.suspect_of_crash(run).is_none() {
             return self.crashes.close(run);
         }
@@ -95,7 +95,7 @@ impl Core {
 
     /// Closes a case: a link could not be opened, but nobody refused it, which is no evidence. If another process
     /// answered there, it is asked for its identity, which ends the old one.
-    pub(in crate::core) fn no_link(&mut self, run: Run) {
+    pub(crate) fn no_link(&mut self, run: Run) {
         let steps = self.crashes.no_link(run);
         self.take_steps(run, steps);
     }
@@ -103,7 +103,7 @@ impl Core {
     /// Notes that a link was opened, and closed before the process answered over it. That is a proxy, another run, or a
     /// process that is just dying: a kernel may close its connections before the port that still takes new ones. So the
     /// case is reviewed in a moment.
-    pub(in crate::core) fn closed_unanswered(&mut self, run: Run, is_first: bool) {
+    pub(crate) fn closed_unanswered(&mut self, run: Run, is_first: bool) {
         if is_first && !self.is_case(run) && self.suspect_of_crash(run).is_some() {
             self.open_case(run, CRASH_REVIEWS);
         }
@@ -112,13 +112,13 @@ impl Core {
     }
 
     /// Closes a case: the process answered over a link.
-    pub(in crate::core) fn process_answers(&mut self, run: Run) {
+    pub(crate) fn process_answers(&mut self, run: Run) {
         self.crashes.close(run);
         self.timers.cancel(Timer::Crash(run));
     }
 
     /// Opens a case, since a process near this one is gone: a link to it shows at once if this one is gone, too.
-    pub(in crate::core) fn look_for_crash(&mut self, subject: Slot) {
+    pub(crate) fn look_for_crash(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         if self.suspect_of_crash(run).is_some() && !self.is_linked(run) && !self.is_case(run) {
             self.open_case(run, CRASH_REVIEWS);
@@ -138,7 +138,7 @@ impl Core {
 /// Steps of a case.
 impl Core {
     /// Takes the next step of a case.
-    pub(in crate::core) fn investigate(&mut self, run: Run) {
+    pub(crate) fn investigate(&mut self, run: Run) {
         let Some(slot) = self.suspect_of_crash(run) else { return self.crashes.close(run) };
         let scene = self.scene(slot);
         let steps = self.crashes.investigate(self.now, run, &scene);
@@ -225,7 +225,7 @@ impl Core {
 /// Words of other observers, and signs of life.
 impl Core {
     /// Takes another observer's report that it cannot reach a member's process.
-    pub(in crate::core) fn told_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
+    pub(crate) fn told_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
         if run == self.run {
             // This node's answer is a sign of life.
             let packet = self.packet_to(witness);
@@ -272,7 +272,7 @@ impl Core {
     }
 
     /// Takes a member's report that it received this packet of the subject after a refusal.
-    pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
+    pub(crate) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         match self.crashes.told_alive(run, by, sequence) {
             Some(steps) => self.take_steps(run, steps),
@@ -282,7 +282,7 @@ impl Core {
 
     /// Tells the other observers at once that this node heard the subject of a case itself, since they may be about to
     /// pronounce.
-    pub(in crate::core) fn heard_suspected_crash(&mut self, subject: Slot) {
+    pub(crate) fn heard_suspected_crash(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let sequence = self.view.entry(subject).peer.highest_sequence();
         let Some((steps, audience)) = self.crashes.heard(run, sequence) else { return };

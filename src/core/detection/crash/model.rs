@@ -15,9 +15,9 @@ use std::time::Duration;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::machine::{Audience, Crashes, Observer, Scene, Step};
-use crate::core::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
+use crate::member::Run;
+use crate::time::Time;
 
 const SUBJECT: Run = Run(1_000);
 const GAP: Duration = Duration::from_millis(50);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::machine::{Audience, Crashes, Observer, PROBES, PROBES_ALONE, Scene, Step};
-use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
+use crate::member::Run;
+use crate::time::Time;
 
 const SUBJECT: Run = Run(1);
 const OTHER: Run = Run(2);

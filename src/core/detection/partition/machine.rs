@@ -16,14 +16,14 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, MIN_PARTITION, PARTITION_PAUSE_PER_NAME};
-use crate::core::member::{NodeId, Run};
-use crate::core::settings::Settings;
-use crate::core::time::Time;
+use crate::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, MIN_PARTITION, PARTITION_PAUSE_PER_NAME};
+use crate::member::{NodeId, Run};
+use crate::settings::Settings;
+use crate::time::Time;
 
 /// The members that fell silent lately, and the report about them.
 #[derive(Debug)]
-pub(in crate::core) struct Partition {
+pub(crate) struct Partition {
     pace: Pace,
     /// The members that are Suspect or Down by silence: last heard of within a window of the latest of them.
     silent: BTreeMap<Run, Silent>,
@@ -121,7 +121,7 @@ pub(super) enum Report {
 }
 
 impl Partition {
-    pub(in crate::core) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let pace = Pace {
             window: settings.suspect_timeout,
             gathering: settings.heartbeat_interval,

@@ -2,7 +2,7 @@
 //!
 //! **Suspected.** When at least [`MIN_PARTITION`] members, and at least a third of those that were live before (oneself
 //! included), fell silent within one `suspect_timeout` of each other, a
-//! [partition](crate::core::doors::Output::PartitionSuspected) is reported: the members that are unreachable, and those
+//! [partition](crate::doors::Output::PartitionSuspected) is reported: the members that are unreachable, and those
 //! that are still here. The times that count are those at which they were last heard of, not those at which that was
 //! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
 //! accusations have gathered (a heartbeat interval, or the first death), and is repeated, with the whole list, if more
@@ -27,9 +27,9 @@
 //! | the silent members, the reports, the end: a machine of its own | `machine` |
 //! | the machine's inputs from the core, and its reports as events | here |
 //!
-//! [`MIN_PARTITION`]: crate::core::limits::MIN_PARTITION
-//! [`PARTITION_PAUSE_PER_NAME`]: crate::core::limits::PARTITION_PAUSE_PER_NAME
-//! [`MAX_PARTITION_LOST`]: crate::core::limits::MAX_PARTITION_LOST
+//! [`MIN_PARTITION`]: crate::limits::MIN_PARTITION
+//! [`PARTITION_PAUSE_PER_NAME`]: crate::limits::PARTITION_PAUSE_PER_NAME
+//! [`MAX_PARTITION_LOST`]: crate::limits::MAX_PARTITION_LOST
 //!
 //! Must not know: why a member fell silent, or how it came back.
 
@@ -39,19 +39,19 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::core::doors::Output;
-use crate::core::member::{DetectionMethod, NodeId, Record, Run, Status};
-use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
-use crate::core::{Core, Phase};
+use crate::doors::Output;
+use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::{Core, Phase};
 
-pub(in crate::core) use machine::Partition;
+pub(crate) use machine::Partition;
 use machine::Report;
 
 impl Core {
     /// Notes that a member's record is about to become another one, found out by `method`. Returns the method to
     /// report.
-    pub(in crate::core) fn note_silence(
+    pub(crate) fn note_silence(
         &mut self,
         slot: Slot,
         record: &Record,
@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// Notes that a silent member is back, or `is_gone` for good.
-    pub(in crate::core) fn account_for(&mut self, run: Run, is_gone: bool) {
+    pub(crate) fn account_for(&mut self, run: Run, is_gone: bool) {
         if self.partition.is_idle() {
             return;
         }
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Reports a partition, since the accusations have gathered.
-    pub(in crate::core) fn suspect_partition(&mut self) {
+    pub(crate) fn suspect_partition(&mut self) {
         let live = self.living();
         let report = if matches!(self.phase, Phase::Up) {
             self.partition.gathered(self.now, live)
@@ -108,13 +108,13 @@ impl Core {
     }
 
     /// Ends a partition: the members that are still missing had long enough to come back.
-    pub(in crate::core) fn partition_over(&mut self) {
+    pub(crate) fn partition_over(&mut self) {
         let report = self.partition.over(self.now);
         self.tell_of_partition(report);
     }
 
     /// Ends a partition, since all members are being forgotten: that accounts for them.
-    pub(in crate::core) fn forget_partition(&mut self) {
+    pub(crate) fn forget_partition(&mut self) {
         if let Some(far) = self.partition.forget() {
             let (unreachable, _) = far.beside(self.reachable());
             let reachable = vec![self.me().id.clone()];
@@ -125,7 +125,7 @@ impl Core {
 
     /// Returns true if a partition is reported, or over since a moment, this member is on this side of it, and what is told of
     /// it may come from the far side.
-    pub(in crate::core) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
+    pub(crate) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
         let teller = teller.map(|slot| self.view.record(slot).run);
         self.partition.is_spoken_of_from_afar(self.now, run, teller)
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::machine::{Far, Partition, Report};
-use crate::core::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, PARTITION_PAUSE_PER_NAME};
-use crate::core::member::{NodeId, Run};
-use crate::core::settings::{Profile, Settings};
-use crate::core::time::Time;
+use crate::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, PARTITION_PAUSE_PER_NAME};
+use crate::member::{NodeId, Run};
+use crate::settings::{Profile, Settings};
+use crate::time::Time;
 
 fn id(run: u64) -> NodeId {
     NodeId::new(&format!("n{run}")).expect("a name")

@@ -6,19 +6,15 @@
 //! Must not know: how a change is put to the voters.
 
 use super::pending::{ChangeStage, PendingChange};
-use crate::core::election::electorate::{Electorate, Voter, VoterChange};
-use crate::core::election::view::NumberedView;
-use crate::core::election::{Action, ChangeError, Context, Election, Role, Unchanged};
-use crate::core::limits::{ANSWER_TIMEOUT, MAX_VOTERS, STORING_TIMEOUT};
-use crate::core::member::NodeId;
+use crate::election::electorate::{Electorate, Voter, VoterChange};
+use crate::election::view::NumberedView;
+use crate::election::{Action, ChangeError, Context, Election, Role, Unchanged};
+use crate::limits::{ANSWER_TIMEOUT, MAX_VOTERS, STORING_TIMEOUT};
+use crate::member::NodeId;
 
 impl Electorate {
     /// Refuses to do without a voter if too few of those that would be left are there to elect anybody.
-    pub(in crate::core) fn can_do_without(
-        &self,
-        gone: &NodeId,
-        is_there: impl Fn(&Voter) -> bool,
-    ) -> Result<(), ChangeError> {
+    pub(crate) fn can_do_without(&self, gone: &NodeId, is_there: impl Fn(&Voter) -> bool) -> Result<(), ChangeError> {
         let left = self.voters.iter().filter(|voter| voter.id != *gone);
         let (voters, there) = (left.clone().count(), left.filter(|voter| is_there(voter)).count());
         let needed = voters / 2 + 1;
@@ -134,14 +130,14 @@ impl Election {
     }
 
     /// Returns the reason why there is to be no other change now.
-    pub(in crate::core::election) fn busy(&self, context: &Context<'_>) -> ChangeError {
+    pub(in crate::election) fn busy(&self, context: &Context<'_>) -> ChangeError {
         let is_answered = self.change_under_way().is_some_and(|pending| pending.ticket.is_none());
         let late = self.who_does_not_store(context).filter(|_| is_answered);
         late.map_or(ChangeError::Busy, |id| ChangeError::NotStored { id })
     }
 
     /// Returns the error, if a view has been in flight for so long that somebody does not store it.
-    pub(in crate::core::election) fn is_stuck(&self, context: &Context<'_>) -> Option<ChangeError> {
+    pub(in crate::election) fn is_stuck(&self, context: &Context<'_>) -> Option<ChangeError> {
         let Role::Leading(leading) = &self.role else { return None };
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
         let is_late = context.now.since(put) >= STORING_TIMEOUT;
@@ -149,7 +145,7 @@ impl Election {
     }
 
     /// Returns the reason why the view in flight is not agreed in time.
-    pub(in crate::core::election) fn not_stored(&self, context: &Context<'_>) -> ChangeError {
+    pub(in crate::election) fn not_stored(&self, context: &Context<'_>) -> ChangeError {
         self.who_does_not_store(context).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
     }
 
@@ -190,7 +186,7 @@ impl Election {
     }
 
     /// Returns the operator's change, if it is not answered yet.
-    pub(in crate::core::election) fn change_under_way(&self) -> Option<&PendingChange> {
+    pub(in crate::election) fn change_under_way(&self) -> Option<&PendingChange> {
         let Role::Leading(leading) = &self.role else { return None };
         leading.numbering.pending.as_ref()
     }
@@ -210,7 +206,7 @@ impl Election {
     }
 
     /// Answers an operator that nothing is done.
-    pub(in crate::core) fn refuse(&mut self, ticket: Option<u64>, error: ChangeError) {
+    pub(crate) fn refuse(&mut self, ticket: Option<u64>, error: ChangeError) {
         if let Some(ticket) = ticket {
             self.actions.push_back(Action::Answer { ticket, result: Err(error) });
         }

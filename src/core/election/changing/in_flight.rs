@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use super::pending::{ChangeStage, PendingChange};
-use crate::core::election::electorate::VoterChange;
-use crate::core::election::view::{MAX_NUMBER, NumberedView};
-use crate::core::election::{Action, ChangeError, Context, Election, Role};
-use crate::core::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
+use crate::election::electorate::VoterChange;
+use crate::election::view::{MAX_NUMBER, NumberedView};
+use crate::election::{Action, ChangeError, Context, Election, Role};
+use crate::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 
 impl Election {
     /// Goes on with the change if its time has come.
-    pub(in crate::core::election) fn tend_change(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn tend_change(&mut self, context: &Context<'_>) {
         self.ask_for_identity(context);
         self.teach(context);
         let Some(pending) = self.change_under_way().filter(|pending| context.now >= pending.deadline()) else {
@@ -59,7 +59,7 @@ impl Election {
     }
 
     /// Begins the voters' time: the leader's own disk has the change, and they are told now.
-    pub(in crate::core::election) fn begin_voters_time(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn begin_voters_time(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must
         // be left.
@@ -114,7 +114,7 @@ impl Election {
             && accepted.number < MAX_NUMBER
             && accepted.former_electorate().as_ref() == Some(&*agreed.electorate);
         #[cfg(test)]
-        let is_possible = is_possible && !self.has(crate::core::election::flaw::Flaw::TakesNothingBack);
+        let is_possible = is_possible && !self.has(crate::election::flaw::Flaw::TakesNothingBack);
         let number = accepted.number + 1;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(pending) = &mut leading.numbering.pending else { return };
@@ -137,7 +137,7 @@ impl Election {
     }
 
     /// Withdraws a change that the leader's own disk did not take: no voter was told of it, and none will be.
-    pub(in crate::core::election) fn withdraw_change(&mut self) {
+    pub(in crate::election) fn withdraw_change(&mut self) {
         let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
         self.ballot.accepted = Some(base);
         self.persist();
@@ -173,12 +173,12 @@ impl Election {
 
     /// Takes back a change in flight before a leader that leaves gives leadership up: those that are left may not
     /// be enough to elect anybody by it. Returns true if that is under way.
-    pub(in crate::core::election) fn settles_first(&mut self, context: &Context<'_>) -> bool {
+    pub(in crate::election) fn settles_first(&mut self, context: &Context<'_>) -> bool {
         let is_aside = self.is_aside;
         let Role::Leading(leading) = &mut self.role else { return false };
         let is_in_flight = leading.numbering.pending.as_ref().is_some_and(PendingChange::is_in_flight);
         #[cfg(test)]
-        let is_in_flight = is_in_flight && self.flaw != Some(crate::core::election::flaw::Flaw::LeavesAtOnce);
+        let is_in_flight = is_in_flight && self.flaw != Some(crate::election::flaw::Flaw::LeavesAtOnce);
         if !is_in_flight || is_aside || !leading.has_claim() {
             return false;
         }
@@ -188,12 +188,12 @@ impl Election {
     }
 
     /// Returns true if a change, or what takes it back, is in flight.
-    pub(in crate::core::election) fn has_change_in_flight(&self) -> bool {
+    pub(in crate::election) fn has_change_in_flight(&self) -> bool {
         self.change_under_way().is_some_and(PendingChange::is_in_flight)
     }
 
     /// Answers a change whose view in flight was agreed.
-    pub(in crate::core::election) fn end_change(&mut self, context: &Context<'_>, view: &NumberedView) {
+    pub(in crate::election) fn end_change(&mut self, context: &Context<'_>, view: &NumberedView) {
         let interval = self.view_interval;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(mut pending) = leading.numbering.pending.take_if(|pending| pending.is_in_flight()) else { return };
@@ -215,7 +215,7 @@ impl Election {
     }
 
     /// Answers a change whose leader leads no more before the change was agreed.
-    pub(in crate::core::election) fn interrupt_change(&mut self) {
+    pub(in crate::election) fn interrupt_change(&mut self) {
         let Some(pending) = self.change_under_way() else { return };
         let error = match &pending.stage {
             ChangeStage::Wanted(change)

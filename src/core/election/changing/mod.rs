@@ -60,10 +60,10 @@
 //!
 //! Must not know: why members come and go.
 //!
-//! [`ANSWER_TIMEOUT`]: crate::core::limits::ANSWER_TIMEOUT
-//! [`CHANGE_TIMEOUT`]: crate::core::limits::CHANGE_TIMEOUT
-//! [`SLOW_DISK_TIMEOUT`]: crate::core::limits::SLOW_DISK_TIMEOUT
-//! [`STORING_TIMEOUT`]: crate::core::limits::STORING_TIMEOUT
+//! [`ANSWER_TIMEOUT`]: crate::limits::ANSWER_TIMEOUT
+//! [`CHANGE_TIMEOUT`]: crate::limits::CHANGE_TIMEOUT
+//! [`SLOW_DISK_TIMEOUT`]: crate::limits::SLOW_DISK_TIMEOUT
+//! [`STORING_TIMEOUT`]: crate::limits::STORING_TIMEOUT
 
 mod asking;
 mod in_flight;

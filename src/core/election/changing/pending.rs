@@ -2,18 +2,18 @@
 //!
 //! Must not know: what is done next.
 
-use crate::core::election::electorate::{Voter, VoterChange};
-use crate::core::election::{ChangeError, Context};
-use crate::core::limits::STORING_TIMEOUT;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::election::electorate::{Voter, VoterChange};
+use crate::election::{ChangeError, Context};
+use crate::limits::STORING_TIMEOUT;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// A change of the electorate that an operator asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::core::election) struct PendingChange {
+pub(in crate::election) struct PendingChange {
     /// `None` once it was answered.
-    pub(in crate::core::election) ticket: Option<u64>,
-    pub(in crate::core::election) stage: ChangeStage,
+    pub(in crate::election) ticket: Option<u64>,
+    pub(in crate::election) stage: ChangeStage,
     /// The time of the next look for a voter that does not store.
     pub(super) look_at: Time,
     /// The voter that is to be removed as soon as the other one votes.
@@ -24,7 +24,7 @@ pub(in crate::core::election) struct PendingChange {
 
 /// The stages of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::core::election) enum ChangeStage {
+pub(in crate::election) enum ChangeStage {
     /// The node that is to be added must say who it is until this time.
     Ask { id: NodeId, ask_at: Time, until: Time },
     /// The learner must have a view of this term on its disk, and acknowledge it, until this time.
@@ -46,7 +46,7 @@ impl PendingChange {
     }
 
     /// Returns the time at which it has something to do.
-    pub(in crate::core::election) fn deadline(&self) -> Time {
+    pub(in crate::election) fn deadline(&self) -> Time {
         match self.stage {
             ChangeStage::Ask { ask_at, until, .. } | ChangeStage::Teach { ask_at, until, .. } => ask_at.min(until),
             ChangeStage::Wanted(_) => self.look_at,
@@ -57,13 +57,13 @@ impl PendingChange {
     }
 
     /// Has it put to the voters.
-    pub(in crate::core::election) fn want(&mut self, context: &Context<'_>, change: VoterChange) {
+    pub(in crate::election) fn want(&mut self, context: &Context<'_>, change: VoterChange) {
         self.stage = ChangeStage::Wanted(change);
         self.look_at = context.now + STORING_TIMEOUT;
     }
 
     /// Returns true if the voters are being asked whether they are there.
-    pub(in crate::core::election) fn is_sounding(&self) -> bool {
+    pub(in crate::election) fn is_sounding(&self) -> bool {
         matches!(self.stage, ChangeStage::Sounding { .. })
     }
 
@@ -73,7 +73,7 @@ impl PendingChange {
     }
 
     /// Returns the node that is to be added, before that is put to the voters.
-    pub(in crate::core::election) fn learner(&self) -> Option<&Voter> {
+    pub(in crate::election) fn learner(&self) -> Option<&Voter> {
         match &self.stage {
             ChangeStage::Teach { learner, .. }
             | ChangeStage::Wanted(VoterChange::Added(learner))

@@ -7,19 +7,19 @@
 use std::sync::Arc;
 
 use super::pending::{ChangeStage, PendingChange};
-use crate::core::election::electorate::{Electorate, Voter, VoterChange};
-use crate::core::election::view::NumberedView;
-use crate::core::election::{ChangeError, Context, Election, Role, Unchanged};
-use crate::core::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
+use crate::election::electorate::{Electorate, Voter, VoterChange};
+use crate::election::view::NumberedView;
+use crate::election::{ChangeError, Context, Election, Role, Unchanged};
+use crate::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
 
 impl Election {
     /// Returns true if the voters are being asked whether they are there.
-    pub(in crate::core::election) fn is_sounding(&self) -> bool {
+    pub(in crate::election) fn is_sounding(&self) -> bool {
         self.change_under_way().is_some_and(PendingChange::is_sounding)
     }
 
     /// Asks those that would vote after the change that is wanted, if one is, whether they are there.
-    pub(in crate::core::election) fn sound_voters(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn sound_voters(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(pending) = &mut leading.numbering.pending else { return };
@@ -32,7 +32,7 @@ impl Election {
 
     /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those
     /// that vote now.
-    pub(in crate::core::election) fn is_change_backed(&self) -> bool {
+    pub(in crate::election) fn is_change_backed(&self) -> bool {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
         let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) =
             &leading.numbering.pending
@@ -41,8 +41,7 @@ impl Election {
         };
         let has_answered = |identity| leading.has_acknowledged(identity, *sequence);
         #[cfg(test)]
-        let has_answered =
-            |identity| has_answered(identity) || self.has(crate::core::election::flaw::Flaw::OldAnswersCount);
+        let has_answered = |identity| has_answered(identity) || self.has(crate::election::flaw::Flaw::OldAnswersCount);
         let after = electorate.changed(change);
         leading.claim_rests_on(electorate) && after.is_none_or(|after| after.has_majority(has_answered))
     }
@@ -65,7 +64,7 @@ impl Election {
     }
 
     /// Returns the electorate of the next view, and how it changes; `None` if the change is none, which is answered.
-    pub(in crate::core::election) fn change_to_propose(
+    pub(in crate::election) fn change_to_propose(
         &mut self,
         context: &Context<'_>,
         base: &NumberedView,

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use super::state::Held;
-use crate::core::election::electorate::Electorate;
-use crate::core::election::raw::Identity;
-use crate::core::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role};
-use crate::core::time::Time;
+use crate::election::electorate::Electorate;
+use crate::election::raw::Identity;
+use crate::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role};
+use crate::time::Time;
 
 impl Election {
     /// Returns the voters by whose majority this leader's claim is counted: those of the newest view, but for a change
@@ -32,22 +32,18 @@ impl Election {
         let sequence = electorate.reached_by_majority(figure);
         #[cfg(test)]
         let sequence = match &self.ballot.accepted {
-            Some(view) if self.has(crate::core::election::flaw::Flaw::ClaimNeedsTheNewcomers) => {
+            Some(view) if self.has(crate::election::flaw::Flaw::ClaimNeedsTheNewcomers) => {
                 sequence.min(view.electorate.reached_by_majority(figure))
             }
             _ => sequence,
         };
         #[cfg(test)]
-        let sequence =
-            if self.has(crate::core::election::flaw::Flaw::NoQuorumCheck) { leading.sequence } else { sequence };
+        let sequence = if self.has(crate::election::flaw::Flaw::NoQuorumCheck) { leading.sequence } else { sequence };
         let is_news = leading.claim.is_none_or(|claim| claim.sequence < sequence);
         let sent = leading.sent_at(sequence);
         #[cfg(test)]
-        let sent = if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) {
-            sent.map(|_| context.now)
-        } else {
-            sent
-        };
+        let sent =
+            if self.has(crate::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| context.now) } else { sent };
         if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
             self.claim(context, sequence, sent);
         }
@@ -86,9 +82,9 @@ impl Election {
     }
 
     /// Ends the claim if its time is past.
-    pub(in crate::core::election) fn expire_claim(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn expire_claim(&mut self, context: &Context<'_>) {
         #[cfg(test)]
-        if self.has(crate::core::election::flaw::Flaw::LeadsOnInItsTerm) {
+        if self.has(crate::election::flaw::Flaw::LeadsOnInItsTerm) {
             return self.lose_claim_and_lead_on(context);
         }
         let Role::Leading(leading) = &self.role else { return };
@@ -124,7 +120,7 @@ impl Election {
     }
 
     /// Ends leadership, whatever it was that ended it.
-    pub(in crate::core::election) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
+    pub(in crate::election) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
         if matches!(self.role, Role::Leading(_)) {
             self.free_myself(context);
             self.give_claim_up(context, reason);
@@ -133,7 +129,7 @@ impl Election {
 
     /// Ends leadership before the time of the claim is past. What was led may use that time to end: this node stays
     /// bound by its promise to itself, like its voters by theirs.
-    pub(in crate::core::election) fn give_claim_up(&mut self, context: &Context<'_>, reason: LossReason) {
+    pub(in crate::election) fn give_claim_up(&mut self, context: &Context<'_>, reason: LossReason) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
@@ -145,7 +141,7 @@ impl Election {
 
     /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. The
     /// voters for which it gave leadership up wait for its led work, and are released by it (see [`Election::resign`]).
-    pub(in crate::core::election) fn free_myself(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
             self.end_own_promise(context);
         }

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::state::{Heard, Leading};
 use super::trying::Trial;
-use crate::core::election::message::Body;
-use crate::core::election::raw::Identity;
-use crate::core::election::term::Term;
-use crate::core::election::view::{NumberedView, ViewRef};
-use crate::core::election::{Action, Alarm, Context, Election, Role};
-use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::election::message::Body;
+use crate::election::raw::Identity;
+use crate::election::term::Term;
+use crate::election::view::{NumberedView, ViewRef};
+use crate::election::{Action, Alarm, Context, Election, Role};
+use crate::limits::MAX_RENEWALS_IN_FLIGHT;
+use crate::member::NodeId;
+use crate::time::Time;
 
 impl Election {
     /// Begins to lead: the votes are in, and the own one is on disk.
-    pub(in crate::core::election) fn begin_to_lead(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn begin_to_lead(&mut self, context: &Context<'_>) {
         let (term, me) = (self.ballot.term, self.ballot.identity);
         let Some(accepted) = self.ballot.accepted.as_ref().filter(|accepted| accepted.term < term) else {
             // Somebody led later, and its view came by.
@@ -46,17 +46,17 @@ impl Election {
             resigning: None,
             trial: None,
             is_leaving: false,
-            numbering: crate::core::election::numbering::Numbering::new(self.agreed.clone()),
+            numbering: crate::election::numbering::Numbering::new(self.agreed.clone()),
         }));
         #[cfg(test)]
-        if self.has(crate::core::election::flaw::Flaw::ClaimWithVotes) {
+        if self.has(crate::election::flaw::Flaw::ClaimWithVotes) {
             self.claim(context, 0, context.now);
         }
         self.accept(view);
         self.lead(context);
     }
 
-    pub(in crate::core::election) fn leading_deadline(&self, leading: &Leading) -> Time {
+    pub(in crate::election) fn leading_deadline(&self, leading: &Leading) -> Time {
         let claim = leading.claim.map(|claim| claim.until);
         let over = claim.filter(|_| !leading.may_release());
         let end = Some(leading.elected_at + self.timing.lease_duration).filter(|_| claim.is_none());
@@ -75,7 +75,7 @@ impl Election {
     }
 
     /// Renews when it is time, and numbers what has changed.
-    pub(in crate::core::election) fn lead(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn lead(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_none() && context.now >= leading.elected_at + self.timing.lease_duration {
             // Elected, and never heard by a majority since.
@@ -100,7 +100,7 @@ impl Election {
     }
 
     /// Sends a renewal to all voters.
-    pub(in crate::core::election) fn renew(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn renew(&mut self, context: &Context<'_>) {
         let (timing, me) = (self.timing, self.ballot.identity);
         let mut voters = self.others();
         voters.extend(self.sounded_learner());
@@ -129,14 +129,14 @@ impl Election {
     }
 
     /// Returns the number of the last renewal, if this node leads.
-    pub(in crate::core::election) fn last_renewal(&self) -> Option<u64> {
+    pub(in crate::election) fn last_renewal(&self) -> Option<u64> {
         let Role::Leading(leading) = &self.role else { return None };
         Some(leading.sequence)
     }
 
     /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out,
     /// or its being voted in came to nothing.
-    pub(in crate::core::election) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
+    pub(in crate::election) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
         let Role::Leading(leading) = &self.role else { return };
@@ -147,7 +147,7 @@ impl Election {
     }
 
     /// Takes the acknowledgement of a voter.
-    pub(in crate::core::election) fn acknowledged(
+    pub(in crate::election) fn acknowledged(
         &mut self,
         context: &Context<'_>,
         speaker: Identity,
@@ -194,13 +194,7 @@ impl Election {
 
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it
     /// acknowledged counts no more.
-    pub(in crate::core::election) fn bid_farewell(
-        &mut self,
-        speaker: Identity,
-        from: &NodeId,
-        term: Term,
-        sequence: u64,
-    ) {
+    pub(in crate::election) fn bid_farewell(&mut self, speaker: Identity, from: &NodeId, term: Term, sequence: u64) {
         let Role::Leading(leading) = &mut self.role else {
             self.ignored += 1;
             return;
@@ -226,7 +220,7 @@ impl Election {
             let without = electorate.reached_by_majority(|identity| figure(identity).unwrap_or(0));
             let is_needed = leading.claim.is_some_and(|claim| without < claim.sequence);
             #[cfg(test)]
-            let is_needed = is_needed && self.flaw != Some(crate::core::election::flaw::Flaw::FreesWhoIsNeeded);
+            let is_needed = is_needed && self.flaw != Some(crate::election::flaw::Flaw::FreesWhoIsNeeded);
             if is_needed && !is_over {
                 continue;
             }

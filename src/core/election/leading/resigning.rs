@@ -6,12 +6,12 @@
 //! Must not know: why somebody leaves.
 
 use super::state::{Heard, Resigning};
-use crate::core::election::message::Body;
-use crate::core::election::raw::Identity;
-use crate::core::election::term::Term;
-use crate::core::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role};
-use crate::core::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
-use crate::core::member::NodeId;
+use crate::election::message::Body;
+use crate::election::raw::Identity;
+use crate::election::term::Term;
+use crate::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role};
+use crate::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
+use crate::member::NodeId;
 
 impl Election {
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
@@ -69,7 +69,7 @@ impl Election {
         Ok(Some(voter.identity))
     }
 
-    pub(in crate::core::election) fn resign_for(&mut self, context: &Context<'_>, successor: Option<Identity>) -> bool {
+    pub(in crate::election) fn resign_for(&mut self, context: &Context<'_>, successor: Option<Identity>) -> bool {
         self.expire(context);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {

@@ -8,22 +8,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::trying::Trial;
-use crate::core::election::LeaseTiming;
-use crate::core::election::behind::Ahead;
-use crate::core::election::electorate::Electorate;
-use crate::core::election::message::{Claim, Renewal};
-use crate::core::election::numbering::Numbering;
-use crate::core::election::raw::Identity;
-use crate::core::election::term::Term;
-use crate::core::election::view::{Delta, NumberedView, ViewRef};
-use crate::core::limits::MAX_DELTA_BYTES;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::election::LeaseTiming;
+use crate::election::behind::Ahead;
+use crate::election::electorate::Electorate;
+use crate::election::message::{Claim, Renewal};
+use crate::election::numbering::Numbering;
+use crate::election::raw::Identity;
+use crate::election::term::Term;
+use crate::election::view::{Delta, NumberedView, ViewRef};
+use crate::limits::MAX_DELTA_BYTES;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::core::election) struct Leading {
-    pub(in crate::core::election) term: Term,
+pub(in crate::election) struct Leading {
+    pub(in crate::election) term: Term,
     /// The number of the last renewal.
     pub(super) sequence: u64,
     /// The times at which the renewals were sent that may still be acknowledged, oldest first.
@@ -35,28 +35,28 @@ pub(in crate::core::election) struct Leading {
     /// Voters that leave, and the renewal that each acknowledged last.
     pub(super) leavers: BTreeMap<Identity, (NodeId, u64)>,
     /// The newest view that each voter has on its disk.
-    pub(in crate::core::election) accepted: BTreeMap<Identity, ViewRef>,
+    pub(in crate::election) accepted: BTreeMap<Identity, ViewRef>,
     /// The knowledge of each voter by its acknowledgements.
-    pub(in crate::core::election) heard: BTreeMap<Identity, Heard>,
+    pub(in crate::election) heard: BTreeMap<Identity, Heard>,
     /// Voters that said that they are above this term.
-    pub(in crate::core::election) ahead: BTreeMap<Identity, Ahead>,
+    pub(in crate::election) ahead: BTreeMap<Identity, Ahead>,
     pub(super) claim: Option<Held>,
     /// The time since which the votes are in vain if no claim begins within a lease.
-    pub(in crate::core::election) elected_at: Time,
+    pub(in crate::election) elected_at: Time,
     pub(super) renew_at: Time,
     pub(super) resigning: Option<Resigning>,
     /// An operator's word that it is to resign.
     pub(super) trial: Option<Trial>,
     /// Leadership is given up as soon as the change that is in flight is settled.
-    pub(in crate::core::election) is_leaving: bool,
-    pub(in crate::core::election) numbering: Numbering,
+    pub(in crate::election) is_leaving: bool,
+    pub(in crate::election) numbering: Numbering,
 }
 
 /// A voter as its leader hears it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::core::election) struct Heard {
+pub(in crate::election) struct Heard {
     /// The time at which it acknowledged anything last.
-    pub(in crate::core::election) last: Time,
+    pub(in crate::election) last: Time,
     /// The time since which it was never silent for a lease.
     pub(super) since: Time,
     pub(super) priority: u8,
@@ -88,25 +88,25 @@ pub(super) struct Resigning {
 impl Leading {
     /// Returns the number of renewals that may still be acknowledged.
     #[cfg(test)]
-    pub(in crate::core::election) fn in_flight(&self) -> usize {
+    pub(in crate::election) fn in_flight(&self) -> usize {
         self.sent.len()
     }
 
-    pub(in crate::core::election) fn has_claim(&self) -> bool {
+    pub(in crate::election) fn has_claim(&self) -> bool {
         self.claim.is_some() && self.resigning.is_none()
     }
 
     /// Returns the time at which the claim ends unless a majority acknowledges a later renewal.
-    pub(in crate::core::election) fn claimed_until(&self) -> Option<Time> {
+    pub(in crate::election) fn claimed_until(&self) -> Option<Time> {
         self.claim.map(|claim| claim.until)
     }
 
-    pub(in crate::core::election) fn is_resigning(&self) -> bool {
+    pub(in crate::election) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
     }
 
     /// Takes note that this node is not to leave, nor to drain any more: what it has resigned already it may lead again.
-    pub(in crate::core::election) fn stays(&mut self) {
+    pub(in crate::election) fn stays(&mut self) {
         self.is_leaving = false;
         if let Some(resigning) = &mut self.resigning {
             resigning.stays = true;
@@ -114,12 +114,12 @@ impl Leading {
     }
 
     /// Returns true if this voter has acknowledged this renewal, or a later one.
-    pub(in crate::core::election) fn has_acknowledged(&self, identity: Identity, sequence: u64) -> bool {
+    pub(in crate::election) fn has_acknowledged(&self, identity: Identity, sequence: u64) -> bool {
         self.acknowledged.get(&identity).is_some_and(|acknowledged| *acknowledged >= sequence)
     }
 
     /// Returns true if a majority of these voters has promised what the claim needs.
-    pub(in crate::core::election) fn claim_rests_on(&self, electorate: &Electorate) -> bool {
+    pub(in crate::election) fn claim_rests_on(&self, electorate: &Electorate) -> bool {
         self.claim.is_none_or(|claim| electorate.has_majority(|voter| self.has_acknowledged(voter, claim.sequence)))
     }
 
@@ -155,7 +155,7 @@ impl Leading {
     }
 
     /// Returns the newest renewal that was sent by then; the oldest that is remembered, if all were sent since.
-    pub(in crate::core::election) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
+    pub(in crate::election) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
         let sent = self.sent.iter().rev().find(|(_, at)| *at <= time);
         sent.or(self.sent.front()).map(|(sequence, _)| *sequence)
     }
@@ -165,7 +165,7 @@ impl Leading {
     }
 
     /// Returns the difference between this voter's view and `view`, if the former is known and the difference is short.
-    pub(in crate::core::election) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
+    pub(in crate::election) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
         let base = self.numbering.base.as_ref()?;
         let newest = view.reference();
         let held = self.accepted.get(&voter);

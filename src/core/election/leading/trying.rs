@@ -10,11 +10,11 @@
 
 use std::sync::Arc;
 
-use crate::core::election::raw::Identity;
-use crate::core::election::view::MAX_NUMBER;
-use crate::core::election::{Action, ChangeError, Context, Election, Role};
-use crate::core::limits::SLOW_DISK_TIMEOUT;
-use crate::core::time::Time;
+use crate::election::raw::Identity;
+use crate::election::view::MAX_NUMBER;
+use crate::election::{Action, ChangeError, Context, Election, Role};
+use crate::limits::SLOW_DISK_TIMEOUT;
+use crate::time::Time;
 
 /// An operator's word that this leader is to resign, until enough others have stored something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl Election {
         let above = self.agreed.as_ref().map_or(0, |agreed| agreed.number);
         let (is_alone, is_last_number) = (self.others().is_empty(), above >= MAX_NUMBER);
         #[cfg(test)]
-        let is_alone = is_alone || self.has(crate::core::election::flaw::Flaw::ResignsUntried);
+        let is_alone = is_alone || self.has(crate::election::flaw::Flaw::ResignsUntried);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.trial = Some(Trial { ticket, to, above, until: context.now + SLOW_DISK_TIMEOUT });
         if is_alone || is_last_number {
@@ -50,7 +50,7 @@ impl Election {
     }
 
     /// Puts a view to the voters, resigns once it is stored, or gives that up.
-    pub(in crate::core::election) fn tend_trial(&mut self, context: &Context<'_>) {
+    pub(in crate::election) fn tend_trial(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(trial) = leading.trial.clone().filter(|_| leading.has_claim()) else { return };
         let agreed = self.agreed.as_ref().filter(|_| self.is_newest_agreed());
@@ -83,7 +83,7 @@ impl Election {
     }
 
     /// Answers the operator, if one waits.
-    pub(in crate::core::election) fn end_trial(&mut self, result: Result<(), ChangeError>) {
+    pub(in crate::election) fn end_trial(&mut self, result: Result<(), ChangeError>) {
         let electorate = self.electorate().cloned();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(Trial { ticket, .. }) = leading.trial.take() else { return };

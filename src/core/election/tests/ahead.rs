@@ -6,9 +6,9 @@ use rand::RngExt;
 
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Alarm, Body, ElectionMessage, Renewal, Term, ViewRef};
-use crate::core::limits::MAX_TERMS_BEHIND;
+use crate::election::flaw::Flaw;
+use crate::election::{Alarm, Body, ElectionMessage, Renewal, Term, ViewRef};
+use crate::limits::MAX_TERMS_BEHIND;
 
 /// Returns true if all voters that run follow the one leader.
 pub(super) fn all_follow(cluster: &Cluster) -> bool {

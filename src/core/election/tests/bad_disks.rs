@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::led;
-use crate::core::election::{Alarm, ChangeError, Election};
-use crate::core::limits::SLOW_DISK_TIMEOUT;
+use crate::election::{Alarm, ChangeError, Election};
+use crate::limits::SLOW_DISK_TIMEOUT;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

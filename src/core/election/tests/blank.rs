@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Alarm, Ballot, Electorate, Identity, NumberedView, Voter};
+use crate::election::{Alarm, Ballot, Electorate, Identity, NumberedView, Voter};
 
 /// Returns voters of which the last one was named by the others and never heard of it; `is_itself`: under the identity
 /// that it has.

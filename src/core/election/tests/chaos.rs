@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::cluster::{Cluster, LEASE, MS, id};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Election, LeaseTiming};
+use crate::election::flaw::Flaw;
+use crate::election::{Election, LeaseTiming};
 
 /// The mischief of one run, beyond what every run does.
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,11 +108,11 @@ fn disturb(cluster: &mut Cluster, plan: FaultPlan) {
             let disk = cluster.nodes[node].disk.clone();
             cluster.crash(node);
             cluster.nodes[node].latest = super::super::Term(0);
-            let mut blank = crate::core::election::Ballot::blank(identity);
+            let mut blank = crate::election::Ballot::blank(identity);
             // The voter waits for a lease, to show that the rule which asks no more than that is not enough.
             blank.promise = disk.promise;
             blank.accepted =
-                disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone()));
+                disk.accepted.map(|view| crate::election::NumberedView::founding((*view.electorate).clone()));
             cluster.nodes[node].disk = blank;
         }
         2..=4 => {

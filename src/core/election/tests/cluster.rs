@@ -10,13 +10,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::watch::Watch;
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{
+use crate::election::flaw::Flaw;
+use crate::election::{
     Action, Alarm, Ballot, ChangeError, Confirmed, Context, Election, ElectionInit, ElectionMessage, Electorate,
     Identity, LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
 };
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// Nanoseconds of true time.
 pub(super) type Nanos = u64;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, Nanos};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Confirmed, Election, Unconfirmed};
-use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
+use crate::election::flaw::Flaw;
+use crate::election::{Confirmed, Election, Unconfirmed};
+use crate::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 
 fn confirm(cluster: &mut Cluster, node: usize, ticket: u64) {
     cluster.with(node, |election, context| election.confirm(context, ticket));

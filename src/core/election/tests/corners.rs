@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, MS, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{
+use crate::election::{
     Alarm, Ballot, Body, Election, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter,
     VoterChange,
 };

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{ChangeError, Election};
-use crate::core::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
-use crate::core::member::NodeId;
+use crate::election::flaw::Flaw;
+use crate::election::{ChangeError, Election};
+use crate::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
+use crate::member::NodeId;
 
 /// Commands that change the electorate of three voters; the fourth node does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{ChangeError, LossReason};
+use crate::election::{ChangeError, LossReason};
 
 /// Lets everybody know which voters drain, as gossip does.
 fn drain(cluster: &mut Cluster, draining: &[usize]) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS};
 use super::scenarios::{SECOND, led};
-use crate::core::election::Alarm;
+use crate::election::Alarm;
 
 fn reported(cluster: &Cluster, node: usize, sought: &Alarm) -> usize {
     cluster.alarms.iter().filter(|alarm| **alarm == (node, sought.clone())).count()

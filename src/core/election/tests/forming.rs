@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Alarm, Descent, ElectorateReport, Lineage, LostElectorate, Term};
+use crate::election::flaw::Flaw;
+use crate::election::{Alarm, Descent, ElectorateReport, Lineage, LostElectorate, Term};
 
 fn another() -> Descent {
     Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0) }

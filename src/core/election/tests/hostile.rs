@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::cluster::{LEASE, id};
-use crate::core::election::{
+use crate::election::{
     Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, Election, ElectionInit, ElectionMessage, Electorate,
     ElectorateReport, Identity, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef, Voter, VoterChange,
 };
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::member::NodeId;
+use crate::time::Time;
 
 /// The number of cases of each property.
 const CASES: u32 = 1_000;

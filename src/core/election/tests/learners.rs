@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Body, ChangeError, ElectionMessage, Term, ViewRef};
+use crate::election::{Body, ChangeError, ElectionMessage, Term, ViewRef};
 
 /// Returns a led electorate, and a node that does not vote.
 fn with_a_newcomer(seed: u64, voters: usize) -> (Cluster, usize, usize) {

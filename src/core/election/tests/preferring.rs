@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Election, LeaderPolicy, OnResign};
-use crate::core::limits::{PREFERENCE_LEASES, SLOW_DISK_TIMEOUT};
+use crate::election::{Election, LeaderPolicy, OnResign};
+use crate::limits::{PREFERENCE_LEASES, SLOW_DISK_TIMEOUT};
 
 /// Returns voters of these priorities.
 fn preferring(seed: u64, priorities: &[u8]) -> Cluster {

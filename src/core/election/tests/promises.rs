@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{
+use crate::election::flaw::Flaw;
+use crate::election::{
     Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, NumberedView,
     Renewal, Term, Voter,
 };
-use crate::core::time::Time;
+use crate::time::Time;
 
 /// Lets a node leave: it hands over what it leads, says farewell, and is gone with all its writes on disk.
 fn leave(cluster: &mut Cluster, node: usize) {

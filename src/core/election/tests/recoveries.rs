@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Alarm, Body, ChangeError, Descent, ElectionMessage, Electorate, Lineage, Term, Voter};
+use crate::election::flaw::Flaw;
+use crate::election::{Alarm, Body, ChangeError, Descent, ElectionMessage, Electorate, Lineage, Term, Voter};
 
 /// Returns the voters other than these.
 fn others(n: usize, not: &[usize]) -> Vec<usize> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{ChangeError, Election, LeaseTiming, Unchanged, VoterChange};
-use crate::core::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
+use crate::election::flaw::Flaw;
+use crate::election::{ChangeError, Election, LeaseTiming, Unchanged, VoterChange};
+use crate::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
 
 /// The end of a voter at the worst moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

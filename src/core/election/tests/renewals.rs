@@ -2,8 +2,8 @@
 
 use super::cluster::id;
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Body, Election, ElectionMessage, Renewal, Role};
-use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
+use crate::election::{Body, Election, ElectionMessage, Renewal, Role};
+use crate::limits::MAX_RENEWALS_IN_FLIGHT;
 
 #[test]
 fn a_leader_remembers_so_many_renewals_that_nobody_has_acknowledged() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{ChangeError, Election};
+use crate::election::{ChangeError, Election};
 
 fn with_newcomers(seed: u64, voters: usize, newcomers: usize) -> (Cluster, usize) {
     let (mut cluster, leader) = led(seed, voters);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, ChangeError, Election, Identity, LossReason, Role, Term};
-use crate::core::limits::SLOW_DISK_TIMEOUT;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::election::flaw::Flaw;
+use crate::election::{Body, ChangeError, Election, Identity, LossReason, Role, Term};
+use crate::limits::SLOW_DISK_TIMEOUT;
+use crate::member::NodeId;
+use crate::time::Time;
 
 fn resign_to(cluster: &mut Cluster, node: usize, term: Term, to: Option<&NodeId>) -> Result<(), ChangeError> {
     cluster.answers.clear();

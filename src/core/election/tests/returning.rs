@@ -3,7 +3,7 @@
 use super::ahead::all_follow;
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Alarm, Context, Election, Term};
+use crate::election::{Alarm, Context, Election, Term};
 
 /// Has a voter voted out or in, and waits for it.
 fn change(cluster: &mut Cluster, act: impl FnOnce(&mut Election, &Context<'_>, u64)) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
-use crate::core::election::{Alarm, ChangeError, Election, LossReason, Term};
-use crate::core::time::Time;
+use crate::election::{Alarm, ChangeError, Election, LossReason, Term};
+use crate::time::Time;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -206,7 +206,7 @@ fn a_paused_leader_finds_its_claim_over_before_it_looks_at_anything() {
     let loss = cluster.losses.iter().find(|(_, node, _)| *node == leader).expect("a loss");
     assert_eq!(loss.2, LossReason::Expired, "who stood still has asked nobody whether there is a quorum");
     assert!(!cluster.quorum.contains(&(leader, false)));
-    assert!(!cluster.alarms.contains(&(leader, crate::core::election::Alarm::RenewalFailed)), "nor asked for one");
+    assert!(!cluster.alarms.contains(&(leader, crate::election::Alarm::RenewalFailed)), "nor asked for one");
     cluster.run_for(SECOND);
     cluster.assert_safe();
 }

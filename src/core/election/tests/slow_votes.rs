@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cluster::{LEASE, MS, Nanos};
 use super::scenarios::led;
-use crate::core::election::flaw::Flaw;
+use crate::election::flaw::Flaw;
 
 /// A leader that dies, and the voters that are left.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::election::{Election, NumberedView, Role, Term};
+use crate::election::{Election, NumberedView, Role, Term};
 
 /// The highest and the lowest number agreed in a term.
 #[derive(Debug, Clone, Copy)]

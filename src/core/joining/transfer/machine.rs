@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
-use crate::core::member::{NodeId, Run};
-use crate::core::time::Time;
+use crate::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
+use crate::member::{NodeId, Run};
+use crate::time::Time;
 
 /// The number of pages beyond a gap that show that the missing one is lost.
 pub(super) const PAGES_BEFORE_HURRY: usize = 3;
@@ -28,7 +28,7 @@ pub(super) const MIN_PAGE_WAIT: Duration = Duration::from_millis(50);
 
 /// A pull under way.
 #[derive(Debug)]
-pub(in crate::core) struct Transfer {
+pub(crate) struct Transfer {
     address: SocketAddr,
     run: Run,
     /// The name up to which everything has arrived.
@@ -99,7 +99,7 @@ impl Transfer {
     }
 
     /// Returns true if pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
-    pub(in crate::core::joining) fn is_stalled(&self) -> bool {
+    pub(in crate::joining) fn is_stalled(&self) -> bool {
         self.retries >= 2
     }
 

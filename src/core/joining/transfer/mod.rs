@@ -1,6 +1,6 @@
 //! Moving a view: one node pulls the records of another, page by page, in the order of names.
 //!
-//! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT) packets; each
+//! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`](crate::limits::PAGES_IN_FLIGHT) packets; each
 //! `Page{after, more}` tells the range of names that it covers. That is how a joiner gets the whole view before it is Up.
 //!
 //! | idea | file |
@@ -26,21 +26,21 @@ mod tests;
 
 use std::net::SocketAddr;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{Notice, Receiver};
-use crate::core::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
-use crate::core::member::{NodeId, Run};
-use crate::core::packet::{Sender, SenderKind, Way};
-use crate::core::timers::Timer;
-use crate::core::wire::Message;
-use crate::core::{Core, Phase};
+use crate::counters::DropReason;
+use crate::doors::{Notice, Receiver};
+use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
+use crate::member::{NodeId, Run};
+use crate::packet::{Sender, SenderKind, Way};
+use crate::timers::Timer;
+use crate::wire::Message;
+use crate::{Core, Phase};
 
 use machine::{Ask, Step};
 
 use super::join::Joining;
 
-pub(in crate::core) use machine::Transfer;
-pub(in crate::core) use places::ViewServer;
+pub(crate) use machine::Transfer;
+pub(crate) use places::ViewServer;
 
 /// The size of a `Page` message with the longest name, in bytes: length, kind, name, and the flag for more.
 const PAGE_MESSAGE_BYTES: usize = 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
@@ -65,18 +65,18 @@ impl Core {
     }
 
     /// Returns true if updates of this sender belong to the pull under way.
-    pub(in crate::core) fn is_pulling_from(&self, sender: Sender) -> bool {
+    pub(crate) fn is_pulling_from(&self, sender: Sender) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.sponsor() == (sender.from, sender.run))
     }
 
     /// Returns true if this sender brings this node in: it is Joining, and pulls that node's view.
-    pub(in crate::core) fn is_joining_by(&self, sender: Sender) -> bool {
+    pub(crate) fn is_joining_by(&self, sender: Sender) -> bool {
         matches!(self.phase, Phase::Joining(_)) && self.is_pulling_from(sender)
     }
 
     /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
     /// if more follow.
-    pub(in crate::core) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
+    pub(crate) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
         let (step, (sponsor, _)) = (transfer.page(self.now, after, next), transfer.sponsor());
         if let Phase::Joining(joining) = &mut self.phase
@@ -89,7 +89,7 @@ impl Core {
     }
 
     /// Handles pages that did not come in time.
-    pub(in crate::core) fn pull_again(&mut self) {
+    pub(crate) fn pull_again(&mut self) {
         let Some(transfer) = &mut self.transfer else { return };
         let step = transfer.overdue(self.now);
         let is_stalled = transfer.is_stalled() && matches!(step, Step::Ask(_));
@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Serves a pull to a member or to a joiner of ours.
-    pub(in crate::core) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
+    pub(crate) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
         let to = match sender.kind {
             SenderKind::Member(slot) if self.view.entry(slot).peer.is_proven() => self.view.record(slot).address,
             SenderKind::Member(slot) => {
@@ -199,7 +199,7 @@ impl Core {
     }
 
     /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
-    pub(in crate::core) fn may_serve(&mut self, run: Run) -> bool {
+    pub(crate) fn may_serve(&mut self, run: Run) -> bool {
         let is_member = self.view.slot_of_run(run).is_some();
         self.serving.allow(self.now, run, is_member)
     }

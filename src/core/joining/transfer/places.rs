@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, SYNC_PACKETS, VIEW_PATIENCE};
-use crate::core::member::{NodeId, Run};
-use crate::core::time::Time;
+use crate::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, SYNC_PACKETS, VIEW_PATIENCE};
+use crate::member::{NodeId, Run};
+use crate::time::Time;
 
 /// The number of pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
 const PAGES_PER_INTERVAL: u32 = 300;
@@ -29,7 +29,7 @@ const SERVING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The pages that were served lately, and the joiners that they are served to.
 #[derive(Debug, Default)]
-pub(in crate::core) struct ViewServer {
+pub(crate) struct ViewServer {
     began: Option<Time>,
     pages: u32,
     /// The number of those for members, in all and by run.
@@ -64,7 +64,7 @@ impl ServingPlace {
 
 impl ViewServer {
     /// Returns true if one more page may be sent now to this run; counts it if so.
-    pub(in crate::core) fn allow(&mut self, now: Time, run: Run, is_member: bool) -> bool {
+    pub(crate) fn allow(&mut self, now: Time, run: Run, is_member: bool) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= SERVING_INTERVAL) {
             (self.began, self.pages, self.pages_of_members) = (Some(now), 0, 0);
             self.pages_of.clear();
@@ -83,7 +83,7 @@ impl ViewServer {
     }
 
     /// Returns true if there is no place for this joiner now.
-    pub(in crate::core::joining) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
+    pub(in crate::joining) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
@@ -100,7 +100,7 @@ impl ViewServer {
     }
 
     /// Takes a place for this joiner; returns true if there is one. Asking again does not keep a place.
-    pub(in crate::core::joining) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
+    pub(in crate::joining) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
         if self.is_busy_for(run, address, now) {
             return false;
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::machine::{Ask, MIN_PAGE_WAIT, PAGES_BEFORE_HURRY, Step, Transfer};
-use crate::core::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
-use crate::core::member::{NodeId, Run};
-use crate::core::time::Time;
+use crate::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
+use crate::member::{NodeId, Run};
+use crate::time::Time;
 
 const SPONSOR: Run = Run(1);
 

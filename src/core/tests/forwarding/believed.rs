@@ -80,7 +80,7 @@ fn only_members_that_are_up_are_obeyed() {
     let before = reasons.map(|reason| dropped(&net, reason));
     ask(&mut net, Run(0xbad), 66);
     let status = |net: &Net| net.status(first, &format!("n{LEARNER}"));
-    net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(crate::core::Status::Down));
+    net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(crate::Status::Down));
     ask(&mut net, run, LEARNER);
     net.run(SECOND);
     let after = reasons.map(|reason| dropped(&net, reason));

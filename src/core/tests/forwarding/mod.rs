@@ -5,17 +5,17 @@ mod commands;
 mod leaderless;
 mod resigning;
 
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CommandError, Input, Output, Reply};
-use crate::core::election::{ChangeError, Electorate, Unchanged};
-use crate::core::limits::{
+use crate::counters::DropReason;
+use crate::doors::{Command, CommandError, Input, Output, Reply};
+use crate::election::{ChangeError, Electorate, Unchanged};
+use crate::limits::{
     FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };
-use crate::core::member::Run;
-use crate::core::settings::Profile;
-use crate::core::tests::leadership::{SECOND, cluster, leader};
-use crate::core::tests::net::{Net, address, id, ms};
-use crate::core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
+use crate::member::Run;
+use crate::settings::Profile;
+use crate::tests::leadership::{SECOND, cluster, leader};
+use crate::tests::net::{Net, address, id, ms};
+use crate::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
 
 /// A member that votes nowhere.
 const LEARNER: usize = 4;

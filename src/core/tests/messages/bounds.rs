@@ -74,9 +74,9 @@ fn more_origins_than_there_is_room_for_wait_until_one_is_forgotten() {
     let mut net = Net::cluster(Profile::Lan, 2);
     let origins = MAX_ORIGINS + 1;
     for n in 0..origins {
-        let mut record = crate::core::member::tests::record(&format!("m{n}"), 5, Status::Up);
+        let mut record = crate::member::tests::record(&format!("m{n}"), 5, Status::Up);
         (record.run, record.address) = (Run(0x10_0000 + n as u64), address(1_000 + n));
-        forge(&mut net, 1, 0, &[Message::Update(crate::core::wire::Update { note: None, record })]);
+        forge(&mut net, 1, 0, &[Message::Update(crate::wire::Update { note: None, record })]);
     }
     for n in 0..origins {
         forge(&mut net, 1, 0, &[broadcast(Run(0x10_0000 + n as u64), 1, Duration::ZERO)]);

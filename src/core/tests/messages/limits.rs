@@ -2,7 +2,7 @@
 
 use super::letters::hand_in;
 use super::*;
-use crate::core::limits::{
+use crate::limits::{
     MAX_CARRIED_SPANS, MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED,
     MAX_WANTS, REPAIR_AFTER,
 };
@@ -248,9 +248,9 @@ fn what_one_member_fetches_has_an_allowance() {
 fn know_broadcasts_of(net: &mut Net, members: usize) -> BTreeSet<u64> {
     let runs: BTreeSet<u64> = (0x10_0000..).take(members).collect();
     for (at, run) in runs.iter().enumerate() {
-        let mut record = crate::core::member::tests::record(&format!("m{at}"), 5, Status::Up);
+        let mut record = crate::member::tests::record(&format!("m{at}"), 5, Status::Up);
         (record.run, record.address) = (Run(*run), address(1_000 + at));
-        forge(net, 1, 0, &[Message::Update(crate::core::wire::Update { note: None, record })]);
+        forge(net, 1, 0, &[Message::Update(crate::wire::Update { note: None, record })]);
     }
     // News of members go first.
     net.run(Duration::from_secs(5));

@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::counters::DropReason;
-use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
-use crate::core::envelope::{MessageId, Payload, Topic};
-use crate::core::limits::{
+use crate::counters::DropReason;
+use crate::doors::{Command, CommandError, DeliveryKind, Input, Reply};
+use crate::envelope::{MessageId, Payload, Topic};
+use crate::limits::{
     ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES,
     MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER,
     MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT,
     SPREAD_PACKETS,
 };
-use crate::core::member::{Run, Status};
-use crate::core::settings::Profile;
-use crate::core::wire::{Broadcast, Header, Letter, Message, Packet, PacketBuilder, Purpose, Span};
+use crate::member::{Run, Status};
+use crate::settings::Profile;
+use crate::wire::{Broadcast, Header, Letter, Message, Packet, PacketBuilder, Purpose, Span};
 
 fn topic(name: &str) -> Topic {
     Topic::new(name).expect("a topic")

@@ -1,11 +1,11 @@
 //! The invariants of the table, looked for member by member: tests ask after every run of a network.
 
 use super::{LiveAt, View};
-use crate::core::view::tally::Tally;
+use crate::view::tally::Tally;
 
 impl View {
     /// Asserts that all that is counted, listed and looked up agrees with the members that are there.
-    pub(in crate::core) fn check(&self) {
+    pub(crate) fn check(&self) {
         let mut tally = Tally::default();
         let (mut members, mut live) = (0, 0);
         for (slot, entry) in (0..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?))) {

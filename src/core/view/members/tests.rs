@@ -1,8 +1,8 @@
 //! Members by name, run and address, as records come and go.
 
 use super::*;
-use crate::core::member::tests::record;
-use crate::core::time::Time;
+use crate::member::tests::record;
+use crate::time::Time;
 
 fn member(id: &str, status: Status) -> Arc<Record> {
     let mut record = record(id, 1, status);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::doors::{Action, Failure, Meeting, Parting, Scene, Wish};
 use super::machine::Links;
 use super::pause::Pause;
-use crate::core::doors::LinkId;
-use crate::core::member::Run;
-use crate::core::time::Time;
+use crate::doors::LinkId;
+use crate::member::Run;
+use crate::time::Time;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The member that most tests are about.

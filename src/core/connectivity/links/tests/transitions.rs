@@ -1,7 +1,7 @@
 //! Each input in each state; what failures, full tables and lost links lead to.
 
 use super::*;
-use crate::core::limits::{
+use crate::limits::{
     LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_SETTLE,
     LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS,
 };

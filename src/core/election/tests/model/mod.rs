@@ -18,14 +18,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use crate::core::election::flaw::Flaw;
-use crate::core::election::{
+use crate::election::flaw::Flaw;
+use crate::election::{
     Action, Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming,
     LossReason, NumberedView, Term, Voter,
 };
-use crate::core::limits::IDENTITY_TIMEOUT;
-use crate::core::member::NodeId;
-use crate::core::time::Time;
+use crate::limits::IDENTITY_TIMEOUT;
+use crate::member::NodeId;
+use crate::time::Time;
 
 const VOTERS: usize = 3;
 const TIMING: LeaseTiming =

@@ -14,13 +14,13 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::core::election::flaw::Flaw;
-use crate::core::election::tests::chaos::{first_seed, seeds};
-use crate::core::election::tests::cluster::{Cluster, LEASE, MS, id};
-use crate::core::election::tests::watch::Moments;
-use crate::core::election::{Election, LeaseTiming, Role, Term};
-use crate::core::limits::IDENTITY_TIMEOUT;
-use crate::core::member::NodeId;
+use crate::election::flaw::Flaw;
+use crate::election::tests::chaos::{first_seed, seeds};
+use crate::election::tests::cluster::{Cluster, LEASE, MS, id};
+use crate::election::tests::watch::Moments;
+use crate::election::{Election, LeaseTiming, Role, Term};
+use crate::limits::IDENTITY_TIMEOUT;
+use crate::member::NodeId;
 
 /// Strikes in a run.
 const STRIKES: u32 = 40;
@@ -70,7 +70,7 @@ struct Run {
     cluster: Cluster,
     storm: Storm,
     reinstalled: usize,
-    backups: Vec<Option<crate::core::election::Ballot>>,
+    backups: Vec<Option<crate::election::Ballot>>,
     tickets: u64,
 }
 

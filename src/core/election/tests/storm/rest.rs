@@ -43,7 +43,7 @@ impl Run {
     /// Returns the claim of the generation that began last, if it is the only one.
     fn sole_claim(&self) -> Option<(usize, Term)> {
         let claims = self.cluster.claims();
-        let began = |node: &crate::core::election::tests::cluster::Node| {
+        let began = |node: &crate::election::tests::cluster::Node| {
             node.election.as_ref().and_then(Election::electorate).map(|electorate| electorate.began)
         };
         let newest = self.cluster.nodes.iter().filter_map(began).max();

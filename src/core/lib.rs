@@ -16,8 +16,8 @@
 //!
 //! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
 //!
-//! Rooms, the lowest first: a room may import only those before its own, row by row, and in a row from left to right (a test
-//! reads the imports). Heads say what a room must not know, and, if it keeps state, what it owns.
+//! Rooms, the lowest first: a room imports those before its own, row by row, and in a row from left to right. Heads
+//! say what a room must not know, and, if it keeps state, what it owns.
 //!
 //! | idea | room |
 //! |---|---|
@@ -44,8 +44,7 @@
 //! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
-//! own (`impl Core`), and calls those of rooms below. What a room calls above itself is listed in one place, with reasons
-//! (`structure/upward.rs`, which a test compares with the source): look there for what, for instance, `connectivity` touches.
+//! own (`impl Core`), and calls those of rooms below.
 
 #![doc = include_str!("faults.md")]
 
@@ -76,7 +75,7 @@ mod sizes;
 mod time;
 mod timers;
 mod view;
-pub(crate) mod window;
+pub mod window;
 pub mod wire;
 
 #[cfg(test)]
@@ -95,7 +94,7 @@ pub use doors::{
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use joining::JoinReport;
 pub use leadership::OtherElectorate;
-pub(crate) use member::is_of_many;
+pub use member::is_of_many;
 pub use member::{Change, ChangeKind};
 pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, canonical, is_reachable};
 pub use member::{InvalidName, NodeId, Run, check_name};
