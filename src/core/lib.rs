@@ -132,10 +132,10 @@ use packet::Inbox;
 use packet::Prover;
 use packet::{Recent, Turns};
 use random::Streams;
-use timers::{Timer, Timers};
+use timers::Timers;
 use view::Tombstones;
+use view::View;
 use view::{Peer, Shared};
-use view::{Slot, View};
 use wire::Header;
 
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
@@ -323,21 +323,5 @@ impl Core {
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));
-    }
-
-    /// Forgets a slot in everything that remembers slots, before the table gives it to somebody else.
-    fn forget(&mut self, slot: Slot) {
-        self.gossiping.forget(slot);
-        self.flooding.forget(slot);
-        let record = Arc::clone(self.view.record(slot));
-        let run = record.run;
-        self.arrivals.forget(slot);
-        self.timers.cancel(Timer::Judge(run));
-        self.timers.cancel(Timer::Heartbeat(run));
-        self.drop_link(run);
-        self.forget_letters_to(run);
-        self.process_answers(run);
-        self.inquiries.forget(run);
-        self.account_for(run, true);
     }
 }

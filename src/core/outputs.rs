@@ -25,14 +25,6 @@ impl Core {
         }
     }
 
-    /// Reports one transition from a record that is held no more.
-    pub(crate) fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
-        match Change::direct(held, new, method) {
-            Ok(change) => self.outputs.push_back(Output::Change(change)),
-            Err((held, new)) => self.report(Some(&held), &new, method),
-        }
-    }
-
     /// Gives a notice, at most one of its kind in a while.
     pub(crate) fn notice(&mut self, kind: &'static str, notice: Notice) {
         self.notice_if_allowed(kind, notice);

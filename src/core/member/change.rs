@@ -44,21 +44,6 @@ pub enum ChangeKind {
 }
 
 impl Change {
-    /// Returns the one change that leads from `held` to `new`, in the usual case that one is enough and needs no record
-    /// of its own. Otherwise returns both records.
-    pub(crate) fn direct(
-        held: Arc<Record>,
-        new: Arc<Record>,
-        method: Option<DetectionMethod>,
-    ) -> Result<Change, (Arc<Record>, Arc<Record>)> {
-        let is_listed_anew = matches!(new.status, Status::Suspect | Status::Leaving) && !is_listed_live(held.status);
-        if held.run != new.run || is_listed_anew {
-            return Err((held, new));
-        }
-        let kind = kind_of(Some(held.status), new.status, method);
-        Ok(Change { kind, record: new, method, previous: Some(held) })
-    }
-
     /// Returns the changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
     ///
     /// A new run of a live name first reports the end of the old run; a record first learnt as Suspect or Leaving is
@@ -126,29 +111,5 @@ fn kind_of(before: Option<Status>, now: Status, method: Option<DetectionMethod>)
         }
         (None | Some(Joining | Up | Suspect | Leaving | Down), Left(reason)) => ChangeKind::Left(reason),
         _ => ChangeKind::Updated,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::record::tests::record;
-    use super::*;
-
-    #[test]
-    fn a_direct_change_is_the_only_one() {
-        const METHOD: Option<DetectionMethod> = Some(DetectionMethod::ConnectionLost);
-        let (graceful, forced) = (Status::Left(LeaveReason::Graceful), Status::Left(LeaveReason::Forced));
-        let all = [Status::Joining, Status::Up, Status::Suspect, Status::Leaving, Status::Down, graceful, forced];
-        let mut direct = 0;
-        for (before, after) in all.into_iter().flat_map(|before| all.map(|after| (before, after))) {
-            let (held, new) = (Arc::new(record("a", 1, before)), Arc::new(record("a", 2, after)));
-            if let Ok(change) = Change::direct(Arc::clone(&held), Arc::clone(&new), METHOD) {
-                assert_eq!(Change::between(Some(&held), &new, METHOD).collect::<Vec<_>>(), [change]);
-                direct += 1;
-            }
-            let other_run = Arc::new(Record { run: crate::Run(8), ..record("a", 2, after) });
-            assert_eq!(Change::direct(Arc::clone(&held), Arc::clone(&other_run), METHOD), Err((held, other_run)));
-        }
-        assert_eq!(direct, 49 - 2 * 4, "all but Suspect or Leaving after Joining, Down or Left");
     }
 }

@@ -7,7 +7,6 @@
 //!
 //! Must not know: how silence is measured.
 
-use super::merge::Held;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
@@ -76,7 +75,7 @@ impl Core {
     ///
     /// A node that heard nobody for a while, and is heard again, reports every member as dead; those that know better
     /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
-    pub(super) fn skipped_suspicion(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
+    pub(super) fn skipped_suspicion(&self, held: &Record, slot: Slot, record: &Record, note: Note) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
@@ -95,11 +94,11 @@ impl Core {
     }
 
     /// Notes the time since which a member is held as accused, or gone, at its incarnation.
-    pub(super) fn date_accusation(&mut self, slot: Slot, held: Option<Held>) {
+    pub(super) fn date_accusation(&mut self, slot: Slot, held: Option<&Record>) {
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
         let record = self.view.record(slot);
         let is_same =
-            |held: Held| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
+            |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
         if !held.is_some_and(is_same) {
             let since = is_accused(record.status).then_some(self.now);
             self.view.peer_mut(slot).accused(since);

@@ -14,33 +14,16 @@
 //!
 //! Must not know: how silence is measured, or to whom an update is sent on.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::settle::{Cause, Transition};
 use crate::Core;
 use crate::counters::DropReason;
 use crate::limits::MAX_MEMBERS;
-use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::member::{DetectionMethod, LeaveReason, Record, Status};
 use crate::packet::News;
-use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
-
-/// The parts of a replaced record that are still needed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub(super) run: Run,
-    pub(super) incarnation: u64,
-    pub(super) status: Status,
-    pub(super) address: SocketAddr,
-}
-
-impl Held {
-    fn of(record: &Record) -> Self {
-        let Record { run, incarnation, status, address, .. } = *record;
-        Self { run, incarnation, status, address }
-    }
-}
 
 impl Core {
     /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
@@ -132,9 +115,8 @@ impl Core {
         let joiner = self.joiners.take(&record);
         let lived_at = self.now - note.map_or_else(Default::default, Note::age);
         let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
-        peer.method = note.map(|note| note.method);
-        let method = peer.method.filter(|_| shows_method(record.status));
-        self.report(joiner.listed.as_ref(), &record, method);
+        let method = note.map(|note| note.method);
+        peer.method = method;
         let slot = self.view.insert(record, hash, peer);
         self.arrivals.note_arrival(self.now, slot);
         let record = self.view.record(slot);
@@ -142,17 +124,14 @@ impl Core {
             let id = record.id.clone();
             self.reunion.met_another(&id);
         }
-        self.date_accusation(slot, None);
-        self.reobserve(slot);
-        self.watch(slot);
-        self.spread_change(slot, from);
-        self.teach_who_came(slot, joiner.proven);
+        let cause = Cause::Told { from, is_brought_in: joiner.proven };
+        self.settle(Transition { slot, before: None, listed: joiner.listed, method, cause });
         Some(hash)
     }
 
     /// Tells a live run of another one that takes its name: it gives way (see `joining::rivals`), and would learn of that late,
     /// since nobody speaks to it any more. Its observers tell it.
-    fn tell_replaced(&mut self, slot: Slot, held: Held, record: &Record) {
+    fn tell_replaced(&mut self, slot: Slot, held: &Record, record: &Record) {
         let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
         if are_apart && self.observes(slot) {
             self.tell_of_rival(slot, record, None);
@@ -168,7 +147,7 @@ impl Core {
         note: Option<Note>,
         from: Option<Slot>,
     ) {
-        let held = Held::of(self.view.record(slot));
+        let held = Arc::clone(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
             && self.contradicts(slot, &record, note, from)
@@ -176,7 +155,7 @@ impl Core {
             return self.tell_accused(slot, &record);
         }
         let skipped_suspicion =
-            note.is_some_and(|note| !is_new_run && self.skipped_suspicion(held, slot, &record, note));
+            note.is_some_and(|note| !is_new_run && self.skipped_suspicion(&held, slot, &record, note));
         if skipped_suspicion && held.status == Status::Suspect && held.incarnation == record.incarnation {
             return;
         }
@@ -200,14 +179,12 @@ impl Core {
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
             self.note_false_obituary(slot);
         }
-        let mut is_ours = false;
+        let mut is_brought_in = false;
         let peer = if is_new_run {
-            self.tell_replaced(slot, held, &record);
-            self.timers.cancel(Timer::Judge(held.run));
-            self.timers.cancel(Timer::Heartbeat(held.run));
+            self.tell_replaced(slot, &held, &record);
             self.meet_new_run(slot);
-            is_ours = self.joiners.take(&record).proven;
-            Some(Peer::new(sign).with_proof(is_ours))
+            is_brought_in = self.joiners.take(&record).proven;
+            Some(Peer::new(sign).with_proof(is_brought_in))
         } else {
             // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
@@ -234,19 +211,10 @@ impl Core {
         if !is_new_run {
             self.count_detection(slot, held.status, record.status, method);
         }
-        let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
-        let shown = method.filter(|_| shows_method(record.status));
-        self.report_replaced(replaced, record, shown);
+        self.view.replace(slot, record, hash, peer);
         self.view.peer_mut(slot).method = method;
-        self.judge_anew(slot, held);
-        if !is_new_run && held.address != self.view.record(slot).address {
-            self.follow_by_link(slot);
-        }
-        self.spread_change(slot, from);
-        self.teach_who_came(slot, is_ours);
-        if self.view.record(slot).status == Status::Left(LeaveReason::Forced) {
-            self.note_removal(slot, held, from);
-        }
+        let cause = Cause::Told { from, is_brought_in };
+        self.settle(Transition { slot, before: Some(held), listed: None, method, cause });
     }
 
     /// Records this node's own verdict about a member.
@@ -263,12 +231,9 @@ impl Core {
         if matches!(status, Status::Left(_)) {
             peer.left_at(self.now);
         }
-        self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
-        self.judge_anew(slot, Held::of(&held));
-        self.spread_change(slot, None);
-        self.flooding.originate(slot);
+        self.settle(Transition { slot, before: Some(held), listed: None, method, cause: Cause::Own });
     }
 
     /// Rewrites this node's own record.
@@ -276,61 +241,9 @@ impl Core {
         let held = Arc::clone(self.me());
         let record = Arc::new(record);
         debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
-        self.report(Some(&held), &record, None);
         let hash = record.hash();
         self.view.replace(View::ME, record, hash, None);
         self.view.peer_mut(View::ME).lived_at(self.now);
-        self.fingerprint_mismatch.view_changed(self.now);
-        if !matches!(self.phase, crate::Phase::Joining(_)) {
-            self.gossiping.recent.note(View::ME);
-            self.flood_news(View::ME, None);
-            self.flooding.originate(View::ME);
-        }
+        self.settle(Transition { slot: View::ME, before: Some(held), listed: None, method: None, cause: Cause::Own });
     }
-
-    /// Resets a changed member's deadlines; and the graph of observers, which consists of the names of live members
-    /// alone, if it became live or ceased to be.
-    fn judge_anew(&mut self, slot: Slot, held: Held) {
-        self.date_accusation(slot, Some(held));
-        let record = self.view.record(slot);
-        let is_live = record.status.is_live();
-        let is_no_subject = record.run != held.run || record.status != Status::Up;
-        let has_changed_status = record.status != held.status;
-        if record.run != held.run || is_live != held.status.is_live() {
-            if record.run != held.run || !is_live {
-                self.dismiss_gone(slot, held.run);
-                self.process_answers(held.run);
-            }
-            self.reobserve(slot);
-            self.plan_link(slot);
-        } else if has_changed_status {
-            self.doubts_changed(slot);
-        }
-        if is_no_subject {
-            self.inquiries.forget(held.run);
-        }
-        self.watch(slot);
-    }
-
-    /// Tells a node that this one has brought in what it may have missed before it was Up, and begins to observe it.
-    fn teach_who_came(&mut self, slot: Slot, is_ours: bool) {
-        if is_ours && self.view.record(slot).status == Status::Up {
-            let (address, run) = (self.view.record(slot).address, self.view.record(slot).run);
-            self.teach_lease_terms(address, run);
-            self.observe_newborn(slot);
-        }
-    }
-
-    /// Spreads the update after any change of a member's record.
-    fn spread_change(&mut self, slot: Slot, from: Option<Slot>) {
-        self.fingerprint_mismatch.view_changed(self.now);
-        if !matches!(self.phase, crate::Phase::Joining(_)) && !self.is_withheld(slot) {
-            self.gossiping.recent.note(slot);
-            self.flood_news(slot, from);
-        }
-    }
-}
-
-fn shows_method(status: Status) -> bool {
-    matches!(status, Status::Suspect | Status::Down)
 }

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | merging updates into the view: the maximum by `member::precedence` | `merge` |
+//! | merging updates into the view: the maximum by `member::precedence`; what follows from a change | `merge`, `settle` |
 //! | accusations: who knows better, and what is noted of them | `accusation` |
 //! | the record that waits for the word of whom it is about | `belief` |
 //! | this node's own record: incarnations, tags, leaving | `lifecycle` |
@@ -28,6 +28,7 @@ mod reap;
 mod refutation;
 mod removal;
 mod remove_command;
+mod settle;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use confirm::Confirmations;

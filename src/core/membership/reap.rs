@@ -5,10 +5,10 @@
 //!
 //! Must not know: why a member is gone.
 
+use super::settle::{Cause, Transition};
 use crate::Core;
-use crate::doors::Output;
 use crate::limits::MAX_GONE;
-use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Status};
+use crate::member::{LeaveReason, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
 
@@ -40,19 +40,10 @@ impl Core {
         self.drop_from_view(slot);
     }
 
+    /// Removes a member from the view, and nothing prevents that it is met again.
     pub(crate) fn drop_from_view(&mut self, slot: Slot) {
-        let held = std::sync::Arc::clone(self.view.record(slot));
-        if held.status.is_live() {
-            // A reader that counts live members by joined, left and down must not keep it among them.
-            let method = DetectionMethod::HeartbeatTimeout;
-            let down = std::sync::Arc::new(held.with_status(Status::Down));
-            self.report(Some(&held), &down, Some(method));
-        }
-        self.forget(slot);
-        let record = self.view.remove(slot);
-        self.reobserve(slot);
-        self.fingerprint_mismatch.view_changed(self.now);
-        let previous = Some(std::sync::Arc::clone(&record));
-        self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+        let held = self.view.remove(slot);
+        let cause = Cause::Forgotten;
+        self.settle(Transition { slot, before: Some(held), listed: None, method: None, cause });
     }
 }

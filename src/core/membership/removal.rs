@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use super::merge::Held;
 use crate::Core;
 use crate::doors::Notice;
 use crate::member::{LeaveReason, Record, Status};
@@ -26,8 +25,8 @@ impl Core {
     }
 
     /// Tells who removed a live member, and the member itself.
-    pub(super) fn note_removal(&mut self, slot: Slot, held: Held, from: Option<Slot>) {
-        if let Some(from) = from.filter(|_| held.status.is_live()) {
+    pub(super) fn note_removal(&mut self, slot: Slot, was_live: bool, from: Option<Slot>) {
+        if let Some(from) = from.filter(|_| was_live) {
             let (id, by) = (self.view.record(slot).id.clone(), self.view.record(from).id.clone());
             self.notice("member removed", Notice::MemberRemoved { id, by });
         }

@@ -1,0 +1,155 @@
+//! Settling: what follows from a change of the table of members, whoever made it, in one order.
+//!
+//! A change is made in `merge` (another node's word, this node's verdict, its own record) or `reap` (a record is forgotten).
+//! Everything else hears of it here: nobody keeps a list of its own of what has to be done about it.
+//!
+//! Must not know: why a record was changed.
+
+use std::sync::Arc;
+
+use crate::doors::Output;
+use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::{Core, Phase};
+
+/// A change of the table that was just made.
+#[derive(Debug)]
+pub(super) struct Transition {
+    /// The member's place, which is free again if it was forgotten.
+    pub(super) slot: Slot,
+    /// The record that was held; `None` if the name is new.
+    pub(super) before: Option<Arc<Record>>,
+    /// The record as which programs were told of it, if it was listed before it was held: a joiner's.
+    pub(super) listed: Option<Arc<Record>>,
+    /// How the member was found out, if it is accused or Down.
+    pub(super) method: Option<DetectionMethod>,
+    pub(super) cause: Cause,
+}
+
+/// The one whose word a change is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Another node's: a member's, or a stranger's. This node may have let the member in.
+    Told { from: Option<Slot>, is_brought_in: bool },
+    /// This node's, about another or about itself.
+    Own,
+    /// Nobody's: the record is forgotten.
+    Forgotten,
+}
+
+impl Core {
+    /// Settles a change.
+    pub(super) fn settle(&mut self, change: Transition) {
+        let Transition { slot, before, listed, method, cause } = change;
+        let after = self.view.get(slot).map(|entry| Arc::clone(&entry.record));
+        let was_live = before.as_ref().is_some_and(|held| held.status.is_live());
+        let is_live = after.as_ref().is_some_and(|held| held.status.is_live());
+        // Programs are told.
+        match &after {
+            Some(after) => {
+                let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
+                self.report(before.as_ref().or(listed.as_ref()), after, shown);
+            }
+            None => self.report_forgotten(before.as_ref()),
+        }
+        self.fingerprint_mismatch.view_changed(self.now);
+        if slot != View::ME {
+            if after.is_some() {
+                self.date_accusation(slot, before.as_deref());
+            } else {
+                self.forget_slot(slot);
+            }
+            // The run that is gone or over is linked, asked about and written to no more.
+            let over = before.as_ref().filter(|held| after.as_ref().is_none_or(|after| after.run != held.run));
+            if let Some(held) = &before
+                && (over.is_some() || was_live && !is_live)
+            {
+                match &after {
+                    Some(_) => self.dismiss_gone(slot, held.run),
+                    None => self.drop_link(held.run),
+                }
+                self.process_answers(held.run);
+            }
+            // Others may observe, and be observed, in its place.
+            if was_live != is_live || over.is_some() {
+                self.reobserve(slot);
+                if before.is_some() && after.is_some() {
+                    // It may be observed as before; the link to a new member is planned as it comes to be observed.
+                    self.plan_link(slot);
+                }
+            } else if before.as_ref().map(|held| held.status) != after.as_ref().map(|held| held.status) {
+                self.doubts_changed(slot);
+            }
+            if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
+                self.inquiries.forget(held.run);
+            }
+            if let Some(held) = over {
+                self.forget_run(held.run, after.is_none());
+            }
+        }
+        let (Some(held), Some(after)) = (before.as_ref().or(after.as_ref()), after.as_ref()) else { return };
+        if slot != View::ME {
+            self.watch(slot);
+            if held.run == after.run && held.address != after.address {
+                self.follow_by_link(slot);
+            }
+        }
+        self.send_on(slot, cause);
+        if let Cause::Told { from, is_brought_in } = cause {
+            if is_brought_in && after.status == Status::Up {
+                self.teach_lease_terms(after.address, after.run);
+                self.observe_newborn(slot);
+            }
+            if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {
+                self.note_removal(slot, was_live, from);
+            }
+        }
+    }
+
+    /// Tells programs that a member is not listed any more.
+    fn report_forgotten(&mut self, held: Option<&Arc<Record>>) {
+        let Some(held) = held else { return };
+        if held.status.is_live() {
+            // A reader that counts live members by joined, left and down must not keep it among them.
+            let down = Arc::new(held.with_status(Status::Down));
+            self.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
+        }
+        let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
+        self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+    }
+
+    /// Forgets a place in everything that remembers places, before the table gives it to somebody else.
+    fn forget_slot(&mut self, slot: Slot) {
+        self.gossiping.forget(slot);
+        self.flooding.forget(slot);
+        self.arrivals.forget(slot);
+    }
+
+    /// Forgets a run that is over, because another one has its name, or nobody has.
+    fn forget_run(&mut self, run: Run, is_forgotten: bool) {
+        self.timers.cancel(Timer::Judge(run));
+        self.timers.cancel(Timer::Heartbeat(run));
+        self.forget_letters_to(run);
+        if is_forgotten {
+            self.account_for(run, true);
+        }
+    }
+
+    /// Sends the record on to others, but for a verdict that is withheld, and while this node is no member itself.
+    fn send_on(&mut self, slot: Slot, cause: Cause) {
+        if matches!(self.phase, Phase::Joining(_)) || self.is_withheld(slot) {
+            return;
+        }
+        let from = if let Cause::Told { from, .. } = cause { from } else { None };
+        self.gossiping.recent.note(slot);
+        self.flood_news(slot, from);
+        if cause == Cause::Own {
+            self.flooding.originate(slot);
+        }
+    }
+}
+
+fn is_up(record: Option<&Record>) -> bool {
+    record.is_some_and(|record| record.status == Status::Up)
+}
