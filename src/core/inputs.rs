@@ -115,7 +115,7 @@ impl Core {
             return;
         }
         self.gossip();
-        self.review_kept();
+        self.review_observed();
         self.tell_the_accused();
         self.sync_if_needed();
         self.end_old_calls();

@@ -67,6 +67,7 @@ mod member;
 mod membership;
 mod messaging;
 mod observers;
+mod observing;
 mod outputs;
 mod packet;
 mod random;
@@ -217,6 +218,12 @@ enum Phase {
     Leaving,
     /// Stopped: both doors are shut.
     Stopped,
+}
+
+impl Phase {
+    fn is_up(&self) -> bool {
+        matches!(self, Phase::Up)
+    }
 }
 
 impl Core {

@@ -75,13 +75,13 @@ impl Core {
 
     /// Returns true if this node observes a member.
     pub fn is_observed(&self, id: &NodeId) -> bool {
-        self.view.slot_of(id.as_str()).is_some_and(|slot| self.observes(slot))
+        self.view.slot_of(id.as_str()).is_some_and(|slot| self.observers.observes(slot))
     }
 
     /// Returns the time of the last sign of life of the live member that has been silent for longest, of those that
     /// this node observes; `None` if it observes none.
     pub fn oldest_sign(&self) -> Option<Time> {
-        let live = self.neighbours().map(|slot| self.view.entry(slot)).filter(|entry| entry.status.is_live());
+        let live = self.observers.neighbours().map(|slot| self.view.entry(slot)).filter(|entry| entry.status.is_live());
         live.map(|entry| entry.peer.last_sign()).min()
     }
 

@@ -248,7 +248,7 @@ impl Core {
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(self.renewal_interval()) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.now, session.datagram, late));
-        let wants_link = !self.observes(slot) && self.mind_partner(slot);
+        let wants_link = !self.observers.observes(slot) && self.mind_partner(slot);
         if is_late && !self.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
             self.copy_to_link(run, &bytes);

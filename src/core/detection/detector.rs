@@ -79,7 +79,7 @@ impl Core {
         match entry.record.status {
             Status::Joining => None,
             // Silence means something only to an observer, which should have been sent packets.
-            Status::Up if !self.observes(slot) => None,
+            Status::Up if !self.observers.observes(slot) => None,
             // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
             // long before a cut, it would be judged before any other member is missed.
             Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
@@ -135,7 +135,9 @@ impl Core {
         let (run, timing) = (record.run, record.timing);
         let (demanded, silent_since) = (self.demanded_silence(slot), self.silent_since(slot));
         let mut suspect_at = silent_since + demanded * self.local_health.stretch();
-        if self.is_heard_in_vain(slot) && !self.inquiries.are_heard(run, self.observers_of(slot).len()) {
+        if self.is_heard_in_vain(slot)
+            && !self.inquiries.are_heard(run, self.observers.observers_of(&self.view, slot).len())
+        {
             suspect_at = suspect_at + demanded / 2;
         }
         let probed = self.inquiries.probed(run);

@@ -34,7 +34,7 @@ impl Core {
         let Some(session) = &entry.peer.session else { return true };
         // A slow observer sends as rarely as its own timeouts allow.
         let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
-        !session.echo_state.is_missing(self.now, patience) || !self.observes(slot)
+        !session.echo_state.is_missing(self.now, patience) || !self.observers.observes(slot)
     }
 
     /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.

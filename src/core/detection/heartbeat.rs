@@ -40,7 +40,7 @@ impl Core {
     }
 
     pub(super) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
-        self.view.entry(slot).status.is_live() && self.observes(slot)
+        self.view.entry(slot).status.is_live() && self.observers.observes(slot)
     }
 
     /// Sends a member a sign of life if it is due: most often some other packet was one.

@@ -142,7 +142,11 @@ impl Core {
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
         let run_at = |slot: &Slot| self.view.record(*slot).run;
-        let silent = self.observers_of(subject).into_iter().filter(|slot| !inquiry.answered.contains(&run_at(slot)));
+        let silent = self
+            .observers
+            .observers_of(&self.view, subject)
+            .into_iter()
+            .filter(|slot| !inquiry.answered.contains(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
         let more = if is_first { WITNESSES } else { self.settings.observers };
@@ -166,7 +170,7 @@ impl Core {
         let entry = self.view.entry(slot);
         let heard = entry.peer.session.as_ref()?.sign;
         let is_fresh = self.now.since(heard) < entry.record.timing.suspect_timeout();
-        if !is_fresh && !self.observes(slot) {
+        if !is_fresh && !self.observers.observes(slot) {
             return None;
         }
         let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
@@ -199,7 +203,7 @@ impl Core {
             if is_news {
                 self.counters.degraded_links += 1;
             }
-            if is_news && is_degraded && self.observes(slot) {
+            if is_news && is_degraded && self.observers.observes(slot) {
                 self.link_degraded(slot, witness);
             }
         }

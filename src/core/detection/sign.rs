@@ -20,7 +20,9 @@ impl Core {
             self.sign_counts(slot, arrived);
         }
         self.outputs.push_back(Output::Heard(id));
-        self.heard_on_the_way(slot);
+        if self.observers.heard_on_the_way(slot) {
+            self.doubts_changed(slot);
+        }
         if self.is_case(run) {
             self.heard_suspected_crash(slot);
         }
@@ -42,7 +44,7 @@ impl Core {
 
     /// Measures the age that the last sign of life of an observed member has reached.
     fn measure_age(&mut self, slot: Slot, arrived: Time) {
-        if !self.observes(slot) {
+        if !self.observers.observes(slot) {
             return;
         }
         let age = self.view.entry(slot).peer.session.as_ref().map(|session| arrived.since(session.sign));

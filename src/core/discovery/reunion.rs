@@ -228,7 +228,7 @@ impl Core {
         self.tombstones.expire(self.now, self.settings.reap_after);
         self.arrivals.tidy(self.now);
         self.reap_the_longest_gone();
-        self.release_kept();
+        self.release_observed();
         if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {
             self.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
         }

@@ -76,7 +76,7 @@ impl Core {
 
     /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(crate) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
-        if !self.observes(slot) {
+        if !self.observers.observes(slot) {
             return self.show_fingerprint(slot);
         }
         let mut packet = self.packet_to(slot);
@@ -101,7 +101,7 @@ impl Core {
     /// Returns the peers of this tick: the next of the round, and some of all live members.
     fn next_peers(&mut self) -> Vec<Slot> {
         let fanout = self.settings.gossip_fanout;
-        let is_mesh = self.is_full_mesh();
+        let is_mesh = self.observers.is_full_mesh(self.view.live().len());
         let is_for_anybody = |_: &usize| !is_mesh && self.random.gossip.random_ratio(1, ANYBODY_ONE_IN);
         let for_anybody = (0..fanout).filter(is_for_anybody).count();
         let heartbeats = std::mem::take(&mut self.gossiping.heartbeats);
@@ -115,7 +115,8 @@ impl Core {
 
     /// Takes the next peers out of the round; where it ends, the next ones of another one that are not among them.
     fn next_of_round(&mut self, wanted: usize) -> Vec<Slot> {
-        let mut peers = self.gossip_peers();
+        let is_joining = matches!(self.phase, crate::Phase::Joining(_));
+        let mut peers = if is_joining { Vec::new() } else { self.observers.gossip_peers() };
         let round = &mut self.gossiping.round;
         round.retain(|slot| peers.contains(slot));
         let mut chosen = round.split_off(round.len().saturating_sub(wanted));
@@ -135,7 +136,7 @@ impl Core {
     /// neighbours count as lacking updates: any other peer sees by our fingerprint that it lacks some, and shows it.
     fn may_lack_news(&self, slot: Slot) -> bool {
         let session = self.view.entry(slot).peer.session.as_ref();
-        session.map_or_else(|| self.observes(slot), |session| session.fingerprint != self.view.fingerprint())
+        session.map_or_else(|| self.observers.observes(slot), |session| session.fingerprint != self.view.fingerprint())
     }
 
     /// Returns the number of times that one update is carried: 3 × ⌈log2(n + 1)⌉.

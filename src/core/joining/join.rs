@@ -358,7 +358,7 @@ impl Core {
                 // Its welcome echoed the nonce that was sent to this address.
                 self.proved_at_home(slot);
             }
-            self.observe_sponsor(sponsor);
+            self.observe_besides(sponsor);
             if !self.request_reach() {
                 self.become_up();
             }

@@ -109,7 +109,7 @@ impl Core {
     /// and need not doubt itself, since this node does not accuse it.
     pub(super) fn tell_accused(&mut self, slot: Slot, record: &Record) {
         // Its observers tell it; all members would be too many.
-        if !self.observes(slot) {
+        if !self.observers.observes(slot) {
             return;
         }
         if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {

@@ -64,7 +64,7 @@ impl Core {
     /// Returns true if a member's heartbeats should have come here, and did not. Silence of one that sends none here is
     /// no evidence.
     fn is_missed(&self, slot: Slot) -> bool {
-        !self.is_heard_lately(slot) && self.would_have_heard(slot, self.heartbeat_patience(slot))
+        !self.is_heard_lately(slot) && self.observers.would_have_heard(self.now, slot, self.heartbeat_patience(slot))
     }
 
     /// Returns the time after which a heartbeat of a member is overdue.

@@ -111,7 +111,7 @@ impl Core {
         let unasked = witnesses.into_iter().filter(is_unasked);
         // Its own observers should hear it from this node itself: the word of others about it may not be believed.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
-            unasked.partition(|peer| slot == View::ME && self.observes(*peer));
+            unasked.partition(|peer| slot == View::ME && self.observers.observes(*peer));
         let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
         peers.extend(others.sample(&mut self.random.commands, more));
         for peer in peers {

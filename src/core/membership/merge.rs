@@ -133,7 +133,7 @@ impl Core {
     /// since nobody speaks to it any more. Its observers tell it.
     fn tell_replaced(&mut self, slot: Slot, held: &Record, record: &Record) {
         let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
-        if are_apart && self.observes(slot) {
+        if are_apart && self.observers.observes(slot) {
             self.tell_of_rival(slot, record, None);
         }
     }

@@ -99,7 +99,7 @@ impl Core {
         if let Cause::Told { from, is_brought_in } = cause {
             if is_brought_in && after.status == Status::Up {
                 self.teach_lease_terms(after.address, after.run);
-                self.observe_newborn(slot);
+                self.observe_besides(after.run);
             }
             if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {
                 self.note_removal(slot, was_live, from);

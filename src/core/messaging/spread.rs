@@ -106,7 +106,7 @@ impl Core {
 
     /// Returns the neighbours that are reached by links.
     pub(super) fn linked_neighbours(&self) -> Vec<Slot> {
-        self.neighbours().filter(|slot| self.is_linked(self.view.record(*slot).run)).collect()
+        self.observers.neighbours().filter(|slot| self.is_linked(self.view.record(*slot).run)).collect()
     }
 
     fn tell_of_large_ones(&mut self) {

@@ -18,11 +18,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Core;
-use crate::limits::{KEEP_AFTER, KEEP_FOR, KEEP_REVIEW, MAX_NEWBORNS, NEWBORN_WATCH};
-use crate::member::Run;
+use crate::limits::{KEEP_AFTER, KEEP_FOR, KEEP_REVIEW};
 use crate::time::Time;
-use crate::view::{Slot, View};
+use crate::view::Slot;
 
 /// The reason for which a member is observed besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,9 +33,9 @@ pub(super) enum Why {
 
 /// Since when a member is a neighbour, or is observed besides, and until when.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    since: Time,
-    until: Time,
+pub(super) struct Span {
+    pub(super) since: Time,
+    pub(super) until: Time,
 }
 
 /// The neighbours by the graph, each with the time since which it is one, and all that are observed besides.
@@ -75,7 +73,7 @@ impl Extra {
 
     /// Adds a member. Of too many displaced ones the one that was a neighbour for the shortest time goes, of others the one
     /// that was added first.
-    fn add(&mut self, why: Why, slot: Slot, span: Span, most: usize) {
+    pub(super) fn add(&mut self, why: Why, slot: Slot, span: Span, most: usize) {
         self.besides.insert((why, slot), span);
         let of_kind = || self.besides.iter().filter(|((other, _), _)| *other == why);
         if of_kind().count() > most {
@@ -120,6 +118,11 @@ impl Extra {
         self.neighbour_since.get(&slot).copied()
     }
 
+    /// Returns true if a member is observed besides for this reason.
+    pub(super) fn holds(&self, why: Why, slot: Slot) -> bool {
+        self.besides.contains_key(&(why, slot))
+    }
+
     pub(super) fn displaced(&self) -> impl Iterator<Item = Slot> {
         self.besides.keys().filter(|(why, _)| *why == Why::Displaced).map(|(_, slot)| *slot)
     }
@@ -130,38 +133,12 @@ impl Extra {
     }
 }
 
-impl Core {
-    /// Begins to observe a member that this node brought in, and that is Up now.
-    pub(crate) fn observe_newborn(&mut self, slot: Slot) {
-        self.observe_besides(slot);
-    }
-
-    /// Begins to observe the member that brought this node in.
-    pub(crate) fn observe_sponsor(&mut self, sponsor: Run) {
-        if let Some(slot) = self.view.slot_of_run(sponsor).filter(|slot| *slot != View::ME) {
-            self.observe_besides(slot);
-        }
-    }
-
-    fn observe_besides(&mut self, slot: Slot) {
-        let span = Span { since: self.now, until: self.now + NEWBORN_WATCH };
-        self.observers.extra.add(Why::BroughtIn, slot, span, MAX_NEWBORNS);
-        if !self.observes(slot) {
-            self.renew_neighbours(&BTreeMap::new());
-        }
-    }
-
-    /// Returns true if one of the two brought in the other a moment ago.
-    pub(crate) fn is_brought_in(&self, slot: Slot) -> bool {
-        self.observers.extra.besides.contains_key(&(Why::BroughtIn, slot))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::limits::{MAX_NEWBORNS, NEWBORN_WATCH};
 
     fn at(ms: u64) -> Time {
         Time::ORIGIN + Duration::from_millis(ms)

@@ -16,20 +16,48 @@
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
 //!   large cluster, more in a small one, where rings overlap.
 //!
-//! Must not know: what observers see.
+//! Must not know: what observers see, and how anybody is observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::extra::Extra;
+use super::extra::{Extra, Span, Why};
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::walk::Walk;
-use crate::limits::{MIN_CRASH_PROBE_GAP, probe_after};
-use crate::member::Status;
+use crate::limits::{MAX_NEWBORNS, MIN_CRASH_PROBE_GAP, NEWBORN_WATCH};
+use crate::member::Run;
 use crate::time::Time;
-use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::{Core, Phase};
+
+/// The moment at which the graph is looked at, and what this node knows then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    pub(crate) now: Time,
+    pub(crate) view: &'a View,
+    /// True if this node is Up. A joiner meets one member after the other, and knows few of many at first.
+    pub(crate) is_up: bool,
+}
+
+impl Sight<'_> {
+    fn is_live(&self, slot: Slot) -> bool {
+        self.view.get(slot).is_some_and(|entry| entry.status.is_live())
+    }
+
+    fn is_full_mesh(&self, observers: &Observers) -> bool {
+        observers.is_full_mesh(self.view.live().len())
+    }
+}
+
+/// The members that are observed no more, and those that are from now on.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Shift {
+    pub(crate) stopped: Vec<Slot>,
+    /// Each with the time at which others know that it lived, if it was taken over.
+    pub(crate) started: Vec<(Slot, Option<Time>)>,
+    /// The time at which the next step past doubted members is due, at the latest.
+    pub(crate) walk_at: Option<Time>,
+}
 
 /// This node's place in the graph.
 #[derive(Debug)]
@@ -104,164 +132,123 @@ impl Observers {
     pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
         self.rings.nearest()
     }
-}
 
-impl Core {
-    /// Finds this node's place in the graph again, since a member's liveness may have changed.
-    pub(crate) fn reobserve(&mut self, slot: Slot) {
-        if slot == View::ME {
-            return;
-        }
-        self.observers.walk.forget(slot);
-        self.observers.extra.forget(slot);
-        let others = self.view.live().len();
-        let view = &self.view;
+    /// Finds this node's place in the graph again, since a member became live or ceased to be, or is another run.
+    pub(crate) fn place_anew(&mut self, sight: Sight<'_>, slot: Slot) -> Shift {
+        self.walk.forget(slot);
+        self.extra.forget(slot);
+        let view = sight.view;
+        let others = view.live().len();
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
-        if self.observers.is_full_mesh(others) {
-            self.observers.rings.ends.clear();
+        if self.is_full_mesh(others) {
+            self.rings.ends.clear();
         } else {
-            let rings = self.observers.ring_count(others);
+            let rings = self.ring_count(others);
             let name = view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.name_hash);
-            let has_changed = self.observers.rings.update(rings, slot, name, &live);
+            let has_changed = self.rings.update(rings, slot, name, &live);
             // Most members of a large cluster are no neighbours of this node.
-            if !has_changed && !self.observers.neighbours.contains(&slot) {
-                return;
+            if !has_changed && !self.neighbours.contains(&slot) {
+                return Shift::default();
             }
         }
-        if self.observers.walk.is_on() {
-            self.timers.set_by(Timer::Walk, self.now + MIN_CRASH_PROBE_GAP);
-        }
-        self.renew_neighbours(&BTreeMap::new());
+        let walk_at = self.walk.is_on().then_some(sight.now + MIN_CRASH_PROBE_GAP);
+        Shift { walk_at, ..self.renew(sight, &BTreeMap::new()) }
     }
 
     /// Observes the current neighbours. Some that are taken over `lived` at a time that other members know of.
-    pub(super) fn renew_neighbours(&mut self, lived: &BTreeMap<Slot, Time>) {
-        let mut after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
-            self.view.live().iter().copied().collect()
-        } else {
-            self.observers.nearest().collect()
-        };
-        let view = &self.view;
-        let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
-        // A joiner meets one member after the other, and knows few of many at first.
-        let most = if matches!(self.phase, Phase::Up) { self.observers.wanted } else { 0 };
-        self.observers.extra.update(self.now, &after, most, is_live);
-        if !self.observers.is_full_mesh(self.view.live().len()) {
-            after.extend(self.observers.walk.passed().chain(self.observers.displaced()));
+    pub(super) fn renew(&mut self, sight: Sight<'_>, lived: &BTreeMap<Slot, Time>) -> Shift {
+        let is_mesh = sight.is_full_mesh(self);
+        let mut after: BTreeSet<Slot> =
+            if is_mesh { sight.view.live().iter().copied().collect() } else { self.nearest().collect() };
+        let most = if sight.is_up { self.wanted } else { 0 };
+        self.extra.update(sight.now, &after, most, |slot| sight.is_live(slot));
+        if !is_mesh {
+            after.extend(self.walk.passed().chain(self.displaced()));
         }
-        after.extend(self.observers.brought_in());
-        let before = std::mem::take(&mut self.observers.neighbours);
-        let stopped: Vec<Slot> = before.difference(&after).copied().collect();
-        let started: Vec<Slot> = after.difference(&before).copied().collect();
-        let timeouts = after.iter().map(|slot| self.view.record(*slot).timing.suspect_timeout());
-        self.observers.quickest = timeouts.min().unwrap_or(Duration::MAX);
-        self.local_health.expect_contact(self.observers.quickest);
-        self.observers.neighbours = after;
-        for slot in stopped {
-            self.stop_observing(slot);
-        }
-        for slot in started {
-            self.start_observing(slot, lived.get(&slot).copied());
+        after.extend(self.brought_in());
+        let timeouts = after.iter().map(|slot| sight.view.record(*slot).timing.suspect_timeout());
+        self.quickest = timeouts.min().unwrap_or(Duration::MAX);
+        let before = std::mem::replace(&mut self.neighbours, after);
+        let started = self.neighbours.difference(&before).map(|slot| (*slot, lived.get(slot).copied()));
+        Shift {
+            stopped: before.difference(&self.neighbours).copied().collect(),
+            started: started.collect(),
+            walk_at: None,
         }
     }
 
-    /// Lets go the neighbours that others displaced, if the members in their places have links.
-    pub(crate) fn review_kept(&mut self) {
-        if self.observers.extra.is_review_due(self.now) {
-            let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
-            self.observers.extra.review(self.now, are_linked);
-            self.renew_neighbours(&BTreeMap::new());
+    /// Begins to observe a member because one of the two has just brought in the other.
+    pub(crate) fn observe_besides(&mut self, sight: Sight<'_>, slot: Slot) -> Shift {
+        let span = Span { since: sight.now, until: sight.now + NEWBORN_WATCH };
+        self.extra.add(Why::BroughtIn, slot, span, MAX_NEWBORNS);
+        if self.observes(slot) { Shift::default() } else { self.renew(sight, &BTreeMap::new()) }
+    }
+
+    /// Lets go the neighbours that others displaced, if it is time to look, and the members in their places `are_linked`.
+    pub(crate) fn review(&mut self, sight: Sight<'_>, is_linked: impl Fn(Run) -> bool) -> Shift {
+        if !self.extra.is_review_due(sight.now) {
+            return Shift::default();
         }
+        let are_linked = self.nearest().all(|slot| is_linked(sight.view.record(slot).run));
+        self.extra.review(sight.now, are_linked);
+        self.renew(sight, &BTreeMap::new())
     }
 
     /// Lets go the members that were observed besides for long enough.
-    pub(crate) fn release_kept(&mut self) {
-        let view = &self.view;
-        let is_live = |slot: Slot| view.get(slot).is_some_and(|entry| entry.status.is_live());
-        if self.observers.extra.release(self.now, is_live) {
-            self.renew_neighbours(&BTreeMap::new());
-        }
-    }
-
-    /// Starts observing a member. A new observer probes its subject at once: what it has not heard itself must not
-    /// count as heard, and an orphan of a mass failure must not be forgiven a whole timeout once more. A member that
-    /// `lived` at a certain time, because nobody accused it until then, is not forgiven more than that.
-    fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
-        let entry = self.view.entry(slot);
-        let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.now;
-        if !is_new && entry.record.status == Status::Up {
-            let demanded = self.demanded_silence(slot);
-            // A time long ago says nothing of this silence.
-            let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
-            let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
-            self.view.peer_mut(slot).lived_at(probed_at_once);
-        }
-        self.watch(slot);
-        self.plan_link(slot);
-    }
-
-    fn stop_observing(&mut self, slot: Slot) {
-        if self.view.get(slot).is_some() {
-            let run = self.view.record(slot).run;
-            self.timers.cancel(Timer::Heartbeat(run));
-            self.inquiries.forget(run);
-            self.watch(slot);
-            self.plan_link(slot);
-        }
-    }
-
-    /// Returns true if all members observe each other.
-    pub(crate) fn is_full_mesh(&self) -> bool {
-        self.observers.is_full_mesh(self.view.live().len())
+    pub(crate) fn release(&mut self, sight: Sight<'_>) -> Shift {
+        let are_any = self.extra.release(sight.now, |slot| sight.is_live(slot));
+        if are_any { self.renew(sight, &BTreeMap::new()) } else { Shift::default() }
     }
 
     /// Returns all members observed by this node.
     pub(crate) fn neighbours(&self) -> impl Iterator<Item = Slot> {
-        self.observers.neighbours.iter().copied()
+        self.neighbours.iter().copied()
     }
 
     /// Returns true if this node observes a member (and is observed by it).
     pub(crate) fn observes(&self, slot: Slot) -> bool {
-        self.observers.neighbours.contains(&slot)
+        self.neighbours.contains(&slot)
+    }
+
+    /// Returns true if one of the two brought in the other a moment ago.
+    pub(crate) fn is_brought_in(&self, slot: Slot) -> bool {
+        self.extra.holds(Why::BroughtIn, slot)
     }
 
     /// Returns true if a member would have been heard for so long, if it lived: it is a neighbour on the rings, which both
     /// compute from the same names. One that is observed for another reason (others displaced it, or doubts about others
     /// led to it) need not observe this node in turn, and then sends it nothing unasked.
-    pub(crate) fn would_have_heard(&self, slot: Slot, patience: Duration) -> bool {
-        let since = self.observers.extra.neighbour_since(slot);
-        self.observes(slot) && since.is_some_and(|since| self.now.since(since) > patience)
+    pub(crate) fn would_have_heard(&self, now: Time, slot: Slot, patience: Duration) -> bool {
+        let since = self.extra.neighbour_since(slot);
+        self.observes(slot) && since.is_some_and(|since| now.since(since) > patience)
     }
 
     /// Returns a member's other observers, by this node's view: those that might have heard it. Above the full mesh
     /// they are the nearest that this node does not doubt, since those walk past the others, too.
-    pub(crate) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
-        let others = self.view.live().len();
-        let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
-        if self.observers.is_full_mesh(others) {
+    pub(crate) fn observers_of(&self, view: &View, subject: Slot) -> BTreeSet<Slot> {
+        let others = view.live().len();
+        let live = view.live().iter().copied().filter(|slot| *slot != subject);
+        if self.is_full_mesh(others) {
             return live.collect();
         }
-        let doubted = self.observers.walk.doubted();
+        let doubted = self.walk.doubted();
         let live: Vec<Slot> = live.filter(|slot| doubted.is_empty() || !doubted.contains(slot)).collect();
-        let name_of = |slot: Slot| self.view.entry(slot).name_hash;
+        let name_of = |slot: Slot| view.entry(slot).name_hash;
         let with_me = live.iter().copied().chain([View::ME]).map(|slot| (slot, name_of(slot)));
         let mut rings = Rings::new(name_of(subject));
-        rings.rebuild(ring_count(others, self.observers.wanted), &with_me);
+        rings.rebuild(ring_count(others, self.wanted), &with_me);
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
         // They knew the same members before others came.
-        observers.extend(self.observers.displaced().filter(|slot| !doubted.contains(slot)));
+        observers.extend(self.displaced().filter(|slot| !doubted.contains(slot)));
         observers.remove(&subject);
         observers.remove(&View::ME);
         observers
     }
 
     /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are observed besides for a while,
-    /// which would make the rounds longer. (A joiner has none.)
+    /// which would make the rounds longer.
     pub(crate) fn gossip_peers(&self) -> Vec<Slot> {
-        if matches!(self.phase, Phase::Joining(_)) {
-            return Vec::new();
-        }
-        let is_by_graph = |slot: Slot| self.observers.extra.neighbour_since(slot).is_some();
-        self.neighbours().filter(|slot| is_by_graph(*slot) || self.observers.walk.passes(*slot)).collect()
+        let is_by_graph = |slot: Slot| self.extra.neighbour_since(slot).is_some();
+        self.neighbours().filter(|slot| is_by_graph(*slot) || self.walk.passes(*slot)).collect()
     }
 }

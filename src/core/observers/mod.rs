@@ -13,13 +13,18 @@
 //!
 //! Owns: the neighbours, and the sets of members that the graph is made of.
 //!
-//! Must not know: how silence is judged, or what a verdict does. (It has `detection` watch and probe, and reads which probes
-//! were in vain.)
+//! A machine: it is lent the view and the time, told who is doubted, and says who is observed from now on; the core has the
+//! detector watch and probe them (see `observing`).
+//!
+//! Must not know: how silence is judged, or what a verdict does.
 
 mod extra;
 mod graph;
 mod path;
 mod rings;
+#[cfg(test)]
+mod tests;
 mod walk;
 
-pub(crate) use graph::Observers;
+pub(crate) use graph::{Observers, Shift, Sight};
+pub(crate) use walk::Walked;

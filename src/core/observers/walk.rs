@@ -30,14 +30,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::graph::{Observers, Shift, Sight};
 use super::path::{Liveness, Path, Place, path};
 use super::rings::FLOOD_RINGS;
-use crate::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
-use crate::member::Status;
+use crate::limits::{FIRST_REACH, REACH_GROWTH, WIDE_DOUBT};
+use crate::member::{Run, Status};
 use crate::time::Time;
-use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::{Core, Phase};
 
 /// The members that this node observes beyond its neighbours, and why. Empty while nobody is doubted.
 #[derive(Debug, Default)]
@@ -138,86 +137,80 @@ struct Step {
     is_finished: bool,
 }
 
-impl Core {
-    /// Makes a step due, since there may be a new doubt about a member, or an old one may be over.
-    pub(crate) fn doubts_changed(&mut self, slot: Slot) {
-        if self.observes(slot) {
-            let pause = if self.observers.walk.is_on() { self.walk_pause() } else { Duration::ZERO };
-            let at = self.observers.walk.stepped.map_or(self.now, |stepped| (stepped + pause).max(self.now));
-            self.timers.set_by(Timer::Walk, at);
-        }
+/// What follows from one step.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Walked {
+    pub(crate) shift: Shift,
+    /// The members that the walk comes to for the first time, each with whether it is behind one whose process seems to be
+    /// gone. They are asked if they live.
+    pub(crate) asked: Vec<(Slot, bool)>,
+}
+
+impl Observers {
+    /// Returns the time at which a step is due since there may be a new doubt about a member, or an old one may be over:
+    /// never, if this node does not observe it. Passed members have `pause` to answer.
+    pub(crate) fn step_at(&self, now: Time, slot: Slot, pause: Duration) -> Option<Time> {
+        let pause = if self.walk.is_on() { pause } else { Duration::ZERO };
+        let at = self.walk.stepped.map_or(now, |stepped| (stepped + pause).max(now));
+        self.observes(slot).then_some(at)
     }
 
-    /// Notes that a member was heard: if it was walked past, or to, it may be the end of the way.
-    pub(crate) fn heard_on_the_way(&mut self, slot: Slot) {
-        if self.observers.walk.silent.remove(&slot) {
-            self.doubts_changed(slot);
-        }
+    /// Notes that a member was heard; returns true if it was walked past and silent: it may be the end of the way.
+    pub(crate) fn heard_on_the_way(&mut self, slot: Slot) -> bool {
+        self.walk.silent.remove(&slot)
     }
 
-    /// Returns the time that passed members have to answer.
-    fn walk_pause(&self) -> Duration {
-        let rtt = self.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
-        self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
-    }
-
-    fn doubted(&self) -> BTreeSet<Slot> {
-        let suspected = self.view.counts()[Status::Suspect.index()] > 0;
-        let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
-        let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
-        let slot_of = |run| self.view.slot_of_run(run);
-        let is_silent = |slot: &Slot| self.next_threshold(*slot).is_some_and(|threshold| threshold <= self.now);
-        let silent = self.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
-        let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
-        let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
-        suspects.chain(silent).filter(is_live).collect()
-    }
-
-    /// Takes the next step.
-    pub(crate) fn walk(&mut self) {
-        let doubted = self.doubted();
-        let before = std::mem::take(&mut self.observers.walk);
-        let nearest: BTreeSet<Slot> = self.observers.nearest().collect();
+    /// Takes the next step, by the members that are `doubted` now. Passed members have `pause` to answer.
+    pub(crate) fn walk(
+        &mut self,
+        sight: Sight<'_>,
+        doubted: BTreeSet<Slot>,
+        pause: Duration,
+        is_crashed: impl Fn(Run) -> bool,
+    ) -> Walked {
+        let now = sight.now;
+        let others = sight.view.live().len();
+        let before = std::mem::take(&mut self.walk);
+        let nearest: BTreeSet<Slot> = self.nearest().collect();
         let doubted_nearest = nearest.intersection(&doubted).count();
-        self.observers.walk.doubted = doubted;
-        let is_walking = matches!(self.phase, Phase::Up)
-            && doubted_nearest > 0
-            && !self.observers.is_full_mesh(self.view.live().len());
-        if !is_walking {
-            return self.renew_neighbours(&BTreeMap::new());
+        self.walk.doubted = doubted;
+        if !sight.is_up || doubted_nearest == 0 || self.is_full_mesh(others) {
+            return Walked { shift: self.renew(sight, &BTreeMap::new()), asked: Vec::new() };
         }
-        let since = before.since.unwrap_or(self.now);
-        let pause = self.walk_pause();
+        let since = before.since.unwrap_or(now);
         let is_wide = doubted_nearest * WIDE_DOUBT.1 >= nearest.len() * WIDE_DOUBT.0;
-        let has_paused = before.stepped.is_none_or(|stepped| self.now.since(stepped) >= pause);
+        let has_paused = before.stepped.is_none_or(|stepped| now.since(stepped) >= pause);
         let reach = match before.reach {
             _ if is_wide => usize::MAX,
             0 => FIRST_REACH,
             reach if has_paused => reach.saturating_mul(REACH_GROWTH),
             reach => reach,
         };
-        let step = self.step(since, reach);
-        let walk = &mut self.observers.walk;
+        let step = self.step(sight.view, since, reach, is_crashed);
+        let walk = &mut self.walk;
         walk.passed.clone_from(&step.passed);
-        walk.silent.clone_from(&step.silent);
-        walk.ends.clone_from(&step.ends);
+        walk.silent = step.silent;
+        walk.ends = step.ends;
         walk.since = Some(since);
         // Once all ways have ended, new doubts begin with small steps.
         walk.reach = if step.is_finished { 0 } else { reach };
-        walk.stepped = if has_paused { Some(self.now) } else { before.stepped };
-        if !step.is_finished && reach < self.view.live().len() {
-            self.timers.set_by(Timer::Walk, self.now + pause);
-        }
-        self.renew_neighbours(&step.lived);
-        for slot in step.passed.difference(&before.passed) {
-            self.ask_on_the_way(*slot, since, step.behind_crashed.contains(slot));
-        }
+        walk.stepped = if has_paused { Some(now) } else { before.stepped };
+        let walk_at = (!step.is_finished && reach < others).then_some(now + pause);
+        let shift = Shift { walk_at, ..self.renew(sight, &step.lived) };
+        let is_open = |slot: &Slot| {
+            let entry = sight.view.entry(*slot);
+            let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
+            entry.status == Status::Up && !self.walk.doubted.contains(slot) && !is_heard
+        };
+        let asked = step.passed.difference(&before.passed).copied().filter(is_open);
+        Walked { shift, asked: asked.map(|slot| (slot, step.behind_crashed.contains(&slot))).collect() }
     }
 
-    fn step(&self, since: Time, reach: usize) -> Step {
+    fn step(&self, view: &View, since: Time, reach: usize, is_crashed: impl Fn(Run) -> bool) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
-        let members = self.seen(since);
-        for ring in 0..self.observers.rings().count() {
+        let members = self.seen(view, since);
+        for ring in 0..self.rings().count() {
             for is_ahead in [true, false] {
                 let path = self.path_on(ring, is_ahead, &members, reach);
                 step.is_finished &= path.is_finished;
@@ -226,7 +219,7 @@ impl Core {
                 }
                 let (mut lives, mut is_behind_crashed) = (Lives::default(), false);
                 for slot in path.slots {
-                    let entry = self.view.entry(slot);
+                    let entry = view.entry(slot);
                     let pace = entry.record.timing.suspect_timeout();
                     if let Some(lived) = lives.of(pace) {
                         let date = step.lived.entry(slot).or_insert(lived);
@@ -235,10 +228,10 @@ impl Core {
                     if is_behind_crashed {
                         step.behind_crashed.insert(slot);
                     }
-                    if self.observers.walk.doubted.contains(&slot) {
+                    if self.walk.doubted.contains(&slot) {
                         lives.add(pace, entry.peer.last_sign());
                     }
-                    is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
+                    is_behind_crashed |= is_crashed(entry.record.run);
                     step.passed.insert(slot);
                     if path.end != Some(slot) {
                         step.silent.insert(slot);
@@ -250,10 +243,10 @@ impl Core {
     }
 
     /// Returns all live members, in the order of the view's list, and what is known of them since the doubts began.
-    fn seen(&self, since: Time) -> Vec<Seen> {
-        let doubted = &self.observers.walk.doubted;
+    fn seen(&self, view: &View, since: Time) -> Vec<Seen> {
+        let doubted = &self.walk.doubted;
         let seen = |slot: Slot| {
-            let entry = self.view.entry(slot);
+            let entry = view.entry(slot);
             let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
             let liveness = match is_heard {
                 _ if doubted.contains(&slot) => Liveness::Doubted,
@@ -262,11 +255,11 @@ impl Core {
             };
             Seen { slot, name: entry.name_hash, liveness }
         };
-        self.view.live().iter().copied().map(seen).collect()
+        view.live().iter().copied().map(seen).collect()
     }
 
     fn path_on(&self, ring: usize, is_ahead: bool, members: &[Seen], reach: usize) -> Path {
-        let (rings, doubted) = (self.observers.rings(), &self.observers.walk.doubted);
+        let (rings, doubted) = (self.rings(), &self.walk.doubted);
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
         }
@@ -275,25 +268,6 @@ impl Core {
             Place { distance: rings.distance(name, ring, is_ahead), slot, liveness }
         };
         path(&mut members.iter().map(place).collect(), reach)
-    }
-
-    /// Asks a member that the walk comes to for the first time if it lives; behind a process that died, by a link, too,
-    /// which a dead process refuses at once.
-    fn ask_on_the_way(&mut self, slot: Slot, since: Time, is_behind_crashed: bool) {
-        let entry = self.view.entry(slot);
-        if entry.status != Status::Up || self.observers.walk.doubted.contains(&slot) {
-            return;
-        }
-        if entry.peer.session.as_ref().is_some_and(|session| session.heard >= since) {
-            return;
-        }
-        let run = entry.record.run;
-        if self.inquiries.probed(run) == 0 {
-            self.probe(slot);
-        }
-        if is_behind_crashed {
-            self.look_for_crash(slot);
-        }
     }
 }
 

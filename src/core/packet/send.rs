@@ -148,7 +148,7 @@ impl Core {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
-        if self.transmit_bytes_at_home(slot, bytes) && self.observes(slot) {
+        if self.transmit_bytes_at_home(slot, bytes) && self.observers.observes(slot) {
             let pause = self.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.now, pause);
             self.counters.heartbeats_sent[carrier as usize] += 1;

@@ -34,7 +34,7 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
     alone.told_of(0..200, Status::Up);
     let strangers: Vec<_> = (0..200)
         .filter_map(|host| alone.core.view.slot_of_run(member(host, Status::Up).run))
-        .filter(|slot| !alone.core.observes(*slot))
+        .filter(|slot| !alone.core.observers.observes(*slot))
         .take(MAX_PARTNERS + 1)
         .collect();
     assert_eq!(strangers.len(), MAX_PARTNERS + 1, "no neighbours");
@@ -66,7 +66,8 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
     let now = net.now;
     let core = &mut net.nodes[3].core;
     core.now = now;
-    let mut others = (4..60).filter_map(|i| core.view.slot_of(&format!("n{i}"))).filter(|slot| !core.observes(*slot));
+    let mut others =
+        (4..60).filter_map(|i| core.view.slot_of(&format!("n{i}"))).filter(|slot| !core.observers.observes(*slot));
     let others: Vec<_> = others.by_ref().take(MAX_PARTNERS + 1).collect();
     let second = Duration::from_secs(1);
     let mut opens = |slots: &[Slot], from: Time| {
@@ -211,7 +212,8 @@ fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_
         alone.told_of(0..members, Status::Up);
         let of_host =
             |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
-        let neighbour = (0..members).find(|host| alone.core.observes(of_host(&alone, *host))).expect("a neighbour");
+        let neighbour =
+            (0..members).find(|host| alone.core.observers.observes(of_host(&alone, *host))).expect("a neighbour");
         let run = member(neighbour, Status::Up).run;
         let began = alone.core.now;
         alone.core.refused_link(run, true);

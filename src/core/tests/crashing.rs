@@ -208,7 +208,7 @@ fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word()
     let before = net.attempts_of(0);
     let core = &mut net.nodes[0].core;
     let others = core.view.live().to_vec();
-    let far: Vec<_> = others.iter().copied().filter(|slot| !core.observes(*slot)).collect();
+    let far: Vec<_> = others.iter().copied().filter(|slot| !core.observers.observes(*slot)).collect();
     assert!(far.len() > 1, "not everybody observes everybody");
     for subject in &far {
         let witness = others.iter().copied().find(|slot| slot != subject).expect("another one");

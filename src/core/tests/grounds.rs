@@ -29,7 +29,7 @@ fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
     alone.told_of(0..40, Status::Up);
     let observed = |alone: &Alone, host: usize| {
         let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
-        alone.core.observes(slot)
+        alone.core.observers.observes(slot)
     };
     let subject = (0..40).find(|host| observed(&alone, *host)).expect("a neighbour");
     let run = member(subject, Status::Up).run;
@@ -360,7 +360,7 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
     let observes = |net: &Net, node: usize| {
         let core = &net.nodes[node].core;
         let slot = core.view.slot_of_run(net.nodes[1].core.me().run).expect("a member");
-        core.observes(slot)
+        core.observers.observes(slot)
     };
     let (holder, incarnation) = (net.nodes[1].core.me().run, net.nodes[1].core.me().incarnation + 5);
     let told: Vec<usize> = (3..40).filter(|node| !observes(&net, *node)).take(3).collect();

@@ -79,7 +79,7 @@ fn a_member_that_is_no_neighbour_any_more_keeps_its_link_for_a_while() {
     net.run(SECOND * 60);
     net.assert_all_up();
     for node in &net.nodes {
-        let neighbours = node.core.neighbours().count();
+        let neighbours = node.core.observers.neighbours().count();
         assert_eq!(node.core.open_links(), neighbours, "only neighbours are linked in the end");
         assert!((5..=20).contains(&neighbours));
     }

@@ -40,7 +40,7 @@ fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {
         net.run(ms(1_000 + 150 * nth));
         let core = &net.nodes[0].core;
         let slot = core.view.slot_of("late").expect("it came");
-        assert!(core.is_brought_in(slot) && net.nodes[newcomer].core.is_up());
+        assert!(core.observers.is_brought_in(slot) && net.nodes[newcomer].core.is_up());
         net.block_datagrams(newcomer, 0, true);
         net.set_tcp(Tcp::Rejected);
         net.run(ms(300));

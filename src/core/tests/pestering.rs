@@ -195,7 +195,7 @@ fn only_observers_tell_a_member_that_it_is_accused() {
     alone.told_of(0..200, Status::Up);
     let observed = |alone: &Alone, host: usize| {
         let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
-        alone.core.observes(slot)
+        alone.core.observers.observes(slot)
     };
     for expected in [true, false] {
         let host = (0..200).find(|host| observed(&alone, *host) == expected).expect("of 200");

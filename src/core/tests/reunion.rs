@@ -172,7 +172,7 @@ fn a_living_node_that_was_buried_refutes_its_tombstone() {
 fn a_living_node_that_one_member_alone_has_buried_is_asked_and_refutes() {
     let mut net = Net::with_short_memory(40);
     let core = &net.nodes[0].core;
-    let is_far = |slot: &Slot| *slot != View::ME && !core.observes(*slot);
+    let is_far = |slot: &Slot| *slot != View::ME && !core.observers.observes(*slot);
     let far = core.view.live().iter().copied().find(is_far).expect("not everybody observes everybody");
     let name = core.view.record(far).id.clone();
     net.nodes[0].core.reap(far);

@@ -185,7 +185,7 @@ fn a_member_that_is_not_observed_is_asked_nothing_by_gossip() {
     alone.introduces(0..30);
     let slot_of = |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
     let (observers, others): (Vec<_>, Vec<_>) =
-        (0..30).map(|host| slot_of(&alone, host)).partition(|slot| alone.core.observes(*slot));
+        (0..30).map(|host| slot_of(&alone, host)).partition(|slot| alone.core.observers.observes(*slot));
     alone.outputs();
     let is_asked = |alone: &mut Alone, slot| {
         alone.core.gossip_to(slot, Carrier::Gossip);

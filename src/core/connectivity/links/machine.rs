@@ -46,7 +46,7 @@ impl Links {
     }
 
     /// Returns the open link to a member.
-    pub(super) fn open(&self, run: Run) -> Option<LinkId> {
+    pub(crate) fn open(&self, run: Run) -> Option<LinkId> {
         match self.table.state(run) {
             State::Open(link) => Some(link),
             _ => None,

@@ -30,7 +30,7 @@ impl Core {
         let is_live = matches!(record.status, Status::Up | Status::Suspect);
         if !matches!(self.phase, Phase::Up) || slot == View::ME || !is_live {
             Wish::Nobody
-        } else if self.observes(slot) {
+        } else if self.observers.observes(slot) {
             Wish::Observed
         } else if self.detours.wants_link(record.run, self.now) || self.has_letters_for(record.run) {
             Wish::Passing
@@ -44,7 +44,7 @@ impl Core {
         Meeting {
             is_ours: self.me().address < entry.record.address,
             is_news: entry.peer.session.is_none() && entry.peer.last_sign() == self.now,
-            is_for_good: self.is_full_mesh() || self.is_brought_in(slot),
+            is_for_good: self.observers.is_full_mesh(self.view.live().len()) || self.observers.is_brought_in(slot),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Core {
 
     /// Plans all links, as this node has become Up: its neighbours are all there already.
     pub(crate) fn plan_links(&mut self) {
-        let neighbours: Vec<Slot> = self.neighbours().collect();
+        let neighbours: Vec<Slot> = self.observers.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
             self.links.is_up(self.now);

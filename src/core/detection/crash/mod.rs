@@ -151,7 +151,7 @@ impl Core {
             Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
         };
         let others = if self.crashes.is_decided_next(self.view.record(subject).run) {
-            let observers = self.observers_of(subject);
+            let observers = self.observers.observers_of(&self.view, subject);
             let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
             observers.iter().chain(doubted).map(observer).collect()
         } else {
@@ -198,7 +198,7 @@ impl Core {
         if !self.crashes.is_refused(run) {
             return;
         }
-        let observers = self.observers_of(subject);
+        let observers = self.observers.observers_of(&self.view, subject);
         let asked = observers.iter().map(|slot| self.view.record(*slot).run);
         let Some((age, is_sure)) = self.crashes.ask(self.now, run, asked) else { return };
         let age_ms = age.as_millis() as u64;
@@ -265,7 +265,7 @@ impl Core {
             return;
         }
         rare.last_case = Some(now);
-        if !self.is_linked(run) && self.observes(subject) {
+        if !self.is_linked(run) && self.observers.observes(subject) {
             self.open_case(run, 0);
             self.reopen(subject);
         }
@@ -287,7 +287,7 @@ impl Core {
         let sequence = self.view.entry(subject).peer.highest_sequence();
         let Some((steps, audience)) = self.crashes.heard(run, sequence) else { return };
         let told: Vec<Slot> = match audience {
-            Audience::Observers => self.observers_of(subject).into_iter().collect(),
+            Audience::Observers => self.observers.observers_of(&self.view, subject).into_iter().collect(),
             Audience::Askers(askers) => askers.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect(),
         };
         self.take_steps(run, steps);
