@@ -18,7 +18,7 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// Returns the number of things that were left out since the last line, if that was so long ago that it is time for
     /// another one; counts `things` as left out otherwise.
-    pub(crate) fn may_say(&mut self, pause: Duration, things: u64) -> Option<u64> {
+    pub(crate) fn take_turn(&mut self, pause: Duration, things: u64) -> Option<u64> {
         let now = Instant::now();
         if self.said.is_some_and(|said| now - said < pause) {
             self.left_out += things;
@@ -38,13 +38,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_line_in_a_while_says_what_the_others_would_have_said() {
         let mut quiet = Quiet::default();
-        assert_eq!(quiet.may_say(PAUSE, 1), Some(0));
-        assert_eq!((quiet.may_say(PAUSE, 1), quiet.may_say(PAUSE, 2)), (None, None));
+        assert_eq!(quiet.take_turn(PAUSE, 1), Some(0));
+        assert_eq!((quiet.take_turn(PAUSE, 1), quiet.take_turn(PAUSE, 2)), (None, None));
         tokio::time::advance(Duration::from_millis(9_999)).await;
-        assert_eq!(quiet.may_say(PAUSE, 1), None);
+        assert_eq!(quiet.take_turn(PAUSE, 1), None);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(quiet.may_say(PAUSE, 1), Some(4));
+        assert_eq!(quiet.take_turn(PAUSE, 1), Some(4));
         tokio::time::advance(PAUSE).await;
-        assert_eq!(quiet.may_say(PAUSE, 1), Some(0));
+        assert_eq!(quiet.take_turn(PAUSE, 1), Some(0));
     }
 }

@@ -39,7 +39,7 @@ impl Trouble {
 
     /// Notes a success; true if it has to be told that the trouble is over.
     #[must_use]
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn end(&mut self) -> bool {
         let is_calm = self.last.is_none_or(|last| last.elapsed() >= CALM);
         is_calm && std::mem::take(&mut self.is_told)
     }
@@ -52,16 +52,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn trouble_is_told_once_and_over_when_it_was_calm_for_a_while() {
         let mut trouble = Trouble::default();
-        assert!(!trouble.is_over(), "there was none");
+        assert!(!trouble.end(), "there was none");
         assert!(trouble.begins());
         for _ in 0..100 {
-            assert!(!trouble.is_over());
+            assert!(!trouble.end());
             tokio::time::advance(CALM / 2).await;
             assert!(!trouble.begins(), "errors and successes alternate");
         }
         tokio::time::advance(CALM).await;
-        assert!(trouble.is_over());
-        assert!(!trouble.is_over(), "it is told once");
+        assert!(trouble.end());
+        assert!(!trouble.end(), "it is told once");
     }
 
     #[tokio::test(start_paused = true)]
@@ -69,10 +69,10 @@ mod tests {
         let mut trouble = Trouble::default();
         assert!(trouble.begins());
         tokio::time::advance(CALM).await;
-        assert!(trouble.is_over());
+        assert!(trouble.end());
         assert!(!trouble.begins(), "it was told a moment ago");
         tokio::time::advance(CALM).await;
-        assert!(!trouble.is_over(), "what was not told is not taken back");
+        assert!(!trouble.end(), "what was not told is not taken back");
         tokio::time::advance(TELL_INTERVAL).await;
         assert!(trouble.begins());
     }

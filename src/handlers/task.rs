@@ -123,7 +123,7 @@ struct Log {
 
 impl Log {
     fn failed(&mut self, name: &str, why: &str) {
-        match self.failures.may_say(PAUSE, 1) {
+        match self.failures.take_turn(PAUSE, 1) {
             Some(0) => tracing::warn!("handler {name} failed at {why}"),
             Some(more) => {
                 tracing::warn!("handler {name} failed at {why} ({more} before it not logged)");
@@ -133,7 +133,7 @@ impl Log {
     }
 
     fn missed(&mut self, name: &str, events: u64) {
-        let Some(before) = self.missed.may_say(PAUSE, events) else { return };
+        let Some(before) = self.missed.take_turn(PAUSE, events) else { return };
         let events = events + before;
         tracing::warn!(
             "handler {name} is too slow and misses events: {events} were dropped, since {MAX_QUEUED_EVENTS} wait; \

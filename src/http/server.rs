@@ -67,7 +67,7 @@ pub(super) async fn run(
         };
         match accepted {
             Ok((stream, peer)) => {
-                if trouble.is_over() {
+                if trouble.end() {
                     tracing::info!("HTTP accepts connections again");
                 }
                 spare.take();

@@ -196,7 +196,7 @@ struct Writer {
 impl Writer {
     async fn run(mut self) {
         // Ends when the driver is gone and no request is left.
-        while self.has_work().await {
+        while self.await_work().await {
             let mut pauses = retries(self.retry);
             while !self.write_newest().await {
                 let pause = pauses.next().unwrap_or(self.retry);
@@ -211,7 +211,7 @@ impl Writer {
 
     /// Waits for a request, or until what was written last is no longer where it was, and is to be written again: that
     /// fails, and says why. Returns false if the driver is gone.
-    async fn has_work(&mut self) -> bool {
+    async fn await_work(&mut self) -> bool {
         loop {
             match timeout(self.look, self.requests.changed()).await {
                 Ok(changed) => return changed.is_ok(),

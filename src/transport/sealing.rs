@@ -219,7 +219,7 @@ impl Sealing {
             }
             _ => {
                 let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-                quiet[error.index()].may_say(TELL_INTERVAL, 1).map(|before| before + 1)
+                quiet[error.index()].take_turn(TELL_INTERVAL, 1).map(|before| before + 1)
             }
         }
     }
@@ -279,7 +279,7 @@ mod tests {
         sealing.refuse(from, SealError::Replayed);
         assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0, 0]);
         let mut quiet = sealing.0.quiet.lock().expect("nobody panicked");
-        assert_eq!(quiet[0].may_say(Duration::ZERO, 1), Some(4), "all but the one that was told");
+        assert_eq!(quiet[0].take_turn(Duration::ZERO, 1), Some(4), "all but the one that was told");
     }
 
     #[test]

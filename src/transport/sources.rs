@@ -106,7 +106,7 @@ impl SeedSources {
         let said = &mut said[place];
         match asked {
             Ok(Seeds { seeds, refused: None }) => {
-                if said.trouble.is_over() {
+                if said.trouble.end() {
                     journal.say(Level::INFO, format!("{what}: seeds are named again"));
                 }
                 said.seeds = seeds;

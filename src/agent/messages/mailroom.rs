@@ -259,7 +259,7 @@ impl Mailroom {
     pub(super) fn skip(&self) -> Option<u64> {
         let mut state = self.state();
         state.undecodable += 1;
-        state.quiet.may_say(SKIPPED_PAUSE, 1)
+        state.quiet.take_turn(SKIPPED_PAUSE, 1)
     }
 
     /// Returns the number of listeners, that of messages that gave way because one was too slow, and that of those skipped.

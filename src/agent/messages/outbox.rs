@@ -102,7 +102,7 @@ impl Outbox {
             return None;
         }
         self.failed();
-        self.full.lock().unwrap_or_else(PoisonError::into_inner).may_say(FULL_PAUSE, 1)
+        self.full.lock().unwrap_or_else(PoisonError::into_inner).take_turn(FULL_PAUSE, 1)
     }
 
     /// A call was answered; the other node had it first by it, or not.

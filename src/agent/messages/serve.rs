@@ -131,7 +131,7 @@ impl Lines {
             Ok(Err(why)) => why,
             Err(_) => "it panicked".to_owned(),
         };
-        if let Some(others) = self.quiet.may_say(PAUSE, 1) {
+        if let Some(others) = self.quiet.take_turn(PAUSE, 1) {
             let text = format!(
                 "a request of topic {} was not answered ({others} before it): look at its handler: {why}",
                 self.topic

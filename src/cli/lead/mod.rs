@@ -169,7 +169,7 @@ impl Lead<'_> {
                 Err(error) if error.is_transient() => say(format!("{error}; waiting for it")),
                 Err(error) => return Err(error.into()),
             }
-            if self.is_to_stop_within(LOOK_AGAIN) {
+            if self.await_stop(LOOK_AGAIN) {
                 return Ok(None);
             }
         }
@@ -188,7 +188,7 @@ impl Lead<'_> {
     }
 
     /// Waits for this long, or until this process is told to stop; returns true if it is.
-    fn is_to_stop_within(&mut self, time: Duration) -> bool {
+    fn await_stop(&mut self, time: Duration) -> bool {
         if let Ok(WatchEvent::Signal(signal)) = self.news.recv_timeout(time) {
             self.is_told_to_stop |= !MEANT_FOR_A_COMMAND.contains(&signal);
         }
@@ -197,7 +197,7 @@ impl Lead<'_> {
 
     /// Waits until this term is over.
     fn wait_for_end_of(&mut self, term: u64) -> Result<(), Failure> {
-        while !self.is_to_stop_within(LOOK_AGAIN) {
+        while !self.await_stop(LOOK_AGAIN) {
             match self.look() {
                 Ok(leader) if leader.is_me && leader.term == term => {}
                 Ok(_) => break,

@@ -63,7 +63,7 @@ impl Core {
     /// Notes that this node is in contact with a member, which had received something from it by then.
     pub(super) fn hear_member(&mut self, received: Time) {
         let was_deaf = self.is_deaf();
-        self.local_health.was_received(received);
+        self.local_health.note_received(received);
         if was_deaf && !self.local_health.is_unheard() {
             self.local_health.hears_again(self.now);
             self.inquiries.begin_anew();

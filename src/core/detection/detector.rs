@@ -58,7 +58,7 @@ impl Core {
 
     fn judge_at(&mut self, run: Run, at: Time) {
         if at > self.now
-            && self.inquiries.is_over(run)
+            && self.inquiries.end(run)
             && let Some(slot) = self.view.slot_of_run(run)
         {
             self.doubts_changed(slot);

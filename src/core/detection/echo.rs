@@ -47,7 +47,7 @@ impl Core {
             self.counters.round_trips.observe(round_trip);
         }
         if let Some(hold) = self.recent_echo(slot, heartbeat, echoed.before) {
-            self.is_in_contact(slot, self.now - hold);
+            self.note_contact(slot, self.now - hold);
         }
     }
 
@@ -74,7 +74,7 @@ impl Core {
 
     /// Notes that a member had received a packet of this node by then: the packet that shows it counts, whatever the
     /// ones before.
-    pub(crate) fn is_in_contact(&mut self, slot: Slot, received: Time) {
+    pub(crate) fn note_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.echo_state.answered();
         let (heard, sign) = (session.heard, session.sign);

@@ -105,7 +105,7 @@ impl LocalHealth {
     }
 
     /// Notes that a member had received something from this node by then.
-    pub(super) fn was_received(&mut self, at: Time) {
+    pub(super) fn note_received(&mut self, at: Time) {
         self.received = self.received.max(at);
     }
 

@@ -88,7 +88,7 @@ impl Inquiries {
     }
 
     /// Notes a sign of life; returns true if that ends a doubt. Answers that are still under way are welcome.
-    pub(super) fn is_over(&mut self, subject: Run) -> bool {
+    pub(super) fn end(&mut self, subject: Run) -> bool {
         let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
         inquiry.is_some_and(|inquiry| {
             inquiry.is_over = true;

@@ -75,7 +75,7 @@ impl LeaseUpdates {
     }
 
     /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from the others.
-    fn is_allowed(&mut self, now: Time, is_believed: bool) -> bool {
+    fn take(&mut self, now: Time, is_believed: bool) -> bool {
         if is_believed {
             self.believed.take(now, LEASE_WORDS_PER_SECOND)
         } else {
@@ -115,7 +115,7 @@ impl Core {
             return;
         }
         let is_believed = self.counts_about_leases(from);
-        if !self.lease_updates.is_allowed(self.now, is_believed) {
+        if !self.lease_updates.take(self.now, is_believed) {
             return self.counters.drop(DropReason::RateLimited);
         }
         self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_believed });
@@ -141,7 +141,7 @@ impl Core {
         if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_updates.is_allowed(self.now, true) {
+        if !self.lease_updates.take(self.now, true) {
             return self.counters.drop(DropReason::RateLimited);
         }
         self.lease_updates.note_if_newer(word);
@@ -164,7 +164,7 @@ impl Core {
             let message = Message::LeaseUpdate(Box::new(word));
             let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
             if !packet.push(&message) {
-                if !self.may_serve(run) {
+                if !self.take_page(run) {
                     return;
                 }
                 self.transmit(to, Receiver::of(run), packet);
@@ -174,7 +174,7 @@ impl Core {
             open = Some(packet);
         }
         if let Some(packet) = open
-            && self.may_serve(run)
+            && self.take_page(run)
         {
             self.transmit(to, Receiver::of(run), packet);
         }
@@ -217,9 +217,9 @@ mod tests {
         let mut words = LeaseUpdates::default();
         let now = Time::ORIGIN + SECOND * 7;
         for (is_believed, most) in [(false, NEWCOMERS_LEASE_WORDS_PER_SECOND), (true, LEASE_WORDS_PER_SECOND)] {
-            assert!((0..most).all(|_| words.is_allowed(now, is_believed)));
-            assert!(!words.is_allowed(now + Duration::from_millis(999), is_believed));
-            assert!(words.is_allowed(now + SECOND, is_believed));
+            assert!((0..most).all(|_| words.take(now, is_believed)));
+            assert!(!words.take(now + Duration::from_millis(999), is_believed));
+            assert!(words.take(now + SECOND, is_believed));
         }
     }
 }

@@ -197,7 +197,7 @@ impl Core {
         }
         // The members are looked at for those alone that are answered.
         let run = self.view.record(slot).run;
-        if !self.may_serve(run) {
+        if !self.take_page(run) {
             return self.counters.drop(DropReason::RateLimited);
         }
         let wanted = |hash: u64| {
@@ -213,7 +213,7 @@ impl Core {
         for number in 0..SYNC_PACKETS {
             let is_first = number == 0 && and_want;
             let is_over = records.peek().is_none();
-            if (is_over && !is_first) || (number > 0 && !self.may_serve(run)) {
+            if (is_over && !is_first) || (number > 0 && !self.take_page(run)) {
                 break;
             }
             let mut packet = self.packet_by(way, slot);

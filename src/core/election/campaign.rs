@@ -160,7 +160,7 @@ impl Election {
         term: Term,
     ) {
         self.survivor_answered(speaker, from, hears_leader);
-        if self.is_answer(from, Stage::Query, attempt, term) {
+        if self.take_answer(from, Stage::Query, attempt, term) {
             self.count(context, speaker, !hears_leader);
         } else {
             self.ignored += 1;
@@ -177,7 +177,7 @@ impl Election {
         is_granted: bool,
         term: Term,
     ) {
-        if self.is_answer(from, Stage::PreVote, attempt, term) {
+        if self.take_answer(from, Stage::PreVote, attempt, term) {
             self.count(context, speaker, is_granted);
         } else {
             self.ignored += 1;
@@ -209,7 +209,7 @@ impl Election {
     }
 
     /// Returns true if this answers the current question; notes the sender's term for the stages that follow.
-    fn is_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
+    fn take_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
         let Role::Candidate(campaign) = &mut self.role else { return false };
         if campaign.stage != stage || campaign.attempt != attempt {
             return false;

@@ -196,7 +196,7 @@ impl Core {
         let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
-        let is_allowed = self.turns.take(self.now, turn, sender.from) || self.may_answer_finder(sender.from);
+        let is_allowed = self.turns.take(self.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
         if !is_allowed {
             return self.counters.drop(DropReason::RateLimited);
         }

@@ -102,7 +102,7 @@ impl Core {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || matches!(self.phase, Phase::Joining(_)))
             && !self.is_joiner_up(sender, &news)
-            && !self.is_objection(sender, &news, answer)
+            && !self.take_objection(sender, &news, answer)
         {
             answer.stranger = true;
             return;
@@ -121,7 +121,7 @@ impl Core {
 
     /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own
     /// name.
-    fn is_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
+    fn take_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
         let subject = self.subject(news);
         let is_rival = subject.id == self.me().id && subject.run != self.run;
         answer.introduction.is_some_and(Introduction::is_unlisted)
@@ -177,7 +177,7 @@ impl Core {
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.proved_at_home(slot);
-            self.is_in_contact(slot, self.now);
+            self.note_contact(slot, self.now);
         } else {
             self.counters.drop(DropReason::Unasked);
         }

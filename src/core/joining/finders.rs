@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Returns true if a node that looks for this joiner may be answered once more.
-    pub(crate) fn may_answer_finder(&mut self, from: SocketAddr) -> bool {
+    pub(crate) fn take_answer_to_finder(&mut self, from: SocketAddr) -> bool {
         let must_be_found = self.must_be_found();
         let Phase::Joining(joining) = &mut self.phase else { return false };
         must_be_found && joining.finders.answered.take(self.now, from)

@@ -114,12 +114,12 @@ impl Founding {
     }
 
     /// Returns true if one more candidate may be asked because others named it; counts it if so.
-    fn may_ask(&mut self, now: Time, interval: Duration) -> bool {
+    fn take_question(&mut self, now: Time, interval: Duration) -> bool {
         self.asked.count(now, interval) <= MAX_CANDIDATES_ASKED
     }
 
     /// Returns true if others may be told at once of one more candidate that comes first; counts it if so.
-    fn may_tell(&mut self, now: Time, interval: Duration) -> bool {
+    fn take_news(&mut self, now: Time, interval: Duration) -> bool {
         self.told.count(now, interval) <= MAX_CANDIDATE_NEWS
     }
 }
@@ -190,7 +190,7 @@ impl Core {
         let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
         let founding = &mut joining.founding;
         let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
-        if known.is_some_and(|known| known <= candidate) || !founding.may_ask(now, interval) {
+        if known.is_some_and(|known| known <= candidate) || !founding.take_question(now, interval) {
             return;
         }
         founding.hint = Some((candidate, now));
@@ -217,7 +217,7 @@ impl Core {
         let first = founding.first();
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
-            if founding.may_tell(now, interval) {
+            if founding.take_news(now, interval) {
                 self.tell_candidate();
             }
         }
@@ -317,20 +317,20 @@ mod tests {
     fn so_many_candidates_are_asked_in_an_interval_because_others_named_them() {
         let mut founding = Founding::default();
         for nth in 1..=MAX_CANDIDATES_ASKED {
-            assert!(founding.may_ask(NOW, INTERVAL), "{nth}");
+            assert!(founding.take_question(NOW, INTERVAL), "{nth}");
         }
-        assert!(!founding.may_ask(NOW + INTERVAL - MS, INTERVAL), "one more");
-        assert!(founding.may_ask(NOW + INTERVAL, INTERVAL), "the next interval");
+        assert!(!founding.take_question(NOW + INTERVAL - MS, INTERVAL), "one more");
+        assert!(founding.take_question(NOW + INTERVAL, INTERVAL), "the next interval");
     }
 
     #[test]
     fn so_many_first_candidates_are_told_of_in_an_interval() {
         let mut founding = Founding::default();
         for nth in 1..=MAX_CANDIDATE_NEWS {
-            assert!(founding.may_tell(NOW, INTERVAL), "{nth}");
+            assert!(founding.take_news(NOW, INTERVAL), "{nth}");
         }
-        assert!(!founding.may_tell(NOW + INTERVAL - MS, INTERVAL), "one more");
-        assert!(founding.may_tell(NOW + INTERVAL, INTERVAL), "the next interval");
+        assert!(!founding.take_news(NOW + INTERVAL - MS, INTERVAL), "one more");
+        assert!(founding.take_news(NOW + INTERVAL, INTERVAL), "the next interval");
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Joiners {
     }
 
     /// Returns true if a joiner is to be answered now; counts it if so (the generic cell rate algorithm: ITU-T I.371).
-    pub(super) fn may_answer(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
+    pub(super) fn take_answer(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
         let most = JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE;
         let key = (run, address);
         let spent_until = self.answered.get(&key).map_or(now, |until| now.max(until));
@@ -328,8 +328,8 @@ mod tests {
         let mut count = 0;
         for ms in 0..10_000 {
             let now = Time::ORIGIN + Duration::from_millis(ms);
-            count += u32::from(joiners.may_answer(now, Run(1), address));
-            assert!(joiners.may_answer(now, Run(2 + ms), address), "another run: {ms}");
+            count += u32::from(joiners.take_answer(now, Run(1), address));
+            assert!(joiners.take_answer(now, Run(2 + ms), address), "another run: {ms}");
         }
         let most = JOIN_ANSWERS_AT_ONCE + 10_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
         assert!((most - 2..=most).contains(&count), "{count} of {most}");
@@ -340,7 +340,7 @@ mod tests {
         let mut joiners = Joiners::default();
         for run in 0..5 * MAX_JOIN_ASKERS as u64 {
             let address = SocketAddr::from(([10, 0, 0, 1], run as u16));
-            assert!(joiners.may_answer(Time::ORIGIN, Run(run), address), "{run}");
+            assert!(joiners.take_answer(Time::ORIGIN, Run(run), address), "{run}");
             assert!(joiners.askers() <= 2 * MAX_JOIN_ASKERS);
         }
     }

@@ -28,7 +28,7 @@ impl Core {
         cookie: Option<Nonce>,
         seeking: Option<Seeking>,
     ) {
-        if !self.joiners.may_answer(self.now, sender.run, sender.from) {
+        if !self.joiners.take_answer(self.now, sender.run, sender.from) {
             return self.counters.drop(DropReason::RateLimited);
         }
         let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));

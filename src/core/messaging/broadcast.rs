@@ -156,14 +156,14 @@ impl Broadcasts {
 
     /// Returns true if another member relayed the last number out of sight of this origin, less than one window from
     /// this number; remembers this number in its place.
-    fn is_far_for_two(&mut self, from: Run, run: Run, number: u64) -> bool {
+    fn note_far(&mut self, from: Run, run: Run, number: u64) -> bool {
         let Some(origin) = self.origins.get_mut(&run) else { return false };
         let before = origin.far.replace((from, number));
         before.is_some_and(|(other, far)| other != from && far.abs_diff(number) < MESSAGE_WINDOW)
     }
 
     /// Returns true if this origin has a place in the table, or can get one.
-    fn has_room_for(&mut self, run: Run, now: Time) -> bool {
+    fn make_room_for(&mut self, run: Run, now: Time) -> bool {
         if self.origins.contains_key(&run) {
             return true;
         }
@@ -316,7 +316,7 @@ impl Core {
         match self.messaging.broadcasts.judge(message.run, message.number) {
             Sight::Seen | Sight::Behind => return self.counters.messages.duplicate += 1,
             Sight::Far if from != message.run => {
-                if !self.messaging.broadcasts.is_far_for_two(from, message.run, message.number) {
+                if !self.messaging.broadcasts.note_far(from, message.run, message.number) {
                     return self.drop_message(DropReason::Jumped);
                 }
             }
@@ -325,7 +325,7 @@ impl Core {
         if !self.messaging.allowances.spend(now, from, message.payload.len()) {
             return self.drop_message(DropReason::RateLimited);
         }
-        if !self.messaging.broadcasts.has_room_for(message.run, now) {
+        if !self.messaging.broadcasts.make_room_for(message.run, now) {
             return self.drop_message(DropReason::TableFull);
         }
         if !self.messaging.broadcasts.mark(message.run, message.number, now) {

@@ -108,7 +108,7 @@ impl Letters {
     }
 
     /// Returns true if one more request of this process can be held until a program answers it.
-    fn has_room_for_request(&mut self, run: Run, now: Time) -> bool {
+    fn make_room_for_request(&mut self, run: Run, now: Time) -> bool {
         let of_run = |run| MessageId { run, sequence: 0 }..=MessageId { run, sequence: u64::MAX };
         let is_full = |requests: &BTreeMap<MessageId, Time>| {
             requests.len() >= MAX_OPEN_REQUESTS || requests.range(of_run(run)).count() >= MAX_OPEN_REQUESTS_PER_MEMBER
@@ -377,7 +377,7 @@ impl Core {
                 self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Sent });
             }
             Purpose::Ask { topic, within_ms } => {
-                if !self.messaging.letters.has_room_for_request(run, now) {
+                if !self.messaging.letters.make_room_for_request(run, now) {
                     return false;
                 }
                 let within = Duration::from_millis(within_ms.into()).min(MAX_REQUEST_TIMEOUT);

@@ -144,7 +144,7 @@ impl Dispatcher {
         }
         match nodes.first() {
             None => {
-                let _ = self.mute.is_over();
+                let _ = self.mute.end();
             }
             Some(id) if self.mute.begins() => tracing::warn!(
                 "broadcasts do not reach {id}: gossip does not, and it has recorded no address to be called at, since its HTTP \
@@ -185,7 +185,7 @@ impl Dispatcher {
             }
             if self.nodes.get(&id).is_none_or(|node| !node.put(&said)) {
                 self.outbox.failed();
-                if let Some(others) = self.full.may_say(FULL_PAUSE, 1) {
+                if let Some(others) = self.full.take_turn(FULL_PAUSE, 1) {
                     tracing::warn!(
                         "a broadcast is not brought to {id} ({others} others before it): too many wait for it"
                     );

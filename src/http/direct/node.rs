@@ -95,7 +95,7 @@ impl Task {
             match called {
                 Ok(is_new) => {
                     self.outbox.called(is_new);
-                    if self.trouble.is_over() {
+                    if self.trouble.end() {
                         tracing::info!("broadcasts reach {} at {} again", self.id, self.address);
                     }
                 }

@@ -82,7 +82,7 @@ impl Roster {
 
     fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
         (self.was_read, self.is_known) = (true, true);
-        let _ = self.trouble.is_over();
+        let _ = self.trouble.end();
         (self.listed, self.without_address) = Default::default();
         for row in nodes.nodes {
             let Some(left) = self.window.checked_sub(row.heartbeat_age) else { continue };

@@ -338,7 +338,7 @@ impl Contender {
     pub fn gone(&mut self, now: Time, lease: &LeaseName, node: &NodeId) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
-            contest.history.is_gone(now, node);
+            contest.history.forget_gone(now, node);
         }
         self.publish(now);
     }

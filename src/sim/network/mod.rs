@@ -189,7 +189,7 @@ impl Network {
     /// Sends a datagram; `deliver` is called with each arrival: none, one or two.
     pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
         self.send_to_nobody(from, &bytes);
-        if self.is_cut(now, from, to) || self.is_lost(from, to) {
+        if self.is_cut(now, from, to) || self.draw_loss(from, to) {
             return;
         }
         let leaves = now.max(self.per_node(from).held_until).max(self.per_node(to).held_until);
@@ -217,7 +217,7 @@ impl Network {
     /// Returns true if a segment of a connection, or its acknowledgement, is lost, by a cut or by chance.
     pub(crate) fn loses_segment(&mut self, now: Nanos, from: usize, to: usize) -> bool {
         let is_cut = self.is_connection_cut(now, from, to) || self.is_connection_cut(now, to, from);
-        is_cut || self.is_lost(from, to) || self.is_lost(to, from)
+        is_cut || self.draw_loss(from, to) || self.draw_loss(to, from)
     }
 
     /// Returns the number of header bytes of a datagram.
@@ -238,14 +238,14 @@ impl Network {
         sent.bytes += bytes as u64 + header_bytes;
     }
 
-    fn is_lost(&mut self, from: usize, to: usize) -> bool {
+    fn draw_loss(&mut self, from: usize, to: usize) -> bool {
         let loss = self.conditions.loss;
         let (sender_loss, receiver_loss) = (self.per_node(from).loss.outgoing, self.per_node(to).loss.incoming);
-        let by_burst = self.conditions.burst.is_some_and(|burst| self.is_lost_in_burst((from, to), burst));
+        let by_burst = self.conditions.burst.is_some_and(|burst| self.draw_burst_loss((from, to), burst));
         by_burst || self.random.chance(loss) || self.random.chance(sender_loss) || self.random.chance(receiver_loss)
     }
 
-    fn is_lost_in_burst(&mut self, link: (usize, usize), burst: Burst) -> bool {
+    fn draw_burst_loss(&mut self, link: (usize, usize), burst: Burst) -> bool {
         let was_bad = self.bursting.contains(&link);
         let turns = self.random.chance(if was_bad { burst.end } else { burst.begin });
         let is_bad = was_bad != turns;

@@ -124,7 +124,7 @@ impl World {
         self.tcp == super::Tcp::Open && peace >= nanos(LINKS_PEACE)
     }
 
-    pub(super) fn is_due(&mut self, due: Due) {
+    pub(super) fn note_due(&mut self, due: Due) {
         match due {
             Due::Deaths => self.judge_deaths(),
             Due::Cut { upheavals } => self.judge_cut(upheavals),

@@ -150,7 +150,7 @@ impl World {
     }
 
     /// Returns true if a segment between two nodes is lost now, by a cut, without power, or by chance.
-    fn is_segment_lost(&mut self, from: usize, to: usize) -> bool {
+    fn draw_segment_loss(&mut self, from: usize, to: usize) -> bool {
         let is_off = self.nodes[from].is_off || self.nodes[to].is_off;
         is_off || self.tcp == Tcp::Dropped || self.network.loses_segment(self.now, from, to)
     }
@@ -159,7 +159,7 @@ impl World {
         if !self.streams.is_attempted(opener) {
             return;
         }
-        let answer = if self.is_segment_lost(opener.node, to) {
+        let answer = if self.draw_segment_loss(opener.node, to) {
             if tries < MAX_TRIES {
                 let pause = FIRST_RETRY * 2_u32.pow(tries - 1);
                 let again = StreamEvent::Syn { opener, to, tries: tries + 1 };
@@ -190,7 +190,7 @@ impl World {
     fn pump(&mut self, id: StreamId, side: usize) {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.is_sending(side)) else { return };
         let (sender, receiver) = (stream.ends[side], stream.ends[1 - side]);
-        if self.is_segment_lost(sender.node, receiver.node) {
+        if self.draw_segment_loss(sender.node, receiver.node) {
             return self.send_segment_again(id, side);
         }
         if self.streams.is_deaf(receiver) {

@@ -83,7 +83,7 @@ impl Acceptor {
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
-                    if trouble.is_over() {
+                    if trouble.end() {
                         self.journal.say(Level::INFO, "links are accepted again");
                     }
                     last += 1;

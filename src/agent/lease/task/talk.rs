@@ -55,7 +55,7 @@ impl Task {
         let (now, lease) = (self.parts.clock.now(), LeaseName::default());
         self.parts.contender.led_elsewhere(now, &lease, now + self.parts.timing.lease_duration);
         let Some(by) = by.as_ref().filter(|_| *is_led) else { return };
-        if self.may_tell(Told::OtherMode) {
+        if self.take_telling(Told::OtherMode) {
             let who = match leader {
                 Some((leader, term)) => format!("{leader} leads by voters (leadership.mode = \"quorum\", term {term})"),
                 None => format!("a leader by voters (leadership.mode = \"quorum\") is told of by {by}"),
@@ -145,7 +145,7 @@ impl Task {
                 )
             })
         });
-        if let Some(text) = other.filter(|_| self.may_tell(Told::OtherLease)) {
+        if let Some(text) = other.filter(|_| self.take_telling(Told::OtherLease)) {
             self.parts.shared.journal.say(Level::WARN, text);
         }
     }
@@ -193,21 +193,21 @@ impl Task {
         if is_good {
             self.told.clear();
         }
-        if is_about_reach || self.may_tell(Told::Alarm(alarm.kind())) {
+        if is_about_reach || self.take_telling(Told::Alarm(alarm.kind())) {
             let level = if is_good { Level::INFO } else { Level::WARN };
             self.parts.shared.journal.say(level, format!("leases: {alarm}"));
         }
     }
 
     pub(super) fn tell_error(&mut self, error: &StoreError) {
-        if self.may_tell(Told::Error(std::mem::discriminant(error))) {
+        if self.take_telling(Told::Error(std::mem::discriminant(error))) {
             let level = if error.needs_people() { Level::ERROR } else { Level::WARN };
             self.parts.shared.journal.say(level, format!("leases: {error}"));
         }
     }
 
     /// Returns true if this was not told for a while.
-    fn may_tell(&mut self, what: Told) -> bool {
+    fn take_telling(&mut self, what: Told) -> bool {
         let now = Instant::now();
         self.told.retain(|(_, at)| now.duration_since(*at) < TOLD_AGAIN_AFTER);
         if self.told.iter().any(|(told, _)| *told == what) {

@@ -72,7 +72,7 @@ impl Core {
             // A frame that cannot be read greets nobody.
             return self.garbled(link, run);
         }
-        if !self.may_speak(run, header.cluster, header.run) {
+        if !self.judge_speaker(run, header.cluster, header.run) {
             let actions = self.links.denied(run, link);
             return self.act_on_link(run, actions);
         }
@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Returns true if a frame of this run is taken from the link to `known`.
-    fn may_speak(&mut self, known: Run, cluster: u32, run: Run) -> bool {
+    fn judge_speaker(&mut self, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         // A member that is leaving hears by its links that others know.
         let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);

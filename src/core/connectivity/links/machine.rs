@@ -107,7 +107,7 @@ impl Links {
     }
 
     /// Notes that this node has become Up among others. Its neighbours are planned next.
-    pub(super) fn is_up(&mut self, now: Time) {
+    pub(super) fn came_up(&mut self, now: Time) {
         self.up_since = Some(now);
     }
 

@@ -85,7 +85,7 @@ impl Core {
         let neighbours: Vec<Slot> = self.observers.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
-            self.links.is_up(self.now);
+            self.links.came_up(self.now);
         }
         for slot in neighbours {
             self.plan_link(slot);

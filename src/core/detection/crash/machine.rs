@@ -299,7 +299,7 @@ impl Crashes {
 
     /// Takes a member's word that it received this packet of the subject after a refusal; `None` if it was not asked.
     pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<Step>> {
-        self.is_asked(run, by).then(|| self.was_alive(run, sequence))
+        self.is_asked(run, by).then(|| self.note_alive(run, sequence))
     }
 
     /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.
@@ -307,12 +307,12 @@ impl Crashes {
         let case = self.cases.get_mut(&run)?;
         let askers = std::mem::take(&mut case.askers);
         let audience = if case.refused_at().is_some() { Audience::Observers } else { Audience::Askers(askers) };
-        Some((self.was_alive(run, sequence), audience))
+        Some((self.note_alive(run, sequence), audience))
     }
 
     /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or
     /// did so when that packet left.
-    fn was_alive(&mut self, run: Run, sequence: u64) -> Vec<Step> {
+    fn note_alive(&mut self, run: Run, sequence: u64) -> Vec<Step> {
         let Some(case) = self.cases.get_mut(&run).filter(|case| sequence > case.sequence) else { return Vec::new() };
         case.sequence = sequence;
         // An observer that was sure before was wrong.

@@ -186,7 +186,7 @@ impl Core {
         let most = most.min(self.datagram_bytes());
         let mut after = after.cloned();
         for _ in 0..pages {
-            if !self.may_serve(sender.run) {
+            if !self.take_page(sender.run) {
                 return self.counters.drop(DropReason::RateLimited);
             }
             let next = self.send_page(to, sender.run, after, most);
@@ -199,7 +199,7 @@ impl Core {
     }
 
     /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
-    pub(crate) fn may_serve(&mut self, run: Run) -> bool {
+    pub(crate) fn take_page(&mut self, run: Run) -> bool {
         let is_member = self.view.slot_of_run(run).is_some();
         self.serving.allow(self.now, run, is_member)
     }

@@ -56,7 +56,7 @@ impl LeaseHistory {
     /// waited for no more if the store shows a holder in a later term that has moved since: then its word was a late one,
     /// most likely, and not of another database, where a successor would have to be heard first. A row that stands still
     /// says nothing: its holder may be long dead, while this node stands still and its claim does not end.
-    pub(in crate::lease::contender) fn is_gone(&mut self, now: Time, node: &NodeId) {
+    pub(in crate::lease::contender) fn forget_gone(&mut self, now: Time, node: &NodeId) {
         let Some(shown) = &self.last_seen else { return };
         let (longest, trusts_rows) = (self.longest, self.planted.has(Flaw::ForgetsWhoIsDown));
         self.elsewhere.take_if(|elsewhere| {

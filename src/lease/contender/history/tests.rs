@@ -227,16 +227,16 @@ fn a_late_word_of_a_node_that_is_gone_is_waited_for_no_longer_than_its_claim_if_
     see(&mut history, 0, &held("a", 1, 3, LEASE));
     history.heard(at(1), Some(&b), 2, false);
     see(&mut history, 3, &held("a", 2, 3, LEASE));
-    history.is_gone(at(15), &b);
+    history.forget_gone(at(15), &b);
     assert_eq!(history.waits_for(at(15)), Some(&b), "its claim may stand");
-    history.is_gone(at(16), &a());
+    history.forget_gone(at(16), &a());
     assert_eq!(history.waits_for(at(16)), Some(&b), "another one is gone");
-    history.is_gone(at(16), &b);
+    history.forget_gone(at(16), &b);
     assert_eq!(history.may_take(at(18), LEASE), Taking::FreeOrExpired(Token(2)));
     // By another database, a successor of it would have to be heard first.
     history.heard(at(18), Some(&b), 3, false);
     see(&mut history, 19, &free(20));
-    history.is_gone(at(40), &b);
+    history.forget_gone(at(40), &b);
     assert_eq!((history.may_take(at(47), LEASE), history.may_take(at(48), LEASE)), (Taking::No, Taking::Free));
 }
 
@@ -250,7 +250,7 @@ fn waits_for_who_is_down(flaw: Option<Flaw>) -> bool {
     history.heard(at(16), Some(&b), 3, false);
     see(&mut history, 18, &held("a", 1, 100, LEASE));
     [18, 30, 31, 45].into_iter().all(|second| {
-        history.is_gone(at(second), &b);
+        history.forget_gone(at(second), &b);
         history.may_take(at(second), LEASE) == Taking::No
     })
 }

@@ -75,7 +75,7 @@ impl World {
             }
             Event::Recorder { visit } => self.let_it_play(visit),
             Event::Misdirected => self.misdirect_next(),
-            Event::Expect(due) => self.is_due(due),
+            Event::Expect(due) => self.note_due(due),
             Event::Stream(event) => self.stream_event(event),
             Event::Lease(event) => self.lease_event(event),
         }

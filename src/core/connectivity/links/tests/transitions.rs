@@ -12,7 +12,7 @@ const STATES: [&str; 5] = ["idle", "opening", "greeting", "ours", "theirs"];
 /// Returns links of which the one to [`IT`] is in this state, and its connection, or one that ended.
 fn links_in(state: &str) -> (Links, LinkId) {
     let mut links = Links::default();
-    links.is_up(at(0));
+    links.came_up(at(0));
     if state == "theirs" {
         links.accept(at(1), IT, ITS, scene(Wish::Observed, false));
         return (links, ITS);
@@ -275,7 +275,7 @@ fn pauses_double_up_to_a_bound_and_a_link_in_use_forgives_them() {
 #[test]
 fn who_opens_a_link_and_how_soon_is_told_by_the_addresses_and_by_who_is_new() {
     let mut links = Links::default();
-    links.is_up(at(10));
+    links.came_up(at(10));
     let plan = |now, is_ours, is_news, is_for_good| {
         let actions = links.wanted(at(now), IT, Meeting { is_ours, is_news, is_for_good });
         range(pause(&actions).expect("planned"))
