@@ -23,9 +23,9 @@ impl Core {
         }
         let before = self.now;
         self.now = now.max(before);
-        self.notice_stall(before);
+        self.detector.health.note_stall(self.now, before, self.timers.next());
         if let Input::Worked(worked) = input {
-            return self.note_work(worked);
+            return self.detector.health.note_work(self.now, worked);
         }
         self.notice_pause();
         if matches!(self.phase, Phase::Stopped) {

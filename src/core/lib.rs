@@ -59,6 +59,7 @@ mod envelope;
 mod incoming;
 mod inputs;
 mod joining;
+mod judging;
 mod leadership;
 pub mod limits;
 mod look;
@@ -110,8 +111,7 @@ use connectivity::Detours;
 use connectivity::Guests;
 use connectivity::Links;
 use detection::Crashes;
-use detection::Inquiries;
-use detection::LocalHealth;
+use detection::Detector;
 use detection::Partition;
 use discovery::Reunion;
 use dissemination::FingerprintMismatch;
@@ -165,9 +165,8 @@ pub struct Core {
     incarnation: Incarnation,
     /// The change of this node's address, until its observers know it.
     moving: Option<Move>,
-    local_health: LocalHealth,
     observers: Observers,
-    inquiries: Inquiries,
+    detector: Detector,
     links: Links,
     guests: Guests,
     detours: Detours,
@@ -265,12 +264,11 @@ impl Core {
             tombstones: Tombstones::default(),
             incarnation: Incarnation::new(init.stored_bound),
             moving: None,
-            local_health: LocalHealth::new(now),
             observers: Observers::new(
                 init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
-            inquiries: Inquiries::default(),
+            detector: Detector::new(now),
             links: Links::default(),
             guests: Guests::default(),
             detours: Detours::default(),

@@ -73,6 +73,19 @@ impl Core {
         self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
     }
 
+    /// Returns the time at which this node itself last heard a member.
+    pub fn last_heard(&self, id: &NodeId) -> Option<Time> {
+        let slot = self.view.slot_of(id.as_str())?;
+        self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
+    }
+
+    /// Returns the points of evidence against this node's own observation: 0 for none, up to
+    /// [`MAX_SELF_DOUBT`](crate::limits::MAX_SELF_DOUBT). One more than that is the factor by which it stretches the timeouts by
+    /// which it accuses others.
+    pub fn health_score(&self) -> u32 {
+        self.detector.health.score()
+    }
+
     /// Returns true if this node observes a member.
     pub fn is_observed(&self, id: &NodeId) -> bool {
         self.view.slot_of(id.as_str()).is_some_and(|slot| self.observers.observes(slot))

@@ -44,7 +44,7 @@ impl Core {
     }
 
     fn act_on_shift(&mut self, shift: Shift) {
-        self.local_health.expect_contact(self.observers.quickest());
+        self.detector.health.expect_contact(self.observers.quickest());
         if let Some(at) = shift.walk_at {
             self.timers.set_by(Timer::Walk, at);
         }
@@ -63,7 +63,7 @@ impl Core {
         let entry = self.view.entry(slot);
         let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.now;
         if !is_new && entry.record.status == Status::Up {
-            let demanded = self.demanded_silence(slot);
+            let demanded = entry.demanded_silence(self.now);
             // A time long ago says nothing of this silence.
             let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
             let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
@@ -77,7 +77,7 @@ impl Core {
         if self.view.get(slot).is_some() {
             let run = self.view.record(slot).run;
             self.timers.cancel(Timer::Heartbeat(run));
-            self.inquiries.forget(run);
+            self.detector.inquiries.forget(run);
             self.watch(slot);
             self.plan_link(slot);
         }
@@ -98,7 +98,7 @@ impl Core {
         let Walked { shift, asked } = self.observers.walk(sight, doubted, pause, |run| self.crashes.is_in_vain(run));
         self.act_on_shift(shift);
         for (slot, is_behind_crashed) in asked {
-            if self.inquiries.probed(self.view.record(slot).run) == 0 {
+            if self.detector.inquiries.probed(self.view.record(slot).run) == 0 {
                 self.probe(slot);
             }
             if is_behind_crashed {
@@ -120,8 +120,9 @@ impl Core {
         let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
         let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
         let slot_of = |run| self.view.slot_of_run(run);
-        let is_silent = |slot: &Slot| self.next_threshold(*slot).is_some_and(|threshold| threshold <= self.now);
-        let silent = self.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
+        let is_silent =
+            |slot: &Slot| self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.now);
+        let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
         let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
         let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
         suspects.chain(silent).filter(is_live).collect()

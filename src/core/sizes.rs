@@ -44,7 +44,7 @@ impl Core {
             joiners: self.joiners.size(),
             links: self.links.size(),
             crashes: self.crashes.size(),
-            inquiries: self.inquiries.size(),
+            inquiries: self.detector.inquiries.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),

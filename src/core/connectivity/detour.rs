@@ -130,7 +130,7 @@ impl Core {
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
-        let (now, awake_since) = (self.now, self.local_health.awake_since());
+        let (now, awake_since) = (self.now, self.detector.health.awake_since());
         let since = match (datagram, self.links.open_since(run)) {
             (_, None) => return self.end_detour(slot),
             (Some(datagram), Some(_)) => datagram.max(awake_since),

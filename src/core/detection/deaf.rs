@@ -33,119 +33,73 @@
 //!
 //! Must not know: why nothing gets through.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rand::seq::IndexedRandom;
-
-use crate::Core;
-use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
-use crate::member::{DetectionMethod, Record, Status};
+use crate::limits::MAX_DAMPING;
+use crate::member::Status;
+use crate::settings::Settings;
 use crate::time::Time;
-use crate::view::Slot;
+use crate::view::Entry;
 
-impl Core {
+use super::LocalHealth;
+
+impl LocalHealth {
     /// Returns true if this node has been in contact with no member for so long that its word about others is worth
     /// nothing, or has accused a member though nobody answered anything since that doubt began.
-    pub(crate) fn is_deaf(&self) -> bool {
-        let expected = self.local_health.contact_expected();
-        let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
-        self.local_health.is_unheard() || self.now.since(self.local_health.listened_until()) >= patience / 2
+    pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
+        let expected = self.contact_expected();
+        let patience = if expected == Duration::MAX { settings.suspect_timeout } else { expected };
+        self.is_unheard() || now.since(self.listened_until()) >= patience / 2
     }
 
     /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
-    pub(super) fn mind_being_unheard(&mut self, since: Time) {
-        if self.local_health.is_unheard_since(since) {
-            self.local_health.judges_unheard(since);
+    pub(crate) fn note_unheard(&mut self, since: Time) {
+        if self.is_unheard_since(since) {
+            self.judges_unheard(since);
         }
     }
 
-    /// Notes that this node is in contact with a member, which had received something from it by then.
-    pub(super) fn hear_member(&mut self, received: Time) {
-        let was_deaf = self.is_deaf();
-        self.local_health.note_received(received);
-        if was_deaf && !self.local_health.is_unheard() {
-            self.local_health.hears_again(self.now);
-            self.inquiries.begin_anew();
-            self.give_up_hung_calls(|_| true);
-            self.local_health.heard(self.now);
-            self.tell_the_accused();
-        } else {
-            self.local_health.heard(self.now);
+    /// Notes that this node is in contact with a member, which had `received` something from it by then; returns true if it
+    /// was deaf, and hears again.
+    pub(crate) fn note_contact(&mut self, now: Time, received: Time, settings: &Settings) -> bool {
+        let was_deaf = self.is_deaf(now, settings);
+        self.note_received(received);
+        let hears_again = was_deaf && !self.is_unheard();
+        if hears_again {
+            self.hears_again(now);
         }
-        self.local_health.expect_contact(self.observers.quickest());
-        self.unreached_at = None;
+        self.heard(now);
+        hears_again
     }
 
-    /// Tells the members that were accused meanwhile, so that they refute it (Lifeguard's buddy system): most of them are not observed otherwise,
-    /// and would learn it from members that believe it. One that was told while nothing got through is told again, and
-    /// one that does not refute is called as well.
-    pub(crate) fn tell_the_accused(&mut self) {
-        let counts = self.view.counts();
-        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
-        let is_over = || self.now >= self.local_health.heard_again() + self.settings.suspect_timeout;
-        if !is_anybody || is_over() || self.is_deaf() {
-            return;
-        }
-        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
-        let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
-        let accused: Vec<Slot> =
-            accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
-        if self.now.since(self.local_health.heard_again()) >= TOLD_INTERVAL {
-            // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
-            let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
-            let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
-            self.call_all(&called);
-            // There may be more of them than calls at one time.
-            self.end_calls_soon();
-        }
-        for slot in accused {
-            if self.must_be_told(slot) {
-                let packet = self.packet_to(slot);
-                self.send_to(slot, packet);
-            }
-        }
+    /// Returns true if the accused are told again and again, to refute what was held of them while nobody was heard.
+    pub(crate) fn is_telling(&self, now: Time, settings: &Settings) -> bool {
+        now < self.heard_again() + settings.suspect_timeout && !self.is_deaf(now, settings)
     }
 
     /// Returns true if a verdict of this node is not to be told (yet).
-    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
-        let entry = self.view.entry(slot);
-        let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
+    pub(crate) fn is_withheld(&self, now: Time, entry: &Entry, settings: &Settings) -> bool {
+        let to_refute = entry.record.timing.suspect_timeout().min(settings.suspect_timeout);
         entry.peer.rare().is_judged_unheard
             && matches!(entry.status, Status::Suspect | Status::Down)
-            && (self.is_deaf() || self.now < self.local_health.heard_again() + to_refute)
+            && (self.is_deaf(now, settings) || now < self.heard_again() + to_refute)
     }
 
     /// Notes that a member refutes what is held of it. If that is withheld, the others that were judged with it are most
     /// likely as well as this one, and are merely asked later: they have as long as at first.
-    pub(crate) fn note_withheld_refutation(&mut self, slot: Slot) {
-        if self.is_withheld(slot) && !self.is_deaf() {
-            self.local_health.hears_again(self.now);
+    pub(crate) fn note_refutation(&mut self, now: Time, entry: &Entry, settings: &Settings) {
+        if self.is_withheld(now, entry, settings) && !self.is_deaf(now, settings) {
+            self.hears_again(now);
         }
     }
 
-    /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
-    /// heard.
-    pub(crate) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
-        let is_silence =
-            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
-        let is_unheard = is_silence && (self.is_deaf() || self.is_withheld(slot));
-        self.view.peer_mut(slot).judged_unheard(is_unheard);
-    }
-
     /// Returns the time until which a member that was accused while nobody was heard may still refute.
-    pub(super) fn may_refute_until(&self, slot: Slot) -> Option<Time> {
-        let entry = self.view.entry(slot);
+    pub(super) fn may_refute_until(&self, entry: &Entry) -> Option<Time> {
         let timing = entry.record.timing;
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        let until = self.local_health.heard_again() + spare / (1 << MAX_DAMPING);
+        let until = self.heard_again() + spare / (1 << MAX_DAMPING);
         // Contact may come and go.
         let at_last = entry.peer.rare().accused_since.map(|since| since + timing.down_timeout());
         entry.peer.rare().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
-    }
-
-    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
-    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
-        Arc::new(self.view.record(slot).with_status(Status::Up))
     }
 }

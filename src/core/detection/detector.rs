@@ -24,62 +24,75 @@
 //!   through would otherwise count against the accused everywhere else, and take its chance to refute: others reach
 //!   Down `down_timeout` after the last sign that the accusation tells of.
 //!
+//! A machine: it is lent what it judges by ([`Grounds`]) and says what follows ([`Step`]); the core does it (see `judging`).
+//!
 //! Must not know: the way a sign of life took.
 
 use std::time::Duration;
 
-use crate::limits::{MIN_PAUSE, probe_after};
-use crate::member::{DetectionMethod, LeaveReason, Run, Status};
+use super::health::forgiving_step;
+use super::{Inquiries, LocalHealth};
+use crate::limits::{MAX_DAMPING, MIN_PAUSE, probe_after};
+use crate::member::{LeaveReason, Run, Status};
+use crate::observers::Observers;
+use crate::settings::Settings;
 use crate::time::Time;
-use crate::timers::Timer;
-use crate::view::Slot;
-use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::view::{Entry, Slot, View};
 
 /// The least number of probes before a suspicion.
-pub(super) const PROBES: u32 = 3;
+const PROBES: u32 = 3;
 
-impl Core {
-    /// Sets the deadlines of a member whose record or last sign has just changed.
-    pub(crate) fn watch(&mut self, slot: Slot) {
-        let threshold = self.next_threshold(slot);
-        let is_timed = threshold.is_some() || self.is_owed_heartbeats(slot);
-        if !self.view.set_timed(slot, is_timed) && !is_timed {
-            // Most members of a large cluster: there was nothing to wait for, and there is nothing.
-            return;
-        }
-        let run = self.view.record(slot).run;
-        match threshold {
-            Some(at) => self.judge_at(run, at),
-            None => self.timers.cancel(Timer::Judge(run)),
-        }
-        self.schedule_heartbeat(slot);
-    }
+/// The failure detector's own state.
+#[derive(Debug)]
+pub(crate) struct Detector {
+    /// How far this node can trust its own observation.
+    pub(crate) health: LocalHealth,
+    /// The doubts under way, and bad links.
+    pub(crate) inquiries: Inquiries,
+}
 
-    fn judge_at(&mut self, run: Run, at: Time) {
-        if at > self.now
-            && self.inquiries.end(run)
-            && let Some(slot) = self.view.slot_of_run(run)
-        {
-            self.doubts_changed(slot);
-        }
-        // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
-        let at = at.max(self.now);
-        // A node that doubts itself looks again when it may doubt less.
-        let is_stretched = self.local_health.stretch() > 1;
-        let at = if is_stretched { at.min(self.now + self.forgiving_step()) } else { at };
-        self.timers.set(Timer::Judge(run), at);
+/// What members are judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grounds<'a> {
+    pub(crate) now: Time,
+    pub(crate) view: &'a View,
+    pub(crate) observers: &'a Observers,
+    pub(crate) settings: &'a Settings,
+}
+
+/// What follows from a member's silence, or its age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is judged again then.
+    Wait(Time),
+    /// It was heard meanwhile; it is judged again then, at the latest (see [`Detector::look_at`]).
+    Look(Time),
+    /// It is probed, the `nth` time from 0, and from the second time on others are asked about it.
+    Probe { nth: u32, next: Time },
+    /// It is suspected by this node, which doubted it since then, for silence since `claimed`.
+    Suspect { doubted: Option<Time>, claimed: Time },
+    /// It had the time to refute, and did not.
+    Confirm,
+    /// It said that it leaves, and is silent.
+    Depart,
+    /// It has been gone for long enough.
+    Reap,
+}
+
+impl Detector {
+    pub(crate) fn new(now: Time) -> Self {
+        Self { health: LocalHealth::new(now), inquiries: Inquiries::default() }
     }
 
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
-    pub(crate) fn next_threshold(&self, slot: Slot) -> Option<Time> {
-        let entry = self.view.entry(slot);
-        let silent_since = self.silent_since(slot);
-        let (timing, stretch) = (entry.record.timing, self.local_health.stretch());
+    pub(crate) fn threshold(&self, grounds: Grounds<'_>, slot: Slot) -> Option<Time> {
+        let entry = grounds.view.entry(slot);
+        let silent_since = self.silent_since(entry);
+        let (timing, stretch) = (entry.record.timing, self.health.stretch());
         match entry.record.status {
             Status::Joining => None,
             // Silence means something only to an observer, which should have been sent packets.
-            Status::Up if !self.observers.observes(slot) => None,
+            Status::Up if !grounds.observers.observes(slot) => None,
             // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
             // long before a cut, it would be judged before any other member is missed.
             Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
@@ -88,105 +101,107 @@ impl Core {
                 let patience = timing.down_timeout() * stretch;
                 // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
                 let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
-                let at_last = accused_since.max(self.local_health.awake_since()) + patience;
+                let at_last = accused_since.max(self.health.awake_since()) + patience;
                 let deadline = (silent_since + patience).min(at_last);
                 // Even an overdue suspect gets its refutation time.
-                let chances = [self.refutation_deadline(slot), self.may_refute_until(slot)];
+                let chances = [entry.refutation_deadline(), self.health.may_refute_until(entry)];
                 chances.into_iter().flatten().chain([deadline]).max()
             }
-            Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + self.settings.reap_after),
+            Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + grounds.settings.reap_after),
         }
     }
 
     /// Returns the time from which a member's silence counts.
-    pub(super) fn silent_since(&self, slot: Slot) -> Time {
-        self.view.entry(slot).peer.last_sign().max(self.local_health.awake_since())
+    pub(crate) fn silent_since(&self, entry: &Entry) -> Time {
+        entry.peer.last_sign().max(self.health.awake_since())
     }
 
-    /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one.
-    pub(crate) fn judge(&mut self, run: Run) {
-        let Some(slot) = self.view.slot_of_run(run) else { return };
-        let Some(threshold) = self.next_threshold(slot) else { return };
-        if !matches!(self.phase, Phase::Up) {
+    /// Returns the time at which a member is judged whose next threshold is reached then.
+    pub(crate) fn look_at(&self, grounds: Grounds<'_>, threshold: Time) -> Time {
+        // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
+        let at = threshold.max(grounds.now);
+        // A node that doubts itself looks again when it may doubt less.
+        let is_stretched = self.health.stretch() > 1;
+        if is_stretched { at.min(grounds.now + forgiving_step(grounds.settings)) } else { at }
+    }
+
+    /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one. Silence is forgiven
+    /// for now if two processes of this node's name met within the silence that is demanded (`are_rivals_met`).
+    pub(crate) fn judge(
+        &mut self,
+        grounds: Grounds<'_>,
+        slot: Slot,
+        is_up: bool,
+        are_rivals_met: impl Fn(Duration) -> bool,
+    ) -> Option<Step> {
+        let threshold = self.threshold(grounds, slot)?;
+        if !is_up {
             // A joiner has no view yet by which it could judge; it looks again when it is Up. To a node that is leaving
             // nobody sends any more, and so it judges nobody.
-            return self.timers.set(Timer::Judge(run), threshold.max(self.now + MIN_PAUSE));
+            return Some(Step::Wait(threshold.max(grounds.now + MIN_PAUSE)));
         }
-        if threshold > self.now {
-            return self.judge_at(run, threshold);
+        if threshold > grounds.now {
+            return Some(Step::Look(threshold));
         }
-        match self.view.record(slot).status {
-            Status::Up => self.doubt(slot),
-            Status::Suspect => {
-                self.counters.suspicions_confirmed += 1;
-                self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
-            }
-            Status::Leaving => {
-                self.record_verdict(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
-            }
-            Status::Down | Status::Left(_) => self.reap(slot),
-            Status::Joining => {}
+        match grounds.view.record(slot).status {
+            Status::Up => Some(self.doubt(grounds, slot, are_rivals_met)),
+            Status::Suspect => Some(Step::Confirm),
+            Status::Leaving => Some(Step::Depart),
+            Status::Down | Status::Left(_) => Some(Step::Reap),
+            Status::Joining => None,
         }
     }
 
-    /// Probes a silent member, and accuses it at the end of its timeout.
-    fn doubt(&mut self, slot: Slot) {
-        let record = self.view.record(slot);
-        let (run, timing) = (record.run, record.timing);
-        let (demanded, silent_since) = (self.demanded_silence(slot), self.silent_since(slot));
-        let mut suspect_at = silent_since + demanded * self.local_health.stretch();
-        if self.is_heard_in_vain(slot)
-            && !self.inquiries.are_heard(run, self.observers.observers_of(&self.view, slot).len())
-        {
+    /// Has a silent member probed, and suspects it at the end of its timeout.
+    fn doubt(&mut self, grounds: Grounds<'_>, slot: Slot, are_rivals_met: impl Fn(Duration) -> bool) -> Step {
+        let (now, entry) = (grounds.now, grounds.view.entry(slot));
+        let (run, timing) = (entry.record.run, entry.record.timing);
+        let demanded = entry.demanded_silence(now);
+        let mut suspect_at = self.silent_since(entry) + demanded * self.health.stretch();
+        let is_heard_out = || self.inquiries.are_heard(run, grounds.observers.observers_of(grounds.view, slot).len());
+        if grounds.is_heard_in_vain(slot) && !is_heard_out() {
             suspect_at = suspect_at + demanded / 2;
         }
         let probed = self.inquiries.probed(run);
-        if probed >= PROBES && self.now >= suspect_at {
-            if self.rivals.are_met(self.now, demanded) {
+        if probed >= PROBES && now >= suspect_at {
+            if are_rivals_met(demanded) {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
-                self.timers.set(Timer::Judge(run), self.now + self.settings.probe_timeout);
-                return;
+                return Step::Wait(now + grounds.settings.probe_timeout);
             }
-            return self.accuse(slot, demanded);
+            let doubted = self.inquiries.began(run);
+            self.inquiries.close(run);
+            return Step::Suspect { doubted, claimed: now - demanded };
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another
         // chance.
-        self.probe(slot);
-        self.inquiries.probe_sent(run, self.now);
-        if probed > 0 {
-            self.probe_indirectly(slot);
-            self.doubts_changed(slot);
-        }
+        self.inquiries.probe_sent(run, now);
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
-        let pace = self.settings.probe_timeout.min(timing.suspect_timeout() / 15);
-        let answered_by = self.now + pace;
+        let pace = grounds.settings.probe_timeout.min(timing.suspect_timeout() / 15);
+        let answered_by = now + pace;
         let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
-        self.timers.set(Timer::Judge(run), next);
+        Step::Probe { nth: probed, next }
     }
 
-    /// Accuses a member: Up → Suspect, by this node's own word.
-    fn accuse(&mut self, slot: Slot, demanded: Duration) {
-        let run = self.view.record(slot).run;
-        if let Some(since) = self.inquiries.began(run) {
-            self.mind_being_unheard(since);
-        }
-        self.inquiries.close(run);
-        self.counters.suspicions_raised += 1;
-        let claimed = self.now - demanded;
-        self.view.peer_mut(slot).lived_at(claimed);
-        self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
-    }
-
-    /// Sends a probe, "Are you there?", on every way there is.
-    pub(crate) fn probe(&mut self, slot: Slot) {
-        self.counters.probes_sent += 1;
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-        self.send_both_ways(slot, &Message::Probe { nonce });
-    }
-
-    /// Returns the time at which this node itself last heard a member.
-    pub fn last_heard(&self, id: &crate::member::NodeId) -> Option<Time> {
-        let slot = self.view.slot_of(id.as_str())?;
-        self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
+    /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.
+    pub(crate) fn end_doubt(&mut self, now: Time, run: Run, threshold: Time) -> bool {
+        threshold > now && self.inquiries.end(run)
     }
 }
+
+impl Entry {
+    /// Returns the silence after which this node would accuse the member, if this node is healthy (see `view::refutations`).
+    pub(crate) fn demanded_silence(&self, now: Time) -> Duration {
+        self.peer.rare().refutations.demanded_silence(now, self.record.timing)
+    }
+
+    /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
+    /// time between a suspicion and its confirmation that any accuser leaves (see `view::refutations`).
+    pub(crate) fn refutation_deadline(&self) -> Option<Time> {
+        let timing = self.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        Some(self.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
+    }
+}
+
+/// The status of a member that was leaving, and is silent.
+pub(crate) const DEPARTED: Status = Status::Left(LeaveReason::Graceful);

@@ -22,12 +22,12 @@
 
 use std::time::Duration;
 
-use crate::Core;
+use super::Grounds;
 use crate::time::Time;
 use crate::view::Slot;
 use crate::wire::Heartbeat;
 
-impl Core {
+impl Grounds<'_> {
     /// Returns true if a member's packets are signs of life: it is not observed, or it hears this node.
     pub(crate) fn counts_as_alive(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
@@ -37,24 +37,10 @@ impl Core {
         !session.echo_state.is_missing(self.now, patience) || !self.observers.observes(slot)
     }
 
-    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
-    pub(crate) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
-        let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
-        if !echoed.is_new {
-            return;
-        }
-        if let Some(round_trip) = echoed.round_trip {
-            self.counters.round_trips.observe(round_trip);
-        }
-        if let Some(hold) = self.recent_echo(slot, heartbeat, echoed.before) {
-            self.note_contact(slot, self.now - hold);
-        }
-    }
-
     /// Returns how long ago at most a member received what it echoes for the first time, if that shows that it heard this node
     /// lately: half a suspect timeout ago, of the slower of the two. What it held for longer than a stamp can tell, it received
     /// after the heartbeat `before`; without one nothing tells how old it is.
-    fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat, before: Option<Time>) -> Option<Duration> {
+    pub(crate) fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat, before: Option<Time>) -> Option<Duration> {
         let echo = heartbeat.echo?;
         let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
         let held = match echo.hold {
@@ -70,17 +56,5 @@ impl Core {
         let quiet = entry.record.timing.suspect_timeout();
         let is_heard = entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) < quiet);
         is_heard && !self.counts_as_alive(slot)
-    }
-
-    /// Notes that a member had received a packet of this node by then: the packet that shows it counts, whatever the
-    /// ones before.
-    pub(crate) fn note_contact(&mut self, slot: Slot, received: Time) {
-        let Some(session) = &mut self.view.peer_mut(slot).session else { return };
-        session.echo_state.answered();
-        let (heard, sign) = (session.heard, session.sign);
-        self.hear_member(received);
-        if heard > sign {
-            self.sign_counts(slot, heard);
-        }
     }
 }

@@ -36,10 +36,10 @@
 
 use std::time::Duration;
 
-use crate::doors::{Notice, SelfDoubt, StopReason};
+use crate::doors::SelfDoubt;
 use crate::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
+use crate::settings::Settings;
 use crate::time::Time;
-use crate::{Core, Phase};
 
 /// The state of this node's attention: how far it can trust its own observation.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl LocalHealth {
     }
 
     /// Returns the time at which a member was last heard after nobody was for long, or refuted what was judged meanwhile.
-    pub(super) fn heard_again(&self) -> Time {
+    pub(crate) fn heard_again(&self) -> Time {
         self.heard_again
     }
 
@@ -174,122 +174,106 @@ impl LocalHealth {
     }
 }
 
-impl Core {
-    /// Returns the longest delay of a tick that is not yet a pause of this process.
-    fn pause_from(&self) -> Duration {
-        MIN_PAUSE.max(self.settings.heartbeat_interval / 4)
-    }
+/// A time for which this process stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// The time by which the tick that it missed is late.
+    pub(crate) late: Duration,
+    /// The time since when nobody was heard.
+    pub(crate) unheard: Duration,
+}
 
-    /// Returns the time for which ticks must be in time to take a point of doubt away.
-    pub(super) fn forgiving_step(&self) -> Duration {
-        self.settings.suspect_timeout / 2
-    }
+/// Returns the longest delay of a tick that is not yet a pause of this process.
+fn pause_from(settings: &Settings) -> Duration {
+    MIN_PAUSE.max(settings.heartbeat_interval / 4)
+}
 
+/// Returns the time for which ticks must be in time to take a point of doubt away.
+pub(super) fn forgiving_step(settings: &Settings) -> Duration {
+    settings.suspect_timeout / 2
+}
+
+/// Returns the latest time at which an input can have arrived if the `next` tick is due since then: it may have waited while
+/// this process stood still, and must not seem fresher than it is to members that ask this node when it heard somebody.
+pub(crate) fn arrived_at(now: Time, next: Option<Time>, settings: &Settings) -> Time {
+    let passed = next.filter(|deadline| *deadline < now);
+    let missed = passed.filter(|deadline| now.since(*deadline) >= pause_from(settings) / 4);
+    missed.unwrap_or(now)
+}
+
+/// Pauses, and ticks that come late.
+impl LocalHealth {
     /// Notes that the driver has worked for so long since the deadline that has passed.
-    pub(crate) fn note_work(&mut self, worked: Duration) {
-        self.local_health.worked = (self.now - worked, self.now);
+    pub(crate) fn note_work(&mut self, now: Time, worked: Duration) {
+        self.worked = (now - worked, now);
     }
 
     /// Returns the time since this deadline in which the driver did not work, as far as is known.
-    fn idle_since(&self, deadline: Time) -> Duration {
-        let (from, until) = self.local_health.worked;
-        self.now.since(deadline).saturating_sub(until.since(from.max(deadline)))
+    fn idle_since(&self, now: Time, deadline: Time) -> Duration {
+        let (from, until) = self.worked;
+        now.since(deadline).saturating_sub(until.since(from.max(deadline)))
     }
 
-    /// Takes note that the driver comes late, `before` being the time of the input before this one. What waited is handed
-    /// in before the tick that is due.
-    pub(crate) fn notice_stall(&mut self, before: Time) {
-        let is_late = self.timers.next().is_some_and(|deadline| self.now.since(deadline) > STALL);
-        let since = self.local_health.stalled_since.filter(|_| is_late);
-        self.local_health.stalled_since = since.or(Some(before).filter(|_| is_late));
+    /// Takes note that the driver comes late for the `next` tick, `before` being the time of the input before this one. What
+    /// waited is handed in before the tick that is due.
+    pub(crate) fn note_stall(&mut self, now: Time, before: Time, next: Option<Time>) {
+        let is_late = next.is_some_and(|deadline| now.since(deadline) > STALL);
+        let since = self.stalled_since.filter(|_| is_late);
+        self.stalled_since = since.or(Some(before).filter(|_| is_late));
     }
 
     /// Returns the time for which the current input may have waited.
-    pub(crate) fn may_have_waited(&self) -> Duration {
-        self.local_health.stalled_since.map_or(Duration::ZERO, |since| self.now.since(since))
+    pub(crate) fn may_have_waited(&self, now: Time) -> Duration {
+        self.stalled_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Finds out if this process stood still, before anything is judged.
-    pub(crate) fn notice_pause(&mut self) {
-        // Nearly every input comes before the deadline, and costs no more than this comparison.
-        let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
-        let late = self.idle_since(deadline);
-        if late <= self.pause_from() {
-            return;
+    /// Finds out if this process stood still since a tick was due; returns the pause if it is a new one.
+    pub(crate) fn note_pause(&mut self, now: Time, deadline: Time, settings: &Settings) -> Option<Pause> {
+        let late = self.idle_since(now, deadline);
+        if late <= pause_from(settings) {
+            return None;
         }
-        self.local_health.awake_since = self.now;
-        if self.local_health.counted == Some(deadline) {
-            return;
+        self.awake_since = now;
+        let is_new = self.counted.replace(deadline) != Some(deadline);
+        is_new.then(|| Pause { late, unheard: now.since(self.last_heard) })
+    }
+
+    /// Takes note of a tick that was due at this time; returns the doubt that it is cause for, if it is.
+    pub(crate) fn tick(&mut self, now: Time, deadline: Time, settings: &Settings) -> Option<SelfDoubt> {
+        let late = self.idle_since(now, deadline);
+        if late >= pause_from(settings) / 4 {
+            return Some(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
         }
-        self.local_health.counted = Some(deadline);
-        self.counters.pauses += 1;
-        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
-        let has_slept_long = self.now.since(self.local_health.last_heard) >= self.settings.reap_after;
-        if has_slept_long && !self.view.live().is_empty() {
-            match self.phase {
-                Phase::Up => self.rejoin(),
-                // All members have forgotten this node by now.
-                Phase::Leaving => self.stop(StopReason::Left),
-                Phase::Joining(_) | Phase::Stopped => {}
-            }
-        }
+        self.forgive(now, forgiving_step(settings));
+        None
     }
 
-    /// Returns true if the current input may have waited while this process stood still.
-    pub(crate) fn may_be_delayed(&self) -> bool {
-        self.arrived_at() < self.now
-    }
-
-    /// Returns the latest time at which the current input can have arrived: it may have waited while this process stood
-    /// still, and must not seem fresher than it is to members that ask this node when it heard somebody.
-    pub(crate) fn arrived_at(&self) -> Time {
-        let passed = self.timers.next().filter(|deadline| *deadline < self.now);
-        let missed = passed.filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
-        missed.unwrap_or(self.now)
-    }
-
-    /// Measures how late a tick comes.
-    pub(crate) fn measure_tick(&mut self) {
-        let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
-        self.counters.tick_lateness.observe(self.now.since(deadline));
-        let late = self.idle_since(deadline);
-        if late >= self.pause_from() / 4 {
-            self.doubt_myself(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
-        } else {
-            self.regain_confidence();
-        }
-    }
-
-    /// Adds evidence against this node's own observation.
-    pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
+    /// Adds evidence against this node's own observation; returns true if the operator is to be told that it is unhealthy.
+    pub(crate) fn doubt(&mut self, now: Time, why: SelfDoubt, settings: &Settings) -> bool {
         let (points, most) = match why {
-            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > self.pause_from().as_millis() => {
+            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > pause_from(settings).as_millis() => {
                 (2, MAX_SELF_DOUBT)
             }
             SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
             SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
         };
-        self.local_health.add(self.now, points, most);
-        if self.local_health.score >= UNHEALTHY_FROM && !self.local_health.is_told {
-            let stretch = self.local_health.stretch();
-            self.local_health.is_told = self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch });
-        }
+        self.add(now, points, most);
+        self.score >= UNHEALTHY_FROM && !self.is_told
     }
 
-    fn regain_confidence(&mut self) {
-        if self.local_health.score > 0 {
-            self.local_health.forgive(self.now, self.forgiving_step());
-        }
-        if self.local_health.score == 0 && self.local_health.is_told {
-            self.local_health.is_told = false;
-            self.outputs.push_back(crate::doors::Output::Notice(Notice::HealthyAgain));
-        }
+    /// Notes that the operator was told so.
+    pub(crate) fn note_told(&mut self) {
+        self.is_told = true;
     }
 
-    /// Returns the points of evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One
-    /// more than that is the factor by which it stretches the timeouts by which it accuses others.
-    pub fn health_score(&self) -> u32 {
-        self.local_health.score
+    /// Returns true, once, if the operator was told so and no evidence is left.
+    pub(crate) fn take_recovery(&mut self) -> bool {
+        self.score == 0 && std::mem::take(&mut self.is_told)
+    }
+
+    /// Returns the points of evidence against this node's own observation.
+    pub(crate) fn score(&self) -> u32 {
+        self.score
     }
 }
 

@@ -28,7 +28,7 @@ const JITTER: f64 = 0.07;
 
 impl Core {
     /// Starts or stops a member's heartbeats, as it became live or stopped being so.
-    pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
+    pub(crate) fn schedule_heartbeat(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let timer = Timer::Heartbeat(record.run);
         if !self.is_owed_heartbeats(slot) {
@@ -39,7 +39,7 @@ impl Core {
         }
     }
 
-    pub(super) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
+    pub(crate) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
         self.view.entry(slot).status.is_live() && self.observers.observes(slot)
     }
 

@@ -98,7 +98,7 @@ impl Inquiries {
 
     /// Begins all doubts from the beginning, since nothing could be heard for a while: members are probed and asked
     /// about anew.
-    pub(super) fn begin_anew(&mut self) {
+    pub(crate) fn begin_anew(&mut self) {
         self.open.clear();
     }
 
@@ -137,9 +137,9 @@ impl Inquiries {
 impl Core {
     /// Asks witnesses about a silent member; later, since the doubt has not ended, the other observers, and again the
     /// silent ones.
-    pub(super) fn probe_indirectly(&mut self, subject: Slot) {
+    pub(crate) fn probe_indirectly(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
-        let Some(inquiry) = self.inquiries.open.get(&run) else { return };
+        let Some(inquiry) = self.detector.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
         let run_at = |slot: &Slot| self.view.record(*slot).run;
         let silent = self
@@ -153,7 +153,7 @@ impl Core {
         let witnesses: Vec<Slot> = others.sample(&mut self.random.detector, more).copied().chain(again).collect();
         for slot in witnesses {
             let witness = self.view.record(slot).run;
-            if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
+            if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
                 inquiry.asked.entry(witness).or_insert(self.now);
             }
             let mut packet = self.packet_to(slot);
@@ -180,11 +180,12 @@ impl Core {
     /// Takes a witness's answer that it heard the subject.
     pub(crate) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
-        let Some(inquiry) = self.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked)) else {
+        let Some(inquiry) = self.detector.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
+        else {
             return self.counters.drop(DropReason::Unasked);
         };
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
-        if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
+        if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
             inquiry.answered.insert(asked);
         }
         let Some(slot) = self.view.slot_of_run(run) else { return };
@@ -213,10 +214,10 @@ impl Core {
     fn link_degraded(&mut self, slot: Slot, witness: Slot) {
         let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
         let heard_by = self.view.record(witness).id.clone();
-        let was_told = self.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
+        let was_told = self.detector.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
         let is_told = was_told || self.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
-        self.inquiries.degraded.insert(run, Degraded { last: self.now, is_told });
-        let links = self.inquiries.degraded.len();
+        self.detector.inquiries.degraded.insert(run, Degraded { last: self.now, is_told });
+        let links = self.detector.inquiries.degraded.len();
         if links > 1 {
             self.doubt_myself(SelfDoubt::DegradedLinks { links });
         }
@@ -224,17 +225,17 @@ impl Core {
 
     /// Notes that a member was heard directly: its link may have recovered.
     pub(crate) fn heard_directly(&mut self, slot: Slot) {
-        if self.inquiries.degraded.is_empty() {
+        if self.detector.inquiries.degraded.is_empty() {
             return;
         }
         let record = self.view.record(slot);
         let (run, quiet) = (record.run, record.timing.suspect_timeout() * RECOVERED_AFTER);
         let now = self.now;
         let has_recovered = |link: &Degraded| now.since(link.last) >= quiet;
-        if !self.inquiries.degraded.get(&run).is_some_and(has_recovered) {
+        if !self.detector.inquiries.degraded.get(&run).is_some_and(has_recovered) {
             return;
         }
-        if self.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
+        if self.detector.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
             let id = self.view.record(slot).id.clone();
             self.outputs.push_back(Output::Notice(Notice::LinkRecovered { id }));
         }
@@ -243,7 +244,7 @@ impl Core {
     /// Returns the number of links to observed members that are bad now: others hear those members and this node does
     /// not, or no datagram passes while TCP does.
     pub fn degraded_links(&self) -> usize {
-        let by_detour = self.detours.certain().filter(|run| !self.inquiries.degraded.contains_key(run));
-        self.inquiries.degraded.len() + by_detour.count()
+        let by_detour = self.detours.certain().filter(|run| !self.detector.inquiries.degraded.contains_key(run));
+        self.detector.inquiries.degraded.len() + by_detour.count()
     }
 }

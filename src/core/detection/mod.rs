@@ -3,9 +3,9 @@
 //! | idea | file |
 //! |---|---|
 //! | sending heartbeats; counting signs of life; only while the member hears this node | `heartbeat`; `sign`; `echo` |
-//! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
+//! | **the detector** (no core): judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
-//! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
+//! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
 //! | many silent at once | `partition` |
 //!
 //! Owns: suspicion timers, probes, open cases. A verdict leaves this room as a record like any other, through
@@ -17,7 +17,6 @@ mod crash;
 mod deaf;
 mod detector;
 mod echo;
-mod flapping;
 mod health;
 mod heartbeat;
 mod indirect_probe;
@@ -25,6 +24,7 @@ mod partition;
 mod sign;
 
 pub(crate) use crash::Crashes;
-pub(crate) use health::LocalHealth;
+pub(crate) use detector::{DEPARTED, Detector, Grounds, Step};
+pub(crate) use health::{LocalHealth, Pause, arrived_at};
 pub(crate) use indirect_probe::Inquiries;
 pub(crate) use partition::Partition;

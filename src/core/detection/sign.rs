@@ -16,7 +16,7 @@ impl Core {
     pub(crate) fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
         let record = self.view.record(slot);
         let (id, run) = (record.id.clone(), record.run);
-        if self.counts_as_alive(slot) {
+        if self.grounds().counts_as_alive(slot) {
             self.sign_counts(slot, arrived);
         }
         self.outputs.push_back(Output::Heard(id));

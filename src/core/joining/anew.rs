@@ -26,7 +26,7 @@ impl Core {
         self.resume_messages();
         self.gossiping = Gossiping::default();
         self.flooding = Flooding::default();
-        self.inquiries = Inquiries::default();
+        self.detector.inquiries = Inquiries::default();
         self.fingerprint_mismatch = FingerprintMismatch::default();
         self.transfer = None;
     }

@@ -133,7 +133,7 @@ impl Core {
                 }
                 if let Refusal::Unreachable { advertised, .. } = refusal
                     && matches!(sender.kind, SenderKind::Member(_))
-                    && self.is_deaf()
+                    && self.detector.health.is_deaf(self.now, &self.settings)
                 {
                     self.unreached_at = Some(advertised);
                 }

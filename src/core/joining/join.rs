@@ -380,7 +380,7 @@ impl Core {
             self.timers.cancel(timer);
         }
         self.transfer = None;
-        self.local_health.start(self.now);
+        self.detector.health.start(self.now);
         self.arrivals.start(self.now, is_founder, was_alone);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();

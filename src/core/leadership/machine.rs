@@ -230,7 +230,7 @@ impl Core {
             }
             Action::Lost { term, reason } => self.lose_claim(term, reason),
             Action::Followed { term, leader, sequence, sent, lease } => {
-                let sent = sent - self.may_have_waited();
+                let sent = sent - self.detector.health.may_have_waited(self.now);
                 let lineage = self.election().and_then(Election::lineage);
                 self.learn_claim(Known { lineage, term, leader, sequence, sent, lease }, None);
             }

@@ -153,7 +153,7 @@ impl Core {
 
     /// Takes a renewal of the known leader; returns true if it is news.
     fn renew_known(&mut self, sequence: u64, age: Duration) -> bool {
-        let (now, waited) = (self.now, self.may_have_waited());
+        let (now, waited) = (self.now, self.detector.health.may_have_waited(self.now));
         let Some(tracker) = &mut self.tracker else { return false };
         let known = tracker.known.as_mut().filter(|known| tracker.claim_until.is_none() && known.sequence < sequence);
         let Some(known) = known else { return false };
@@ -249,7 +249,8 @@ impl Core {
                 self.hear_renewal(led.sequence, Duration::from_millis(led.age_ms));
             }
             Some(leader) => {
-                let sent = self.now - Duration::from_millis(led.age_ms) - self.may_have_waited();
+                let sent =
+                    self.now - Duration::from_millis(led.age_ms) - self.detector.health.may_have_waited(self.now);
                 let lease = Duration::from_millis(led.lease_ms);
                 let known =
                     Known { lineage: Some(led.lineage), term: led.term, leader, sequence: led.sequence, sent, lease };

@@ -9,9 +9,8 @@
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
+use crate::limits::TOLD_INTERVAL;
 use crate::member::{DetectionMethod, Record, Status};
-use crate::time::Time;
 use crate::view::{Slot, is_due};
 use crate::wire::{Message, Note};
 
@@ -80,17 +79,12 @@ impl Core {
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
         let is_heard_out = held.incarnation == record.incarnation
-            && self.refutation_deadline(slot).is_some_and(|refutation_deadline| refutation_deadline <= self.now);
+            && self
+                .view
+                .entry(slot)
+                .refutation_deadline()
+                .is_some_and(|refutation_deadline| refutation_deadline <= self.now);
         is_about_silence && is_obituary && !is_heard_out
-    }
-
-    /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
-    /// time between a suspicion and its confirmation that any accuser leaves (see `detection::flapping`).
-    pub(crate) fn refutation_deadline(&self, slot: Slot) -> Option<Time> {
-        let entry = self.view.entry(slot);
-        let timing = entry.record.timing;
-        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        Some(entry.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
     }
 
     /// Notes the time since which a member is held as accused, or gone, at its incarnation.

@@ -110,7 +110,7 @@ impl Core {
             return None;
         }
         self.counters.updates_merged += 1;
-        self.local_health.heard(self.now);
+        self.detector.health.heard(self.now);
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let lived_at = self.now - note.map_or_else(Default::default, Note::age);
@@ -191,7 +191,7 @@ impl Core {
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             if record.status == Status::Up {
-                self.note_withheld_refutation(slot);
+                self.detector.health.note_refutation(self.now, self.view.entry(slot), &self.settings);
             }
             let peer = self.view.peer_mut(slot);
             peer.judged_unheard(false);

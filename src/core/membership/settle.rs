@@ -82,7 +82,7 @@ impl Core {
                 self.doubts_changed(slot);
             }
             if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
-                self.inquiries.forget(held.run);
+                self.detector.inquiries.forget(held.run);
             }
             if let Some(held) = over {
                 self.forget_run(held.run, after.is_none());

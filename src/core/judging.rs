@@ -1,0 +1,251 @@
+//! Judging: what is done about the detector's steps, and what the detector is told.
+//!
+//! Must not know: how silence is judged.
+
+use std::sync::Arc;
+
+use rand::seq::IndexedRandom;
+
+use crate::Core;
+use crate::Phase;
+use crate::detection::{DEPARTED, Grounds, Pause, Step, arrived_at};
+use crate::doors::{Notice, Output, SelfDoubt, StopReason};
+use crate::limits::TOLD_INTERVAL;
+use crate::member::{DetectionMethod, Record, Run, Status};
+use crate::time::Time;
+use crate::timers::Timer;
+use crate::view::{RareState, Slot};
+use crate::wire::{Heartbeat, Message};
+
+/// Silence.
+impl Core {
+    /// Returns what members are judged by.
+    pub(crate) fn grounds(&self) -> Grounds<'_> {
+        Grounds { now: self.now, view: &self.view, observers: &self.observers, settings: &self.settings }
+    }
+
+    /// Sets the deadlines of a member whose record or last sign has just changed.
+    pub(crate) fn watch(&mut self, slot: Slot) {
+        let threshold = self.detector.threshold(self.grounds(), slot);
+        let is_timed = threshold.is_some() || self.is_owed_heartbeats(slot);
+        if !self.view.set_timed(slot, is_timed) && !is_timed {
+            // Most members of a large cluster: there was nothing to wait for, and there is nothing.
+            return;
+        }
+        let run = self.view.record(slot).run;
+        match threshold {
+            Some(at) => self.judge_at(run, slot, at),
+            None => self.timers.cancel(Timer::Judge(run)),
+        }
+        self.schedule_heartbeat(slot);
+    }
+
+    fn judge_at(&mut self, run: Run, slot: Slot, threshold: Time) {
+        if self.detector.end_doubt(self.now, run, threshold) {
+            self.doubts_changed(slot);
+        }
+        let at = self.detector.look_at(self.grounds(), threshold);
+        self.timers.set(Timer::Judge(run), at);
+    }
+
+    /// Judges a member whose deadline has come.
+    pub(crate) fn judge(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let grounds = Grounds { now: self.now, view: &self.view, observers: &self.observers, settings: &self.settings };
+        let are_rivals_met = |within| self.rivals.are_met(self.now, within);
+        let Some(step) = self.detector.judge(grounds, slot, self.phase.is_up(), are_rivals_met) else { return };
+        match step {
+            Step::Wait(at) => self.timers.set(Timer::Judge(run), at),
+            Step::Look(threshold) => self.judge_at(run, slot, threshold),
+            Step::Probe { nth, next } => {
+                self.probe(slot);
+                if nth > 0 {
+                    self.probe_indirectly(slot);
+                    self.doubts_changed(slot);
+                }
+                self.timers.set(Timer::Judge(run), next);
+            }
+            Step::Suspect { doubted, claimed } => {
+                if let Some(since) = doubted {
+                    self.detector.health.note_unheard(since);
+                }
+                self.counters.suspicions_raised += 1;
+                self.view.peer_mut(slot).lived_at(claimed);
+                self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
+            }
+            Step::Confirm => {
+                self.counters.suspicions_confirmed += 1;
+                self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
+            }
+            Step::Depart => self.record_verdict(slot, DEPARTED, DetectionMethod::HeartbeatTimeout),
+            Step::Reap => self.reap(slot),
+        }
+    }
+
+    /// Sends a probe, "Are you there?", on every way there is.
+    pub(crate) fn probe(&mut self, slot: Slot) {
+        self.counters.probes_sent += 1;
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        self.send_both_ways(slot, &Message::Probe { nonce });
+    }
+
+    /// Returns true if a verdict of this node is not to be told (yet).
+    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
+        self.detector.health.is_withheld(self.now, self.view.entry(slot), &self.settings)
+    }
+
+    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
+    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+        Arc::new(self.view.record(slot).with_status(Status::Up))
+    }
+
+    /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
+    /// heard.
+    pub(crate) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
+        let is_silence =
+            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
+        let is_deaf = self.detector.health.is_deaf(self.now, &self.settings);
+        let is_unheard = is_silence && (is_deaf || self.is_withheld(slot));
+        self.view.peer_mut(slot).judged_unheard(is_unheard);
+    }
+
+    /// Counts a refutation by a suspected member.
+    pub(crate) fn note_refutation(&mut self, slot: Slot) {
+        self.counters.suspicions_refuted += 1;
+        let timing = self.view.record(slot).timing;
+        let now = self.now;
+        let RareState { refutations, .. } = self.view.peer_mut(slot).rare_mut();
+        refutations.add(now, timing);
+        if refutations.are_too_many() {
+            let id = self.view.record(slot).id.clone();
+            self.notice("flapping", Notice::Flapping { id });
+        }
+    }
+}
+
+/// Signs of life, and contact.
+impl Core {
+    /// Keeps the refutations of a member that is heard again, if its silence was long enough to have it suspected
+    /// without damping.
+    pub(crate) fn remember_flapping(&mut self, slot: Slot) {
+        let entry = self.view.entry(slot);
+        let (now, timing, silent_since) = (self.now, entry.record.timing, self.detector.silent_since(entry));
+        if now.since(silent_since) >= timing.suspect_timeout() {
+            self.view.peer_mut(slot).renew_refutations(now, timing);
+        }
+    }
+
+    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
+    pub(crate) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
+        let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+        if !echoed.is_new {
+            return;
+        }
+        if let Some(round_trip) = echoed.round_trip {
+            self.counters.round_trips.observe(round_trip);
+        }
+        if let Some(hold) = self.grounds().recent_echo(slot, heartbeat, echoed.before) {
+            self.note_contact(slot, self.now - hold);
+        }
+    }
+
+    /// Notes that a member had received a packet of this node by then: the packet that shows it counts, whatever the
+    /// ones before.
+    pub(crate) fn note_contact(&mut self, slot: Slot, received: Time) {
+        let Some(session) = &mut self.view.peer_mut(slot).session else { return };
+        session.echo_state.answered();
+        let (heard, sign) = (session.heard, session.sign);
+        if self.detector.health.note_contact(self.now, received, &self.settings) {
+            self.detector.inquiries.begin_anew();
+            self.give_up_hung_calls(|_| true);
+            self.tell_the_accused();
+        }
+        self.detector.health.expect_contact(self.observers.quickest());
+        self.unreached_at = None;
+        if heard > sign {
+            self.sign_counts(slot, heard);
+        }
+    }
+
+    /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
+    /// them are not observed otherwise, and would learn it from members that believe it. One that was told in vain is told
+    /// again, and one that does not refute is called as well.
+    pub(crate) fn tell_the_accused(&mut self) {
+        let counts = self.view.counts();
+        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
+        if !is_anybody || !self.detector.health.is_telling(self.now, &self.settings) {
+            return;
+        }
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
+        let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
+        let accused: Vec<Slot> =
+            accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
+        if self.now.since(self.detector.health.heard_again()) >= TOLD_INTERVAL {
+            // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
+            let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
+            let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
+            self.call_all(&called);
+            // There may be more of them than calls at one time.
+            self.end_calls_soon();
+        }
+        for slot in accused {
+            if self.must_be_told(slot) {
+                let packet = self.packet_to(slot);
+                self.send_to(slot, packet);
+            }
+        }
+    }
+}
+
+/// This node's own attention.
+impl Core {
+    /// Finds out if this process stood still, before anything is judged.
+    pub(crate) fn notice_pause(&mut self) {
+        // Nearly every input comes before the deadline, and costs no more than this comparison.
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
+        let Some(Pause { late, unheard }) = self.detector.health.note_pause(self.now, deadline, &self.settings) else {
+            return;
+        };
+        self.counters.pauses += 1;
+        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        if unheard >= self.settings.reap_after && !self.view.live().is_empty() {
+            match self.phase {
+                Phase::Up => self.rejoin(),
+                // All members have forgotten this node by now.
+                Phase::Leaving => self.stop(StopReason::Left),
+                Phase::Joining(_) | Phase::Stopped => {}
+            }
+        }
+    }
+
+    /// Measures how late a tick comes.
+    pub(crate) fn measure_tick(&mut self) {
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
+        self.counters.tick_lateness.observe(self.now.since(deadline));
+        if let Some(doubt) = self.detector.health.tick(self.now, deadline, &self.settings) {
+            self.doubt_myself(doubt);
+        } else if self.detector.health.take_recovery() {
+            self.outputs.push_back(Output::Notice(Notice::HealthyAgain));
+        }
+    }
+
+    /// Adds evidence against this node's own observation.
+    pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
+        if self.detector.health.doubt(self.now, why, &self.settings) {
+            let stretch = self.detector.health.stretch();
+            if self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch }) {
+                self.detector.health.note_told();
+            }
+        }
+    }
+
+    /// Returns the latest time at which the current input can have arrived.
+    pub(crate) fn arrived_at(&self) -> Time {
+        arrived_at(self.now, self.timers.next(), &self.settings)
+    }
+
+    /// Returns true if the current input may have waited while this process stood still.
+    pub(crate) fn may_be_delayed(&self) -> bool {
+        self.arrived_at() < self.now
+    }
+}
