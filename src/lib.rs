@@ -36,8 +36,8 @@
 //! subscribers get, [`Member`] is what a node looks like from here. [`Agent::live_members`] are those that are here,
 //! Up or Suspect, [`Member::may_work`] says which of them may be given work, and [`Agent::members`] lists the dead and those that
 //! left, too. [`Agent::while_leader`] runs work on the
-//! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
-//! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
+//! leader alone. The protocol itself is [`core`], the crate `headcount-core`: a state machine without sockets or clocks, whose page says
+//! where each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
 //! what each word means, and whose it is; [`guarantees`] has every promise, and its edges; [`requirements`] says what became
 //! of the words of the documents that it was built from.
 //!

@@ -21,7 +21,7 @@
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `random`, `limits`, `window`, `map`, `settings/` |
+//! | time as a number; streams of random numbers; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `random`, `limits`, `window`, `map`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -40,11 +40,14 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
+//! | what is done about the steps of observers and detector | `observing`, `judging` |
 //! | how much is kept | `sizes` |
 //! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
-//! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
-//! own (`impl Core`), and calls those of rooms below.
+//! The state machine, [`Core`], stands above all rooms: its fields are their states. Some of these are machines that know nothing
+//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `observers`, and of
+//! `detection` and `connectivity` the detector, crash verdicts, partitions and links). Other rooms extend [`Core`] by methods of
+//! their own. What follows from a change of the table of members stands in one place, `membership/settle`.
 
 #![doc = include_str!("faults.md")]
 
