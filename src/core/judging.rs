@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
-    pub(crate) fn heartbeat_of(&mut self, slot: Slot, heartbeat: Heartbeat) {
+    pub(crate) fn on_heartbeat(&mut self, slot: Slot, heartbeat: Heartbeat) {
         let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
         if !echoed.is_new {
             return;

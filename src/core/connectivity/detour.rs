@@ -162,7 +162,7 @@ impl Core {
 
     /// Takes a member's word that this node's datagrams do not come, and sends it something at once: if this node was
     /// merely silent, the member hears that, and says so no more.
-    pub(crate) fn told_unheard(&mut self, slot: Slot) {
+    pub(crate) fn on_unheard(&mut self, slot: Slot) {
         if !self.is_linked(self.view.record(slot).run) {
             return;
         }

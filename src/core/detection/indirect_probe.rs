@@ -165,7 +165,7 @@ impl Core {
     /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
     /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
     /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
-    pub(crate) fn answer_last_heard(&mut self, run: Run) -> Option<Message> {
+    pub(crate) fn on_last_heard(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
         let heard = entry.peer.session.as_ref()?.sign;
@@ -178,7 +178,7 @@ impl Core {
     }
 
     /// Takes a witness's answer that it heard the subject.
-    pub(crate) fn last_heard_answered(&mut self, witness: Slot, run: Run, age_ms: u64) {
+    pub(crate) fn on_heard_at(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.detector.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
         else {

@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Takes the word of somebody who says who it is because this node asked.
-    pub(crate) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
+    pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
         let is_here = self.prover.is_nonce(nonce, sender.from, self.now);
         let is_at_home = self.prover.is_nonce(nonce, record.address, self.now);

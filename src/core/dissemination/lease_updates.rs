@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Handles a message that a member sent, or passed on.
-    pub(crate) fn hear_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
+    pub(crate) fn on_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
         if self.lease_updates.heard.contains(word) {
             return;
         }
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Handles a message of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
-    pub(crate) fn learn_lease_term(&mut self, word: &LeaseUpdate) {
+    pub(crate) fn on_lease_update_of_sponsor(&mut self, word: &LeaseUpdate) {
         if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }

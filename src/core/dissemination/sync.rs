@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Handles a peer's digest: asks for the buckets that differ, and sends our records of them.
-    pub(crate) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
+    pub(crate) fn on_digest(&mut self, slot: Slot, theirs: &[u8], way: Way) {
         let ours = self.view.digest();
         let mut differing: Buckets = [0; BUCKETS / 8];
         for (bucket, (our, their)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// Handles the peer's answer to our digest: sends the records that it wants.
-    pub(crate) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
+    pub(crate) fn on_want(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
         if let Some(((ours, _), tries)) = &mut self.fingerprint_mismatch.tried
             && *ours == self.view.fingerprint()
         {

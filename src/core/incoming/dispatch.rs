@@ -36,34 +36,34 @@ impl Core {
                 answer.advertised = Some(record.address);
                 let is_finder =
                     answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
-                answer.introduction = Some(self.introduced(*sender, nonce, record));
+                answer.introduction = Some(self.on_i_am(*sender, nonce, record));
                 if is_finder {
                     self.found_by(sender.from);
                 }
             }
             Message::Join { nonce, record, cookie } => {
-                self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());
+                self.on_join(*sender, nonce, record, cookie, answer.seeking.take());
             }
-            Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
-            Message::Reached { nonce } => self.reached_by(sender, nonce),
+            Message::ReachMe { nonce, address } => self.on_reach_me(*sender, nonce, address),
+            Message::Reached { nonce } => self.on_reached(sender, nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => {
                 answer.founded = Some(founded);
             }
-            Message::Challenge { nonce, cookie } => self.challenged(*sender, nonce, cookie),
+            Message::Challenge { nonce, cookie } => self.on_challenge(*sender, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => {
-                self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
+                self.on_welcome(*sender, nonce, &sponsor, answer.founded.take());
             }
-            Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
-            Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
-            Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
-            Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
-            Message::Elsewhere { nonce, members } => self.referred(nonce, &members),
+            Message::NotUp { nonce, record, .. } => self.on_not_up(*sender, nonce, &record, answer.seeking.take()),
+            Message::Refused { nonce, refusal } => self.on_refused(*sender, nonce, refusal),
+            Message::Behind { nonce, incarnation } => self.on_behind(nonce, incarnation),
+            Message::Wait { nonce, wait_ms } => self.on_wait(nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => self.on_elsewhere(nonce, &members),
             Message::Page { after, more } if self.is_pulling_from(*sender) => {
-                self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
+                self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
-            Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.learn_lease_term(&word),
-            Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
+            Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.on_lease_update_of_sponsor(&word),
+            Message::Pull { after, pages } => self.on_pull(*sender, after.as_ref(), pages),
             Message::HeldStatus { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
@@ -72,7 +72,7 @@ impl Core {
                 // Removals are only obeyed from members.
                 if self.turns.take(self.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
-                    answer.myself |= self.told(run, (incarnation, status), Duration::ZERO);
+                    answer.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
                 }
             }
             message => match self.member(sender, answer) {
@@ -91,7 +91,7 @@ impl Core {
 
     pub(super) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.member(sender, answer) {
-            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => self.heartbeat_of(slot, heartbeat),
+            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => self.on_heartbeat(slot, heartbeat),
             _ => answer.stranger = true,
         }
     }
@@ -133,48 +133,65 @@ impl Core {
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
         match *message {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
-            Message::Ack { nonce } => self.proved(slot, nonce),
+            Message::Ack { nonce } => self.on_ack(slot, nonce),
             Message::HeldStatus { run, incarnation, status, age_ms } => {
                 let age = Duration::from_millis(age_ms);
-                answer.myself |= self.told(run, (incarnation, status), age);
+                answer.myself |= self.on_held_status(run, (incarnation, status), age);
             }
-            Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
-            Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
-            Message::LastHeard { run } => answer.testimony.extend(self.answer_last_heard(run)),
-            Message::HeardAt { run, age_ms } => self.last_heard_answered(slot, run, age_ms),
+            Message::Digest { ref buckets } => self.on_digest(slot, buckets, answer.way),
+            Message::Want { ref buckets } => self.on_want(slot, buckets, answer.way),
+            Message::LastHeard { run } => answer.testimony.extend(self.on_last_heard(run)),
+            Message::HeardAt { run, age_ms } => self.on_heard_at(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
-            Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
-            Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
-            Message::Alive { run, sequence } => self.told_alive(slot, run, sequence),
+            Message::Confirmed(Confirmation { record }) => self.on_confirmed(slot, record.0),
+            Message::Severed { run, age_ms, is_sure } => self.on_severed(slot, run, age_ms, is_sure),
+            Message::Alive { run, sequence } => self.on_alive(slot, run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
-            Message::Unheard => self.told_unheard(slot),
-            Message::Election(ref word) => self.hear_voter(slot, ElectionMessage::clone(word)),
-            Message::LeaderClaim(ref led) => self.receive_leader_claim(slot, LeaderClaim::clone(led)),
-            Message::LeaderRenewal(ref renewal) => self.receive_leader_renewal(slot, renewal),
-            Message::WhoLeads => self.tell_who_leads(slot),
-            Message::ElectorateReport(founded) => self.receive_electorate_report(sender.run, founded),
-            Message::WantView(ref want) => self.send_view(slot, want),
-            Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
-            Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
-            Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
-            Message::LeaseUpdate(ref word) => self.hear_lease_update(slot, word),
-            Message::Broadcast(ref broadcast) => self.heard_broadcast(slot, broadcast),
-            Message::HaveBroadcasts(ref spans) => self.told_of_broadcasts(slot, spans),
+            Message::Unheard => self.on_unheard(slot),
+            Message::Election(ref word) => self.on_election(slot, ElectionMessage::clone(word)),
+            Message::LeaderClaim(ref led) => self.on_leader_claim(slot, LeaderClaim::clone(led)),
+            Message::LeaderRenewal(ref renewal) => self.on_leader_renewal(slot, renewal),
+            Message::WhoLeads => self.on_who_leads(slot),
+            Message::ElectorateReport(founded) => self.on_electorate_report(sender.run, founded),
+            Message::WantView(ref want) => self.on_want_view(slot, want),
+            Message::ViewPart(ref part) => self.on_view_part(slot, ViewPart::clone(part)),
+            Message::ChangeVoters(ref question) => self.on_change_voters(slot, sender, question),
+            Message::VotersChanged(ref changed) => self.on_voters_changed(slot, changed),
+            Message::LeaseUpdate(ref word) => self.on_lease_update(slot, word),
+            Message::Broadcast(ref broadcast) => self.on_broadcast(slot, broadcast),
+            Message::HaveBroadcasts(ref spans) => self.on_have_broadcasts(slot, spans),
             // One answer for all of the packet.
             Message::WantBroadcasts(ref spans) => {
                 answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
             }
-            Message::Letter(ref letter) => self.heard_letter(slot, answer.way, letter),
-            Message::Receipt { number } => self.heard_receipt(slot, number),
+            Message::Letter(ref letter) => self.on_letter(slot, answer.way, letter),
+            Message::Receipt { number } => self.on_receipt(slot, number),
             Message::Page { .. } => self.counters.drop(DropReason::Unasked),
-            // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
-            _ => self.counters.drop(DropReason::WrongState),
+            // Dispatched before, whoever the sender is.
+            Message::Update(_)
+            | Message::Heartbeat(_)
+            | Message::Reply
+            | Message::Padding(_)
+            | Message::WhoAreYou { .. }
+            | Message::IAm { .. }
+            | Message::Join { .. }
+            | Message::ReachMe { .. }
+            | Message::Reached { .. }
+            | Message::Seeking(_)
+            | Message::Challenge { .. }
+            | Message::Welcome { .. }
+            | Message::NotUp { .. }
+            | Message::Refused { .. }
+            | Message::Behind { .. }
+            | Message::Wait { .. }
+            | Message::Elsewhere { .. }
+            | Message::Pull { .. } => self.counters.drop(DropReason::WrongState),
         }
     }
 
     /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
-    fn proved(&mut self, slot: Slot, nonce: Nonce) {
+    fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.proved_at_home(slot);
             self.note_contact(slot, self.now);

@@ -193,7 +193,7 @@ impl Core {
         self.counters.drop(DropReason::OtherCluster);
         for message in inbox.messages() {
             match message {
-                Message::Refused { nonce, refusal } => return self.refused(sender, *nonce, refusal.clone()),
+                Message::Refused { nonce, refusal } => return self.on_refused(sender, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.notice("other cluster", Notice::OtherCluster { from: sender.from });
                     if let Phase::Joining(joining) = &mut self.phase {

@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Takes a sponsor's cookie, and asks again with it.
-    pub(crate) fn challenged(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
+    pub(crate) fn on_challenge(&mut self, sender: Sender, nonce: Nonce, cookie: Nonce) {
         let Some((joining, Answerer { is_told, .. })) = self.answer_by(nonce) else { return };
         if joining.cookies.take(sender.from, cookie) && !self.is_pulling() {
             self.ask_to_join(sender.from, is_told);
@@ -46,7 +46,7 @@ impl Core {
     }
 
     /// Takes a sponsor's welcome: its view is pulled next.
-    pub(crate) fn welcomed(
+    pub(crate) fn on_welcome(
         &mut self,
         sender: Sender,
         nonce: Nonce,
@@ -64,7 +64,7 @@ impl Core {
         joining.name_refused = None;
         self.answered_contact(sender.from, &sponsor.id);
         if let Some(founded) = founded {
-            self.receive_electorate_report(sender.run, founded);
+            self.on_electorate_report(sender.run, founded);
         }
         let is_pulling = self.is_pulling();
         let Phase::Joining(joining) = &mut self.phase else { return };
@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// Raises this node's incarnation beyond the one that the cluster holds of its name, and asks again.
-    pub(crate) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
+    pub(crate) fn on_behind(&mut self, nonce: Nonce, incarnation: u64) {
         let now = self.now;
         let Some((joining, _)) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
@@ -100,7 +100,7 @@ impl Core {
 
     /// Waits before this sponsor is asked again: it asks the present owner of our name whether it lives, say. Others are
     /// asked meanwhile.
-    pub(crate) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
+    pub(crate) fn on_wait(&mut self, nonce: Nonce, wait_ms: u32) {
         let now = self.now;
         let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Handles a refusal.
-    pub(crate) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+    pub(crate) fn on_refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
         if self.take_unreachable(sender, nonce, &refusal) {
             return;
         }

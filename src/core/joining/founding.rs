@@ -200,7 +200,7 @@ impl Core {
     }
 
     /// Handles the answer of a node that is Joining itself.
-    pub(crate) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
+    pub(crate) fn on_not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
         let (now, interval) = (self.now, self.settings.retry_interval);
         let Some((joining, answerer)) = self.answer_by(nonce) else { return };
         let Answerer { address: asked, is_told } = answerer;

@@ -243,7 +243,7 @@ impl Core {
 
     /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
-    pub(crate) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
+    pub(crate) fn on_reach_me(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
         if !matches!(self.phase, Phase::Up) || sender.run.is_nobody() {
             return;
@@ -277,7 +277,7 @@ impl Core {
 
     /// Handles `Reached`: a member of the other address family reached this joiner's advertised address, or its sponsor
     /// is at its own; or a member reached this one where it has moved.
-    pub(crate) fn reached_by(&mut self, sender: &Sender, nonce: Nonce) {
+    pub(crate) fn on_reached(&mut self, sender: &Sender, nonce: Nonce) {
         if self.reached_at_new_address(sender, nonce) {
             return;
         }

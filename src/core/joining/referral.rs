@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Handles a referral by a busy sponsor.
-    pub(crate) fn referred(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
+    pub(crate) fn on_elsewhere(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
         let (now, mine) = (self.now, self.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.random.joiner.random::<f64>());

@@ -20,7 +20,7 @@ use crate::{Core, Phase};
 
 impl Core {
     /// Handles `Join`: first sends a challenge, then decides.
-    pub(crate) fn asked_to_admit(
+    pub(crate) fn on_join(
         &mut self,
         sender: Sender,
         nonce: Nonce,

@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Takes the leader's answer to a command.
-    pub(crate) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
+    pub(crate) fn on_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         let run = self.view.record(from).run;
         let now = self.now;
         let forwards = self.tracker.as_mut().map(|tracker| &mut tracker.forwards.open);

@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
-    pub(crate) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
+    pub(crate) fn on_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         let (now, known) = (self.now, self.founded());
         if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
             // Whoever leads is heard of soon.

@@ -200,14 +200,14 @@ impl Core {
     }
 
     /// Takes a voter's message.
-    pub(crate) fn hear_voter(&mut self, from: Slot, word: ElectionMessage) {
+    pub(crate) fn on_election(&mut self, from: Slot, word: ElectionMessage) {
         let record = self.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
         if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
             if !founded.descent.is_well_formed() {
                 return self.counters.drop(DropReason::Malformed);
             }
-            self.receive_electorate_report(run, founded);
+            self.on_electorate_report(run, founded);
         }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, context| election.receive(context, &id, word)).is_none() {

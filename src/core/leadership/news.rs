@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// Takes a peer's renewal of the leader.
-    pub(crate) fn receive_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
+    pub(crate) fn on_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
         if self.tracker.is_none() {
             return self.hear_voters(from, None);
         }
@@ -201,7 +201,7 @@ impl Core {
     }
 
     /// Takes a member's report of who leads, or that nobody does any more.
-    pub(crate) fn receive_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
+    pub(crate) fn on_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
         if !is_plausible(&led) {
             return self.counters.drop(DropReason::Malformed);
         }
@@ -213,7 +213,7 @@ impl Core {
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
         if descent.is_well_formed() {
-            self.receive_electorate_report(self.view.record(from).run, ElectorateReport { descent, is_sure: true });
+            self.on_electorate_report(self.view.record(from).run, ElectorateReport { descent, is_sure: true });
         }
         if led.leader.is_some() {
             self.found_nothing_anew(from);
@@ -279,7 +279,7 @@ impl Core {
     }
 
     /// Answers a member that asks who leads.
-    pub(crate) fn tell_who_leads(&mut self, to: Slot) {
+    pub(crate) fn on_who_leads(&mut self, to: Slot) {
         let now = self.now;
         let rare = self.view.peer_mut(to).rare_mut();
         if !is_due(now, rare.last_led, LEADER_ANSWER_INTERVAL) {

@@ -66,7 +66,7 @@ impl RemoteCommands {
 
 impl Core {
     /// Takes a member's request that this node, as the leader, change the electorate.
-    pub(crate) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
+    pub(crate) fn on_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
         let (now, key) = (self.now, (sender.run, question.nonce));
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {

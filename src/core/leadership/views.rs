@@ -201,7 +201,7 @@ impl Core {
     }
 
     /// Sends a member the parts of a view that it wants.
-    pub(crate) fn send_view(&mut self, to: Slot, want: &WantView) {
+    pub(crate) fn on_want_view(&mut self, to: Slot, want: &WantView) {
         let Some(view) = self.view_of(want.digest) else { return self.counters.drop(DropReason::Unasked) };
         if !self.view.entry(to).peer.is_proven() {
             return self.counters.drop(DropReason::RateLimited);
@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// Takes a part of the view that is being fetched.
-    pub(crate) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
+    pub(crate) fn on_view_part(&mut self, from: Slot, part: ViewPart) {
         let run = self.view.record(from).run;
         let now = self.now;
         let fetch = self.tracker.as_mut().and_then(|tracker| tracker.fetch.as_mut());

@@ -125,7 +125,7 @@ impl Core {
     }
 
     /// Notes that a peer holds a record.
-    pub(crate) fn confirmed(&mut self, peer: Slot, hash: u64) {
+    pub(crate) fn on_confirmed(&mut self, peer: Slot, hash: u64) {
         let run = self.view.record(peer).run;
         let mut is_open = false;
         for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {

@@ -19,7 +19,7 @@ use crate::{Core, Phase};
 impl Core {
     /// Handles the report that others hold this node as `status`, and last heard it so long ago. Returns true if
     /// our own record is the right answer.
-    pub(crate) fn told(&mut self, run: Run, (incarnation, status): (u64, Status), age: Duration) -> bool {
+    pub(crate) fn on_held_status(&mut self, run: Run, (incarnation, status): (u64, Status), age: Duration) -> bool {
         if run != self.run {
             // Meant for the process that had this address before.
             self.counters.drop(DropReason::Unasked);
@@ -78,7 +78,7 @@ impl Core {
             let is_forced = record.status == Status::Left(LeaveReason::Forced);
             if is_forced || record.supersedes(mine) {
                 let age = note.map_or(Duration::ZERO, Note::age);
-                self.told(record.run, (record.incarnation, record.status), age);
+                self.on_held_status(record.run, (record.incarnation, record.status), age);
             }
             return;
         }

@@ -300,7 +300,7 @@ impl Core {
     }
 
     /// Takes a copy of a broadcast that came from a member.
-    pub(crate) fn heard_broadcast(&mut self, sender: Slot, message: &Broadcast) {
+    pub(crate) fn on_broadcast(&mut self, sender: Slot, message: &Broadcast) {
         self.counters.messages.received += 1;
         let (from, now) = (self.view.record(sender).run, self.now);
         let id = MessageId::broadcast(message.run, message.number);

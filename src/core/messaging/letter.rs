@@ -208,7 +208,7 @@ impl Core {
         if !self.open_letter(View::ME, letter) {
             return self.give_letter_up(number);
         }
-        self.heard_receipt(View::ME, number);
+        self.on_receipt(View::ME, number);
     }
 
     /// Returns true if a letter to this process waits for a link, its receipt or its answer.
@@ -331,7 +331,7 @@ impl Core {
     }
 
     /// Takes a letter that came from a member.
-    pub(crate) fn heard_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
+    pub(crate) fn on_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
         self.counters.messages.received += 1;
         let (run, now) = (self.view.record(sender).run, self.now);
         if way == Way::Datagrams {
@@ -405,7 +405,7 @@ impl Core {
     }
 
     /// Takes a member's receipt for a letter of this node.
-    pub(crate) fn heard_receipt(&mut self, slot: Slot, number: u64) {
+    pub(crate) fn on_receipt(&mut self, slot: Slot, number: u64) {
         let run = self.view.record(slot).run;
         let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.run);
         let Some(pending) = self.messaging.letters.pending.get_mut(&number).filter(is_meant) else {

@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Takes a member's word on the broadcasts that it holds, and asks it for those that this node lacks.
-    pub(crate) fn told_of_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
+    pub(crate) fn on_have_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         let (run, now) = (self.view.record(slot).run, self.now);
         let mut lacking = Vec::new();
         let mut looks = MESSAGE_WINDOW;

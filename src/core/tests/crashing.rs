@@ -213,7 +213,7 @@ fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word()
     for subject in &far {
         let witness = others.iter().copied().find(|slot| slot != subject).expect("another one");
         let run = core.view.record(*subject).run;
-        core.told_severed(witness, run, 0, true);
+        core.on_severed(witness, run, 0, true);
     }
     net.drain(0);
     assert_eq!(net.attempts_of(0), before);
@@ -254,7 +254,7 @@ fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
     core.view.peer_mut(subject).session = None;
     for witness in witnesses {
         let witness = core.view.slot_of_run(witness).expect("a member");
-        core.told_severed(witness, run, 0, true);
+        core.on_severed(witness, run, 0, true);
     }
     assert_eq!(core.crashes.words_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
     while core.poll().is_some() {}

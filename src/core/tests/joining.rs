@@ -435,8 +435,8 @@ fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_neve
         let core = &mut net.nodes[joiner].core;
         if core.transfer.is_some() {
             let before = core.counters().dropped(DropReason::Malformed);
-            core.page(Some(&id("n5")), Some(id("n3")));
-            core.page(Some(&id("n5")), Some(id("n5")));
+            core.on_page(Some(&id("n5")), Some(id("n3")));
+            core.on_page(Some(&id("n5")), Some(id("n5")));
             assert_eq!(core.counters().dropped(DropReason::Malformed), before + 2);
             came += 1;
         }

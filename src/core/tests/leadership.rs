@@ -378,7 +378,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
     };
     for voter in (0..3).filter(|voter| ![leader, node].contains(voter)) {
         let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
-        core.receive_leader_claim(from, release.clone());
+        core.on_leader_claim(from, release.clone());
     }
     while core.poll().is_some() {}
 }

@@ -225,7 +225,7 @@ impl Core {
 /// Words of other observers, and signs of life.
 impl Core {
     /// Takes another observer's report that it cannot reach a member's process.
-    pub(crate) fn told_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
+    pub(crate) fn on_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
         if run == self.run {
             // This node's answer is a sign of life.
             let packet = self.packet_to(witness);
@@ -272,7 +272,7 @@ impl Core {
     }
 
     /// Takes a member's report that it received this packet of the subject after a refusal.
-    pub(crate) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
+    pub(crate) fn on_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         match self.crashes.told_alive(run, by, sequence) {
             Some(steps) => self.take_steps(run, steps),

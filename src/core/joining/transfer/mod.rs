@@ -76,7 +76,7 @@ impl Core {
 
     /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
     /// if more follow.
-    pub(crate) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
+    pub(crate) fn on_page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
         let (step, (sponsor, _)) = (transfer.page(self.now, after, next), transfer.sponsor());
         if let Phase::Joining(joining) = &mut self.phase
@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Serves a pull to a member or to a joiner of ours.
-    pub(crate) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
+    pub(crate) fn on_pull(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
         let to = match sender.kind {
             SenderKind::Member(slot) if self.view.entry(slot).peer.is_proven() => self.view.record(slot).address,
             SenderKind::Member(slot) => {

@@ -326,7 +326,7 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
     for number in 1..=most + 3 {
         let core = &mut net.nodes[0].core;
         let slot = core.view.slot_of("n1").expect("a member");
-        core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
+        core.on_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
         net.drain(0);
     }
     assert_eq!(net.nodes[0].core.counters().messages.evicted, 3);
@@ -338,7 +338,7 @@ fn a_receipt_for_what_was_not_sent_yet_is_none() {
     let mut net = Net::cluster(Profile::Local, 2);
     send(&mut net, 0, "n1", b"x");
     let slot = net.nodes[0].core.view.slot_of("n1").expect("a member");
-    net.nodes[0].core.heard_receipt(slot, 1);
+    net.nodes[0].core.on_receipt(slot, 1);
     net.drain(0);
     assert!(net.nodes[0].replies.is_empty());
 }
