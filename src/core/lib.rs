@@ -143,7 +143,7 @@ use view::{Peer, Shared};
 use wire::Header;
 
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Core {
     /// The latest time handed in.
     now: Time,
@@ -200,7 +200,7 @@ pub struct Core {
 }
 
 /// The bytes that the driver's seals take of each datagram.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct SealRoom {
     /// The most that a seal takes.
     bytes: usize,
@@ -209,7 +209,7 @@ struct SealRoom {
 }
 
 /// The stages of a node's own life.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one per node")]
 enum Phase {
     /// Looking for a cluster, or pulling its view.

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A map with look-ups alone.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Map<K, V>(HashMap<K, V, Keyed>);
 
 /// The key of the hashes.

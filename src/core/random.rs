@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 /// The streams, each named after the part that draws from it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Streams {
     pub(crate) commands: ChaCha8Rng,
     pub(crate) detector: ChaCha8Rng,

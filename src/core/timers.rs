@@ -80,7 +80,7 @@ const MOST_STALE: usize = 32;
 ///
 /// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them;
 /// what is at the top of the heap always holds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Timers {
     due: BinaryHeap<Reverse<(Time, Timer)>>,
     at: Map<Timer, Time>,

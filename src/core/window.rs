@@ -26,7 +26,7 @@ impl Sight {
 }
 
 /// The last `64 * WORDS` numbers of one sender.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Window<const WORDS: usize> {
     highest: u64,
     seen: [u64; WORDS],

@@ -49,6 +49,6 @@ pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
 pub use world::{
-    ElectionSighting, Judged, LeaderNews, LeaseOptions, Misdirection, PartitionSighting, SealCounts, SealFlaw,
-    Sighting, WayFault, World, WorldOptions, key_of,
+    DiskImage, ElectionSighting, Judged, LeaderNews, LeaseOptions, Memory, Misdirection, PartitionSighting, SealCounts,
+    SealFlaw, Sighting, WayFault, World, WorldOptions, key_of,
 };

@@ -57,6 +57,7 @@ mod places;
 mod run;
 mod seals;
 mod sizes;
+mod snapshots;
 mod voting;
 
 use expect::Expectations;
@@ -66,6 +67,7 @@ pub use misdirecting::Misdirection;
 pub use options::WorldOptions;
 pub use partition_reports::PartitionSighting;
 pub use seals::{SealCounts, SealFlaw, key_of};
+pub use snapshots::{DiskImage, Memory};
 pub use voting::{ElectionSighting, LeaderNews};
 
 /// One change as one node reported it.

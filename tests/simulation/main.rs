@@ -28,6 +28,7 @@ mod plant;
 mod planted;
 mod scale;
 mod seals;
+mod snapshots;
 mod traffic;
 
 use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_schedule, run_seed, run_seed_of};

@@ -38,13 +38,13 @@ use crate::wire::{Header, Message, Messages, Read, read};
 use crate::{Core, Phase};
 
 /// Calls, by the address at the other end.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     at: BTreeMap<SocketAddr, Call>,
     addresses: BTreeMap<LinkId, SocketAddr>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Call {
     link: LinkId,
     is_connected: bool,

@@ -36,7 +36,7 @@ use crate::wire::Message;
 use crate::wire::PacketBuilder;
 
 /// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Detours {
     /// Detours, by the member's run; at most one per link.
     of: BTreeMap<Run, Detour>,
@@ -45,7 +45,7 @@ pub(crate) struct Detours {
     partners: BTreeMap<Run, Partner>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Detour {
     until: Time,
     /// The time at which this node noticed that the member's datagrams do not come here.
@@ -67,7 +67,7 @@ struct Told {
     answered: Time,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Partner {
     asked: Time,
     /// The time of the last word to it.

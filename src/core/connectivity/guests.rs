@@ -31,7 +31,7 @@ use crate::wire::{Header, Message, Messages};
 use crate::{Core, Phase};
 
 /// All guests, by the run in whose name they came.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Guests {
     held: BTreeMap<Run, Guest>,
 }

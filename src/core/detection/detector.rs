@@ -43,7 +43,7 @@ use crate::view::{Entry, Slot, View};
 const PROBES: u32 = 3;
 
 /// The failure detector's own state.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Detector {
     /// How far this node can trust its own observation.
     pub(crate) health: LocalHealth,

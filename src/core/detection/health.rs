@@ -42,7 +42,7 @@ use crate::settings::Settings;
 use crate::time::Time;
 
 /// The state of this node's attention: how far it can trust its own observation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LocalHealth {
     /// The time before which silence counts for nothing, since this node was not looking.
     awake_since: Time,

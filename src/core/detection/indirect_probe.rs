@@ -34,7 +34,7 @@ use crate::wire::Message;
 const WITNESSES: usize = 3;
 
 /// The doubts under way, by the run that is doubted: at most one per observed member.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Inquiries {
     open: BTreeMap<Run, Inquiry>,
     /// The observed members that others hear and this node does not.
@@ -42,7 +42,7 @@ pub(crate) struct Inquiries {
 }
 
 /// A bad link to a member.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Degraded {
     /// The time at which another member last heard the member and this node did not.
     last: Time,
@@ -57,7 +57,7 @@ const MISSED_HEARTBEATS: u32 = 2;
 /// The number of suspect timeouts without a report by others after which a link has recovered.
 const RECOVERED_AFTER: u32 = 2;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Inquiry {
     /// True if a sign of life has ended this doubt: what is known from it says nothing about the next.
     is_over: bool,

@@ -20,13 +20,13 @@ use crate::{Core, Phase};
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
 
 /// The `join` commands under way.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Contacts {
     open: BTreeMap<Ticket, Contact>,
 }
 
 /// A `join` command under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Contact {
     deadline: Time,
     results: Vec<(SocketAddr, Contacted)>,

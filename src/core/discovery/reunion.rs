@@ -29,7 +29,7 @@ use crate::view::Slot;
 use crate::wire::Message;
 
 /// Addresses beyond the view, and the turns of those that are looked for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reunion {
     seeds_configured: usize,
     /// The addresses that the seeds' names last resolved to, sorted.
@@ -54,7 +54,7 @@ pub(crate) struct Reunion {
 }
 
 /// A member of long standing that nobody here knew, and how many more like it came since.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Met {
     id: NodeId,
     address: SocketAddr,

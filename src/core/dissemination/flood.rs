@@ -23,7 +23,7 @@ use crate::view::{Slot, is_due};
 
 /// Updates that are still to be sent on. All tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Flooding {
     /// New updates, and the peer that each came from.
     fresh: BTreeMap<Slot, Option<Slot>>,

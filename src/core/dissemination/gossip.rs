@@ -29,7 +29,7 @@ use crate::view::Slot;
 use crate::wire::{Message, PacketBuilder};
 
 /// The state of gossip between ticks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Gossiping {
     /// Updates that may still be worth sending.
     pub(crate) recent: Recent,

@@ -41,7 +41,7 @@ use crate::wire::{LeaseUpdate, Message, PacketBuilder};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The messages that were received last, and the number of those received lately.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LeaseUpdates {
     /// The messages, the oldest first.
     heard: VecDeque<LeaseUpdate>,
@@ -85,7 +85,7 @@ impl LeaseUpdates {
 }
 
 /// The start of a second, and the number of messages in it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counted {
     since: Time,
     count: u32,

@@ -15,7 +15,7 @@ use crate::view::Slot;
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
 /// removed is the cheap one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Recent {
     /// The updates in falling order: the one to be sent first is at the back.
     order: VecDeque<Carried>,

@@ -38,7 +38,7 @@ use crate::{Core, Phase};
 pub(super) type Buckets = [u8; BUCKETS / 8];
 
 /// The peer that was last seen with another view.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct FingerprintMismatch {
     with: Option<(Run, Time)>,
     /// The time at which this node's own view last changed.
@@ -61,7 +61,7 @@ impl FingerprintMismatch {
 
 /// The comparisons of views by a node that is newly Up. A view that was served while others were joining lacks those,
 /// so the node compares its view with a random member's, twice, without waiting to see a difference.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct CatchingUp {
     up_since: Time,
     /// The number of comparisons done.

@@ -62,7 +62,7 @@ impl Question {
 }
 
 /// The questions that a packet asked so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Asked(u16);
 
 impl Asked {

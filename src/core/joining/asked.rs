@@ -23,14 +23,14 @@ use crate::time::Time;
 use crate::wire::{Nonce, Refusal};
 
 /// The addresses that were asked, and their nonces.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     at: BTreeMap<SocketAddr, Question>,
     of: BTreeMap<Nonce, SocketAddr>,
 }
 
 /// The question to one address.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Question {
     nonce: Nonce,
     is_told: bool,

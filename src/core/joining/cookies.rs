@@ -19,7 +19,7 @@ use crate::time::Time;
 use crate::wire::Nonce;
 
 /// The cookies that sponsors gave, by address; of the last [`MAX_JOINERS`] sponsors.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Cookies {
     of: BTreeMap<SocketAddr, Given>,
     /// The number of cookies that came.
@@ -27,7 +27,7 @@ pub(crate) struct Cookies {
 }
 
 /// The cookies of one sponsor.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Given {
     /// The last ones, at most [`MAX_COOKIES_PER_SPONSOR`]; the one heard last is at the end.
     lately: Vec<Nonce>,
@@ -78,7 +78,7 @@ impl Cookies {
 }
 
 /// The tries at once, because of others' answers or questions.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Haste {
     began: Option<Time>,
     tries: u32,

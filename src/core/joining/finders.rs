@@ -30,7 +30,7 @@ use crate::time::Time;
 use crate::{Core, Phase};
 
 /// The members that found this joiner.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Finders {
     addresses: Vec<SocketAddr>,
     /// The time at which the first one was met.

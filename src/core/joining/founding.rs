@@ -44,7 +44,7 @@ use crate::wire::{Candidacy, Candidate, Nonce, Seeking};
 use crate::{Core, Phase};
 
 /// A joining node's knowledge of the other nodes that are Joining.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Founding {
     /// The nodes that answered that they are not Up, by the address that was asked.
     not_up: BTreeMap<SocketAddr, Rival>,
@@ -125,7 +125,7 @@ impl Founding {
 }
 
 /// A number that is counted anew in each interval.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct PerInterval {
     count: u32,
     began: Option<Time>,

@@ -42,7 +42,7 @@ use crate::wire::{Message, Refusal};
 use crate::{Core, Phase};
 
 /// The state of a node that is joining.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Joining {
     /// The addresses that were asked, and the nonces in the questions and in their answers.
     pub(crate) asked: Asked,

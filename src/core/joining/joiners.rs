@@ -26,7 +26,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 
 /// The joiners of this sponsor, by run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
@@ -40,7 +40,7 @@ pub(crate) struct Joiners {
     answered: Recent<(Run, SocketAddr)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Joiner {
     record: Arc<Record>,
     /// The address that its cookie was sent to, and came back from.

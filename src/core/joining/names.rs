@@ -28,7 +28,7 @@ use crate::wire::{Message, Nonce, Refusal};
 const PROBES: u8 = 3;
 
 /// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
     /// The last questions, by the address that was asked; at most [`MAX_NAME_PROBES`]. They outlast newcomers that were
@@ -48,7 +48,7 @@ enum Question {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct NameProbe {
     newcomer: Newcomer,
     holder: Run,

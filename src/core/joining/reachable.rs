@@ -54,7 +54,7 @@ use crate::{Core, Phase};
 
 /// Joiners that were not reached at their advertised addresses: the time since which they are asked there, and the time
 /// until which that is remembered.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Unreached {
     since: BTreeMap<Run, (Time, Time)>,
 }
@@ -83,7 +83,7 @@ impl Unreached {
 }
 
 /// The questions of a joiner that waits for members of another address family to reach it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reach {
     nonce: Nonce,
     asked: Vec<SocketAddr>,

@@ -28,7 +28,7 @@ use crate::wire::{Message, Nonce};
 use crate::{Core, Phase};
 
 /// The referrals that a joiner got.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Referrals {
     /// The addresses that were named and not asked yet; the newest last.
     named: Vec<SocketAddr>,

@@ -35,7 +35,7 @@ const QUESTIONS: u8 = 3;
 const MAX_RAISES: u8 = 3;
 
 /// The dispute under way, and the last one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rivals {
     open: Option<NameConflict>,
     /// The silent rival above which this node raised itself last, and how often it did.
@@ -44,7 +44,7 @@ pub(crate) struct Rivals {
     last: Option<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct NameConflict {
     rival: Record,
     /// The number of questions asked.

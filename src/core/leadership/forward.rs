@@ -31,12 +31,12 @@ use crate::view::Slot;
 use crate::wire::{ChangeVoters, Message, Nonce, VoterRequest, VotersChanged};
 
 /// The commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Forwards {
     open: BTreeMap<Ticket, Forward>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Forward {
     nonce: Nonce,
     request: VoterRequest,

@@ -16,7 +16,7 @@ use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS};
 use crate::member::Run;
 
 /// The reports of an electorate.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Hearsay {
     /// The reports of members that are sure of it.
     told: BTreeMap<Run, Descent>,

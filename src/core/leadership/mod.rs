@@ -60,7 +60,7 @@ use views::Fetch;
 const ECHO_SHARE: u32 = 4;
 
 /// The state of a core that concerns leaders.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LeaderTracker {
     /// The election machine; taken out while it is at work.
     election: Option<Election>,

@@ -33,7 +33,7 @@ pub struct OtherElectorate {
 }
 
 /// The last report of the other electorate.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Report {
     other: OtherElectorate,
     at: Time,

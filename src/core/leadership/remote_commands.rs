@@ -27,13 +27,13 @@ const FIRST_TICKET: Ticket = 1 << 63;
 type Key = (Run, Nonce);
 
 /// The questions of other members, answered or not; at most [`MAX_ASKED_CHANGES`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RemoteCommands {
     questions: BTreeMap<Key, Question>,
     last_ticket: Ticket,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Question {
     ticket: Ticket,
     came: Time,

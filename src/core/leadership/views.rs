@@ -27,7 +27,7 @@ use crate::view::Slot;
 use crate::wire::{Message, ViewPart, WantView};
 
 /// A view that is being fetched.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fetch {
     view: ViewRef,
     /// The node that told of it.

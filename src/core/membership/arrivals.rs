@@ -21,7 +21,7 @@ use crate::view::Slot;
 const FEW: usize = 2;
 
 /// The times at which members came.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
     up_since: Option<Time>,
     /// True if this node was there before its cluster, or found it at the same moment as others.

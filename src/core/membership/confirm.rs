@@ -48,14 +48,14 @@ impl Purpose {
 }
 
 /// The records that wait to be confirmed; at most [`MAX_PENDING_COMMANDS`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Confirmations {
     open: BTreeMap<Ticket, Open>,
     /// The beginning of this interval of removals, and their number in it.
     removals: Option<(Time, u32)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Open {
     purpose: Purpose,
     slot: Slot,

@@ -17,7 +17,7 @@ use crate::wire::{Message, Nonce};
 use crate::{Core, Phase};
 
 /// The state of this node's own incarnation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Incarnation {
     /// The bound that is stored: no higher incarnation may be used yet.
     stored: u64,

@@ -16,12 +16,12 @@ use crate::member::Run;
 use crate::time::Time;
 
 /// The messages and bytes that each member has spent in its present interval, by run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Allowances {
     spent: BTreeMap<Run, Spent>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Spent {
     since: Time,
     messages: u32,

@@ -33,7 +33,7 @@ use crate::wire::{Broadcast, Span};
 use crate::{Core, Phase};
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Broadcasts {
     /// The number of this node's last broadcast.
     last: u64,
@@ -45,13 +45,13 @@ pub(super) struct Broadcasts {
 }
 
 /// Kept broadcasts in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Stock {
     order: VecDeque<MessageId>,
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Origin {
     /// The numbers seen of this origin; `None` for this node itself, which knows what it sent.
     window: Option<Numbers>,
@@ -69,7 +69,7 @@ impl Origin {
 }
 
 /// A broadcast that others may want.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) topic: Topic,
     pub(super) payload: Payload,

@@ -36,14 +36,14 @@ use crate::{Core, Phase};
 const BLOCK: u64 = u64::BITS as u64;
 
 /// The numbers of broadcasts that came by calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Called {
     blocks: BTreeMap<(Run, u64), Block>,
     /// The last time at which old blocks were looked for, because there was no room.
     swept_at: Option<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block {
     seen: u64,
     /// The time at which something new came last.

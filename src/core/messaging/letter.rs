@@ -45,7 +45,7 @@ use crate::window::Window;
 use crate::wire::{Letter, Message, Purpose};
 
 /// Letters of this node that wait, and what is remembered of letters of others.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Letters {
     /// The number of the last letter that this node sent.
     last: u64,
@@ -58,7 +58,7 @@ pub(super) struct Letters {
     requests: BTreeMap<MessageId, Time>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     ticket: Ticket,
     to: Run,

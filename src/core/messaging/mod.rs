@@ -61,7 +61,7 @@ use spread::Spreading;
 type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
 
 /// Everything that this node knows of messages.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Messaging {
     /// The time at which this process began: broadcasts of an earlier time that come by calls are not delivered.
     born_at: Time,

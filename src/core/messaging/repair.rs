@@ -35,7 +35,7 @@ use crate::window::Sight;
 use crate::wire::{Message, PacketBuilder, Span};
 
 /// The broadcasts being fetched, and the time at which others are told next what is held.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Repair {
     /// Broadcasts that were asked for and have not come; at most [`MAX_WANTED`].
     wanted: BTreeMap<MessageId, Wanted>,
@@ -45,7 +45,7 @@ pub(super) struct Repair {
     turn: Run,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Wanted {
     of: Run,
     asked_at: Time,

@@ -25,7 +25,7 @@ use crate::wire::{Message, Span};
 const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
 
 /// The broadcasts still to be sent on; at most [`MAX_UNSPREAD`] of each size. More than that are left to repair.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Spreading {
     small: VecDeque<MessageId>,
     large: Vec<MessageId>,

@@ -39,7 +39,7 @@ pub(super) struct Span {
 }
 
 /// The neighbours by the graph, each with the time since which it is one, and all that are observed besides.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Extra {
     neighbour_since: BTreeMap<Slot, Time>,
     besides: BTreeMap<(Why, Slot), Span>,

@@ -60,7 +60,7 @@ pub(crate) struct Shift {
 }
 
 /// This node's place in the graph.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Observers {
     /// The configured number of observers.
     wanted: usize,

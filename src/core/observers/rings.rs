@@ -9,7 +9,7 @@ use crate::view::Slot;
 pub(super) const FLOOD_RINGS: usize = 3;
 
 /// The nearest live members on each ring.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Rings {
     /// The hash of this node's name.
     me: u64,

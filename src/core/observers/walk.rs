@@ -39,7 +39,7 @@ use crate::time::Time;
 use crate::view::{Slot, View};
 
 /// The members that this node observes beyond its neighbours, and why. Empty while nobody is doubted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     /// The members that this node doubted at the last step.
     doubted: BTreeSet<Slot>,

@@ -26,7 +26,7 @@ use crate::view::Slot;
 use crate::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
 
 /// The messages of the packet at hand.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Inbox {
     received: Vec<Received>,
     /// The number of messages of unknown kinds that were skipped.
@@ -34,7 +34,7 @@ pub(crate) struct Inbox {
 }
 
 /// One message.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Received {
     News(News),
     Heartbeat(Heartbeat),
@@ -42,7 +42,7 @@ pub(crate) enum Received {
 }
 
 /// An update about a member, perhaps about this node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum News {
     /// An update of a record that was held when the packet was opened.
     Known { note: Option<Note>, slot: Slot, hash: u64 },

@@ -16,7 +16,7 @@ use crate::time::Time;
 use crate::wire::Nonce;
 
 /// Makes and checks nonces (SipHash-2-4; Aumasson and Bernstein, 2012).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Prover {
     key: [u8; 16],
 }

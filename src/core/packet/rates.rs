@@ -19,7 +19,7 @@ use crate::time::Time;
 
 /// The last time of each key, in two generations: so many keys are remembered for an interval at least, and as many before
 /// them. If there are more, the first ones are forgotten: nobody waits because of others.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Recent<K> {
     interval: Duration,
     most: usize,
@@ -118,7 +118,7 @@ impl Turn {
 }
 
 /// The turns that addresses took lately.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turns {
     rates: [PacketRate; Turn::COUNT],
     /// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
@@ -175,7 +175,7 @@ impl Turns {
 }
 
 /// The turns of one kind.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PacketRate {
     taken: Recent<SocketAddr>,
     /// The turns in this interval that others took than those that this node contacted.

@@ -23,7 +23,7 @@ use crate::member::{NodeId, Record, Run, Status};
 
 /// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
 /// memory, so an entry fits into one cache line.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) record: Arc<Record>,
@@ -49,7 +49,7 @@ impl LiveAt {
 }
 
 /// The table of members, this node included.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,

@@ -22,7 +22,7 @@ use crate::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
 /// in a large cluster most members are never heard directly.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// The freshest evidence that the member lived: a packet heard, the age in a note, a raised incarnation. It never moves
     /// back, except that a departure has a date of its own.
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// State of members that have sent us packets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Session {
     /// Time of the last packet.
     pub(crate) heard: Time,

@@ -20,7 +20,7 @@ pub trait RecordPool: fmt::Debug + Send + Sync {
 }
 
 /// Texts of software versions, and the pool of records, if there is one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Shared {
     pool: Option<Arc<dyn RecordPool>>,
     versions: Vec<Arc<str>>,

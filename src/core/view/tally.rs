@@ -11,7 +11,7 @@ use crate::member::Status;
 pub(crate) const BUCKETS: usize = 256;
 
 /// The sums over the records of a view.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     fingerprint: u64,
     /// The fingerprint of each bucket of names; empty until the first member.

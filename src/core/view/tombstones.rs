@@ -15,7 +15,7 @@ use crate::member::{NodeId, Record};
 use crate::time::Time;
 
 /// The tombstones of a view.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tombstones {
     by_id: BTreeMap<NodeId, (u64, Time)>,
     by_age: BTreeSet<(Time, NodeId)>,

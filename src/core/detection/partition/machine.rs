@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::time::Time;
 
 /// The members that fell silent lately, and the report about them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Partition {
     pace: Pace,
     /// The members that are Suspect or Down by silence: last heard of within a window of the latest of them.
@@ -49,7 +49,7 @@ struct Pace {
     agreement: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Silent {
     id: NodeId,
     since: Time,
@@ -57,7 +57,7 @@ struct Silent {
 }
 
 /// A reported partition.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Cut {
     far: Far,
     /// The number of members that were live before.
@@ -112,7 +112,7 @@ impl Far {
 }
 
 /// A report for subscribers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
     /// The silence looks like a cut.
     Suspected(Far),

@@ -27,7 +27,7 @@ pub(super) const PAGES_BEFORE_HURRY: usize = 3;
 pub(super) const MIN_PAGE_WAIT: Duration = Duration::from_millis(50);
 
 /// A pull under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Transfer {
     address: SocketAddr,
     run: Run,

@@ -28,7 +28,7 @@ const PAGES_PER_MEMBER: u32 = 2 * SYNC_PACKETS as u32;
 const SERVING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The pages that were served lately, and the joiners that they are served to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ViewServer {
     began: Option<Time>,
     pages: u32,
@@ -40,7 +40,7 @@ pub(crate) struct ViewServer {
 }
 
 /// The place of a joiner that is being served the view.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ServingPlace {
     address: SocketAddr,
     given: Time,
