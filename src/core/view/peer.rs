@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
     pub(crate) fingerprint: u64,
+    /// True if the last packet was sent after all others that came.
+    is_in_order: bool,
     /// Time of its last heartbeat, if there was one.
     stamped_at: Option<Time>,
     /// The stamp on its last heartbeat.
@@ -206,6 +208,7 @@ impl Peer {
                 echo_state: EchoState::default(),
                 datagram: None,
                 fingerprint,
+                is_in_order: true,
                 stamped_at: None,
                 stamp: 0,
                 rtt: Rtt::UNMEASURED,
@@ -213,6 +216,7 @@ impl Peer {
             })
         });
         session.numbers.accept(sequence);
+        session.is_in_order = session.numbers.highest() == sequence;
         session.heard = now;
         session.fingerprint = fingerprint;
     }
@@ -230,7 +234,7 @@ impl Peer {
     /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero.
     pub(crate) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
         let Some(session) = &mut self.session else { return Echoed::default() };
-        let before = session.stamped_at.replace(now);
+        let before = session.stamped_at.replace(now).filter(|_| session.is_in_order);
         session.stamp = heartbeat.stamp;
         let Some(Echo { stamp, hold }) = heartbeat.echo else { return Echoed::default() };
         let mut round_trip = None;
@@ -259,6 +263,7 @@ pub(crate) struct Echoed {
     /// True if the echo is a new one: the member has received a packet of ours since its last one.
     pub(crate) is_new: bool,
     /// The time at which the heartbeat before came: a new echo is of something that the member received after it sent that one.
+    /// `None` if a later one has overtaken this one.
     pub(crate) before: Option<Time>,
     /// The round trip that it shows; `None` if it was held for too long.
     pub(crate) round_trip: Option<Duration>,

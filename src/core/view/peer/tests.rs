@@ -26,6 +26,21 @@ fn a_member_that_is_heard_costs_two_hundred_bytes() {
 }
 
 #[test]
+fn a_new_echo_is_no_older_than_the_heartbeat_before_unless_that_has_overtaken_it() {
+    let at = |ms| Time::ORIGIN + Duration::from_millis(ms);
+    let echo = |stamp| Heartbeat { stamp: 0, echo: Some(Echo { stamp, hold: u16::MAX }) };
+    let mut peer = Peer::new(Time::ORIGIN);
+    let mut take = |now, sequence, stamp| {
+        peer.receive(at(now), sequence, 0);
+        peer.heartbeat(at(now), echo(stamp)).before
+    };
+    assert_eq!(take(1_000, 5, 1), None, "nothing tells how old the first one is");
+    assert_eq!(take(9_000, 7, 2), Some(at(1_000)));
+    assert_eq!(take(9_001, 6, 3), None, "it was sent before the last one");
+    assert_eq!(take(9_500, 8, 4), Some(at(9_001)));
+}
+
+#[test]
 fn the_longest_round_trip_that_a_stamp_can_tell_is_learnt() {
     let mut rtt = Rtt::UNMEASURED;
     for _ in 0..3 {
