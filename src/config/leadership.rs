@@ -4,7 +4,6 @@
 //! [`Config::problems`](super::Config::problems).
 
 use std::fmt;
-use std::time::Duration;
 
 use super::{ConfigError, LeaseConfig};
 use crate::core::election::{LeaderPolicy, LeaseTiming};
@@ -65,7 +64,7 @@ impl LeadershipConfig {
         Self {
             mode: LeadershipMode::None,
             voters: Vec::new(),
-            timing: timing_of(profile),
+            timing: profile.lease_timing(),
             policy: LeaderPolicy::default(),
             lease: LeaseConfig::default(),
         }
@@ -87,17 +86,6 @@ impl LeadershipConfig {
         }
         problems
     }
-}
-
-/// Returns the timing of leases in a profile.
-const fn timing_of(profile: Profile) -> LeaseTiming {
-    let (lease, renewal) = match profile {
-        Profile::Local => (2_000, 500),
-        Profile::Lan => (6_000, 2_000),
-        Profile::Wan => (45_000, 15_000),
-        _ => (15_000, 5_000),
-    };
-    LeaseTiming { lease_duration: Duration::from_millis(lease), renewal_interval: Duration::from_millis(renewal) }
 }
 
 /// Checks that there are at most seven voters, and none twice: a name listed twice means that another one is missing.

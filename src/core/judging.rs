@@ -8,10 +8,10 @@ use rand::seq::IndexedRandom;
 
 use crate::Core;
 use crate::Phase;
-use crate::detection::{DEPARTED, Grounds, Pause, Step, arrived_at};
+use crate::detection::{Grounds, Pause, Step, arrived_at};
 use crate::doors::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
-use crate::member::{DetectionMethod, Record, Run, Status};
+use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{RareState, Slot};
@@ -77,7 +77,9 @@ impl Core {
                 self.counters.suspicions_confirmed += 1;
                 self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
             }
-            Step::Depart => self.record_verdict(slot, DEPARTED, DetectionMethod::HeartbeatTimeout),
+            Step::Depart => {
+                self.record_verdict(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
+            }
             Step::Reap => self.reap(slot),
         }
     }

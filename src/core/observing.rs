@@ -44,7 +44,9 @@ impl Core {
     }
 
     fn act_on_shift(&mut self, shift: Shift) {
-        self.detector.health.expect_contact(self.observers.quickest());
+        if let Some(quickest) = shift.quickest {
+            self.detector.health.expect_contact(quickest);
+        }
         if let Some(at) = shift.walk_at {
             self.timers.set_by(Timer::Walk, at);
         }
@@ -85,6 +87,10 @@ impl Core {
 
     /// Makes a step past doubted members due, since there may be a new doubt about a member, or an old one may be over.
     pub(crate) fn doubts_changed(&mut self, slot: Slot) {
+        if !self.observers.observes(slot) {
+            // Most members of a large cluster.
+            return;
+        }
         if let Some(at) = self.observers.step_at(self.now, slot, self.walk_pause()) {
             self.timers.set_by(Timer::Walk, at);
         }

@@ -1,5 +1,5 @@
-//! Random numbers: of one seed, a stream for each part of the core. What one part draws changes nothing for another, so that a
-//! change of one moves no choice of the rest.
+//! Random numbers: of one seed, a stream for each part of the core. A change of what one part draws moves no choice of
+//! another, but for who is told besides of what others spread (`gossip`).
 //!
 //! Must not know: what is drawn.
 

@@ -54,8 +54,8 @@ impl LocalHealth {
 
     /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
     pub(crate) fn note_unheard(&mut self, since: Time) {
-        if self.is_unheard_since(since) {
-            self.judges_unheard(since);
+        if self.is_unheard_since(since) && !self.is_unheard() {
+            self.unheard_since = Some(since);
         }
     }
 
@@ -64,12 +64,12 @@ impl LocalHealth {
     pub(crate) fn note_contact(&mut self, now: Time, received: Time, settings: &Settings) -> bool {
         let was_deaf = self.is_deaf(now, settings);
         self.note_received(received);
-        let hears_again = was_deaf && !self.is_unheard();
-        if hears_again {
+        let is_over = was_deaf && !self.is_unheard();
+        if is_over {
             self.hears_again(now);
         }
         self.heard(now);
-        hears_again
+        is_over
     }
 
     /// Returns true if the accused are told again and again, to refute what was held of them while nobody was heard.
@@ -87,7 +87,7 @@ impl LocalHealth {
 
     /// Notes that a member refutes what is held of it. If that is withheld, the others that were judged with it are most
     /// likely as well as this one, and are merely asked later: they have as long as at first.
-    pub(crate) fn note_refutation(&mut self, now: Time, entry: &Entry, settings: &Settings) {
+    pub(crate) fn note_withheld_refutation(&mut self, now: Time, entry: &Entry, settings: &Settings) {
         if self.is_withheld(now, entry, settings) && !self.is_deaf(now, settings) {
             self.hears_again(now);
         }

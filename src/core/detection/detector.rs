@@ -11,7 +11,7 @@
 //! part of the record, so that all observers reach the same verdict at the same moment, and an attacker or a calm hour
 //! cannot teach them another one.
 //!
-//! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `flapping`).
+//! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `view::refutations`).
 //! A node that doubts itself multiplies both of the timeouts by which it accuses, and does not count silence that it
 //! slept through (see `health`).
 //!
@@ -33,7 +33,7 @@ use std::time::Duration;
 use super::health::forgiving_step;
 use super::{Inquiries, LocalHealth};
 use crate::limits::{MAX_DAMPING, MIN_PAUSE, probe_after};
-use crate::member::{LeaveReason, Run, Status};
+use crate::member::{Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -202,6 +202,3 @@ impl Entry {
         Some(self.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
     }
 }
-
-/// The status of a member that was leaving, and is silent.
-pub(crate) const DEPARTED: Status = Status::Left(LeaveReason::Graceful);

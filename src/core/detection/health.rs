@@ -56,7 +56,7 @@ pub(crate) struct LocalHealth {
     /// judged meanwhile.
     heard_again: Time,
     /// The time since when nobody answered anything that was sent, if that was found out by accusing a member.
-    unheard_since: Option<Time>,
+    pub(super) unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
     /// The time of the last input before the driver came late, while what waited meanwhile is handed in.
@@ -114,14 +114,7 @@ impl LocalHealth {
         self.received.max(self.awake_since) < since
     }
 
-    /// Notes that a member is accused though nobody has answered anything since then.
-    pub(super) fn judges_unheard(&mut self, since: Time) {
-        if !self.is_unheard() {
-            self.unheard_since = Some(since);
-        }
-    }
-
-    /// Returns true if nobody has answered anything since the time noted by `judges_unheard`.
+    /// Returns true if nobody has answered anything since the time noted by `note_unheard`.
     pub(crate) fn is_unheard(&self) -> bool {
         self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
     }

@@ -3,7 +3,7 @@
 //! | idea | file |
 //! |---|---|
 //! | sending heartbeats; counting signs of life; only while the member hears this node | `heartbeat`; `sign`; `echo` |
-//! | **the detector** (no core): judging silence; asking others first (SWIM's indirect probe) | `detector`, `indirect_probe` |
+//! | **the detector** (no core): judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
 //! | many silent at once | `partition` |
@@ -22,9 +22,11 @@ mod heartbeat;
 mod indirect_probe;
 mod partition;
 mod sign;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use crash::Crashes;
-pub(crate) use detector::{DEPARTED, Detector, Grounds, Step};
+pub(crate) use detector::{Detector, Grounds, Step};
 pub(crate) use health::{LocalHealth, Pause, arrived_at};
 pub(crate) use indirect_probe::Inquiries;
 pub(crate) use partition::Partition;

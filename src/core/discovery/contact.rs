@@ -100,7 +100,7 @@ impl Core {
     /// Takes note of an answer from this address in the commands that wait for one, and ends those that wait for
     /// nothing more.
     pub(crate) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
-        self.reunion.note_another(from);
+        self.reunion.note_somebody_else(from);
         let mut complete = Vec::new();
         for (ticket, contact) in &mut self.reunion.contacts.open {
             for (_, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {

@@ -186,7 +186,7 @@ impl Reunion {
     }
 
     /// Takes note that this node met itself under this address.
-    pub(crate) fn note_me(&mut self, address: SocketAddr, now: Time) {
+    pub(crate) fn note_own_address(&mut self, address: SocketAddr, now: Time) {
         if self.mine.len() >= MAX_MINE && !self.mine.contains_key(&address) {
             let oldest = self.mine.iter().min_by_key(|(_, met)| **met).map(|(address, _)| *address);
             oldest.and_then(|oldest| self.mine.remove(&oldest));
@@ -202,7 +202,7 @@ impl Reunion {
     }
 
     /// Takes note that somebody else answers at this address.
-    pub(super) fn note_another(&mut self, address: SocketAddr) {
+    pub(super) fn note_somebody_else(&mut self, address: SocketAddr) {
         self.mine.remove(&address);
     }
 }

@@ -286,7 +286,7 @@ impl Core {
                     // reads one to a seed on its way may play it back, so that such an address is asked all the same.
                     let Phase::Joining(joining) = &self.phase else { continue };
                     if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
-                        self.reunion.note_me(asked.address, self.now);
+                        self.reunion.note_own_address(asked.address, self.now);
                         is_me = true;
                     }
                 }
@@ -300,7 +300,7 @@ impl Core {
                         seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
                     };
                     if let Some(mine) = mine {
-                        self.reunion.note_me(mine, self.now);
+                        self.reunion.note_own_address(mine, self.now);
                         is_me = true;
                     }
                 }

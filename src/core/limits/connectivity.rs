@@ -10,7 +10,7 @@ pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 pub const MAX_LINKS: usize = 256;
 /// The time between two questions to the member in whose name a connection was opened whether it is its own.
 pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// The time after which the opener of an unproven connection (a guest) is called at its address if no proof came by datagram,
+/// The time after which the opener of a connection that proves nothing yet (a guest) is called at its address if no proof came by datagram,
 /// even if nothing else shows that datagrams do not pass.
 pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.

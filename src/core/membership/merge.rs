@@ -191,7 +191,7 @@ impl Core {
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             if record.status == Status::Up {
-                self.detector.health.note_refutation(self.now, self.view.entry(slot), &self.settings);
+                self.detector.health.note_withheld_refutation(self.now, self.view.entry(slot), &self.settings);
             }
             let peer = self.view.peer_mut(slot);
             peer.judged_unheard(false);

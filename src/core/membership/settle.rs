@@ -46,12 +46,13 @@ impl Core {
         let was_live = before.as_ref().is_some_and(|held| held.status.is_live());
         let is_live = after.as_ref().is_some_and(|held| held.status.is_live());
         // Programs are told.
-        match &after {
-            Some(after) => {
+        match (&before, &after) {
+            (_, Some(after)) => {
                 let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
                 self.report(before.as_ref().or(listed.as_ref()), after, shown);
             }
-            None => self.report_forgotten(before.as_ref()),
+            (Some(held), None) => self.report_forgotten(held),
+            (None, None) => {}
         }
         self.fingerprint_mismatch.view_changed(self.now);
         if slot != View::ME {
@@ -78,7 +79,10 @@ impl Core {
                     // It may be observed as before; the link to a new member is planned as it comes to be observed.
                     self.plan_link(slot);
                 }
-            } else if before.as_ref().map(|held| held.status) != after.as_ref().map(|held| held.status) {
+            } else if before
+                .as_ref()
+                .is_some_and(|held| after.as_ref().is_some_and(|after| after.status != held.status))
+            {
                 self.doubts_changed(slot);
             }
             if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
@@ -88,10 +92,10 @@ impl Core {
                 self.forget_run(held.run, after.is_none());
             }
         }
-        let (Some(held), Some(after)) = (before.as_ref().or(after.as_ref()), after.as_ref()) else { return };
+        let Some(after) = &after else { return };
         if slot != View::ME {
             self.watch(slot);
-            if held.run == after.run && held.address != after.address {
+            if before.as_ref().is_some_and(|held| held.run == after.run && held.address != after.address) {
                 self.follow_by_link(slot);
             }
         }
@@ -108,8 +112,7 @@ impl Core {
     }
 
     /// Tells programs that a member is not listed any more.
-    fn report_forgotten(&mut self, held: Option<&Arc<Record>>) {
-        let Some(held) = held else { return };
+    fn report_forgotten(&mut self, held: &Arc<Record>) {
         if held.status.is_live() {
             // A reader that counts live members by joined, left and down must not keep it among them.
             let down = Arc::new(held.with_status(Status::Down));
@@ -130,13 +133,13 @@ impl Core {
     fn forget_run(&mut self, run: Run, is_forgotten: bool) {
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
-        self.forget_letters_to(run);
         if is_forgotten {
             self.account_for(run, true);
         }
     }
 
-    /// Sends the record on to others, but for a verdict that is withheld, and while this node is no member itself.
+    /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
+    /// itself.
     fn send_on(&mut self, slot: Slot, cause: Cause) {
         if matches!(self.phase, Phase::Joining(_)) || self.is_withheld(slot) {
             return;

@@ -304,11 +304,6 @@ impl Core {
         self.give_letters_up(|pending| pending.to == run && (is_gone || !pending.was_sent));
     }
 
-    /// Gives up all letters to a process that is forgotten.
-    pub(crate) fn forget_letters_to(&mut self, run: Run) {
-        self.give_letters_up(|pending| pending.to == run);
-    }
-
     /// Gives up all letters, as this node stops.
     pub(crate) fn forget_letters(&mut self) {
         self.give_letters_up(|_| true);

@@ -57,6 +57,8 @@ pub(crate) struct Shift {
     pub(crate) started: Vec<(Slot, Option<Time>)>,
     /// The time at which the next step past doubted members is due, at the latest.
     pub(crate) walk_at: Option<Time>,
+    /// The shortest suspect timeout of all members observed, if those were gathered anew.
+    pub(crate) quickest: Option<Duration>,
 }
 
 /// This node's place in the graph.
@@ -174,6 +176,7 @@ impl Observers {
             stopped: before.difference(&self.neighbours).copied().collect(),
             started: started.collect(),
             walk_at: None,
+            quickest: Some(self.quickest),
         }
     }
 

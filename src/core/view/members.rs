@@ -6,7 +6,8 @@
 //! - Every record is in the sums of `tally` exactly once.
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
-//! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::Core).
+//! again after its member was removed; a room that keeps slots drops them in `forget_slot` (see
+//! `membership::settle`).
 
 #[cfg(test)]
 mod check;
@@ -170,15 +171,9 @@ impl View {
         slot
     }
 
-    /// Replaces a member's record by another one of the same name; returns the old one. A new run needs new state, so
+    /// Replaces a member's record by another one of the same name. A new run needs new state, so
     /// the caller passes its [`Peer`].
-    pub(crate) fn replace(
-        &mut self,
-        slot: Slot,
-        record: Arc<Record>,
-        hash: u64,
-        new_peer: Option<Peer>,
-    ) -> Arc<Record> {
+    pub(crate) fn replace(&mut self, slot: Slot, record: Arc<Record>, hash: u64, new_peer: Option<Peer>) {
         debug_assert_eq!(hash, record.hash());
         let (run, status) = (record.run, record.status);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
@@ -200,7 +195,6 @@ impl View {
             self.by_run.insert(run, slot);
         }
         self.list_live(slot);
-        old
     }
 
     /// Removes a member.

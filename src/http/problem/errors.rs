@@ -91,8 +91,10 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "no-room", "No room to say that it drains", detail)
             }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
-            // There is no electorate, or it refuses.
-            AgentError::Refused(_) => Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail),
+            AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
+                Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
+            }
+            AgentError::Refused(_) => Self::new(StatusCode::CONFLICT, "refused", "Refused", detail),
         }
     }
 }
