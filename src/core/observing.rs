@@ -29,8 +29,11 @@ impl Core {
         self.act_on_shift(shift);
     }
 
-    /// Lets go the members that were observed besides for long enough, or whose successors have links.
+    /// Lets go the displaced neighbours whose successors have links, if it is time to look.
     pub(crate) fn review_observed(&mut self) {
+        if !self.observers.is_review_due(self.now) {
+            return;
+        }
         let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
         let shift = self.observers.review(sight, |run| self.links.open(run).is_some());
         self.act_on_shift(shift);

@@ -237,7 +237,9 @@ impl LocalHealth {
         if late >= pause_from(settings) / 4 {
             return Some(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
         }
-        self.forgive(now, forgiving_step(settings));
+        if self.score > 0 {
+            self.forgive(now, forgiving_step(settings));
+        }
         None
     }
 

@@ -187,11 +187,13 @@ impl Observers {
         if self.observes(slot) { Shift::default() } else { self.renew(sight, &BTreeMap::new()) }
     }
 
-    /// Lets go the neighbours that others displaced, if it is time to look, and the members in their places `are_linked`.
+    /// Returns true if it is time to look whether the members in the places of displaced neighbours have links.
+    pub(crate) fn is_review_due(&self, now: Time) -> bool {
+        self.extra.is_review_due(now)
+    }
+
+    /// Lets go the neighbours that others displaced, if the members in their places are linked.
     pub(crate) fn review(&mut self, sight: Sight<'_>, is_linked: impl Fn(Run) -> bool) -> Shift {
-        if !self.extra.is_review_due(sight.now) {
-            return Shift::default();
-        }
         let are_linked = self.nearest().all(|slot| is_linked(sight.view.record(slot).run));
         self.extra.review(sight.now, are_linked);
         self.renew(sight, &BTreeMap::new())
