@@ -6,7 +6,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The streams, each named after the part that draws from it.
+/// The streams, each named after what is drawn from it: for commands, for the detector, for gossip, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
     pub(crate) commands: ChaCha8Rng,
@@ -22,6 +22,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    /// Returns the streams of one seed.
     pub(crate) fn new(seed: u64) -> Self {
         let of = |number| stream(seed, number);
         Self {

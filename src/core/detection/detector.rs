@@ -51,7 +51,7 @@ pub(crate) struct Detector {
     pub(crate) inquiries: Inquiries,
 }
 
-/// What members are judged by.
+/// The grounds of a judgement, as they are lent: the time, the table of members, who is observed, and the settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grounds<'a> {
     pub(crate) now: Time,
@@ -60,7 +60,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) settings: &'a Settings,
 }
 
-/// What follows from a member's silence, or its age.
+/// The step that a member's silence, or its age, calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is judged again then.

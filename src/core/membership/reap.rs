@@ -43,7 +43,6 @@ impl Core {
     /// Removes a member from the view, and nothing prevents that it is met again.
     pub(crate) fn drop_from_view(&mut self, slot: Slot) {
         let held = self.view.remove(slot);
-        let cause = Cause::Forgotten;
-        self.settle(Transition { slot, before: Some(held), listed: None, method: None, cause });
+        self.settle(Transition { slot, before: Some(held), listed: None, method: None, cause: Cause::Own });
     }
 }

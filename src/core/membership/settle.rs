@@ -27,15 +27,13 @@ pub(super) struct Transition {
     pub(super) cause: Cause,
 }
 
-/// The one whose word a change is.
+/// The origin of a change: whose word it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Another node's: a member's, or a stranger's. This node may have let the member in.
     Told { from: Option<Slot>, is_brought_in: bool },
-    /// This node's, about another or about itself.
+    /// This node's, about another or about itself; or it forgets a record.
     Own,
-    /// Nobody's: the record is forgotten.
-    Forgotten,
 }
 
 impl Core {

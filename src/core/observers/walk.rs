@@ -137,7 +137,7 @@ struct Step {
     is_finished: bool,
 }
 
-/// What follows from one step.
+/// The result of one step: the shift in who is observed, and the members to ask.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct Walked {

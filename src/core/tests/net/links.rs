@@ -259,7 +259,7 @@ impl Net {
                 }
             }
             Flight::Frame { end, bytes } => {
-                // What arrives at an end that was closed is lost.
+                // Frames to an end that was closed are lost.
                 let Some(sender) = self.wires.ends.get(&end).copied() else { return };
                 if self.wires.tcp == Tcp::Dropped || self.cut.contains(&(sender.node, end.node)) {
                     return;
