@@ -11,24 +11,24 @@ use crate::packet::Way;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::VoterRequest;
-use crate::{Core, Phase};
+use crate::Core;
 
 impl Core {
     /// Takes an input: the way in. `now` must not be before the last one.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
-        debug_assert!(self.outputs.is_empty(), "drain poll() after every handle()");
-        debug_assert!(now >= self.now, "time never falls: {now:?} after {:?}", self.now);
-        if matches!(self.phase, Phase::Stopped) {
+        debug_assert!(self.cx.outputs().is_empty(), "drain poll() after every handle()");
+        debug_assert!(now >= self.cx.now, "time never falls: {now:?} after {:?}", self.cx.now);
+        if self.cx.phase.is_stopped() {
             return;
         }
-        let before = self.now;
-        self.now = now.max(before);
-        self.detector.health.note_stall(self.now, before, self.timers.next());
+        let before = self.cx.now;
+        self.cx.now = now.max(before);
+        self.detector.health.note_stall(self.cx.now, before, self.cx.timers.next());
         if let Input::Worked(worked) = input {
-            return self.detector.health.note_work(self.now, worked);
+            return self.detector.health.note_work(self.cx.now, worked);
         }
         self.notice_pause();
-        if matches!(self.phase, Phase::Stopped) {
+        if self.cx.phase.is_stopped() {
             return;
         }
         self.expire_claim();
@@ -53,8 +53,8 @@ impl Core {
             Input::Link { link, event } => self.link_event(link, event),
         }
         self.attend_to_leadership();
-        debug_assert!(self.outputs.iter().all(|output| match output {
-            Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
+        debug_assert!(self.cx.outputs().iter().all(|output| match output {
+            Output::Transmit { bytes, .. } => bytes.len() <= self.cx.settings.mtu,
             Output::SendFrame { bytes, .. } => bytes.len() <= MAX_FRAME_BYTES,
             _ => true,
         }));
@@ -62,13 +62,13 @@ impl Core {
 
     /// Returns the time at which to hand in [`Input::Tick`] at the latest; `None` once stopped.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.timers.next().filter(|_| !matches!(self.phase, Phase::Stopped))
+        self.cx.timers.next().filter(|_| !self.cx.phase.is_stopped())
     }
 
     fn fire(&mut self) {
-        while let Some(timer) = self.timers.pop_due(self.now) {
+        while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
             self.fire_one(timer);
-            if matches!(self.phase, Phase::Stopped) {
+            if self.cx.phase.is_stopped() {
                 break;
             }
         }
@@ -111,7 +111,7 @@ impl Core {
 
     /// Gossips, and does what each room has to do now and then, for which a timer of its own would be too much.
     fn gossip_tick(&mut self) {
-        if matches!(self.phase, Phase::Joining(_)) {
+        if self.cx.phase.is_joining() {
             return;
         }
         self.gossip();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::seq::IndexedRandom;
 
 use crate::Core;
-use crate::Phase;
+use crate::context::Phase;
 use crate::detection::{Grounds, Pause, Step, arrived_at};
 use crate::doors::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
@@ -21,7 +21,7 @@ use crate::wire::{Heartbeat, Message};
 impl Core {
     /// Returns what members are judged by.
     pub(crate) fn grounds(&self) -> Grounds<'_> {
-        Grounds { now: self.now, view: &self.view, observers: &self.observers, settings: &self.settings }
+        Grounds { now: self.cx.now, view: &self.view, observers: &self.observers, settings: &self.cx.settings }
     }
 
     /// Sets the deadlines of a member whose record or last sign has just changed.
@@ -35,27 +35,27 @@ impl Core {
         let run = self.view.record(slot).run;
         match threshold {
             Some(at) => self.judge_at(run, slot, at),
-            None => self.timers.cancel(Timer::Judge(run)),
+            None => self.cx.timers.cancel(Timer::Judge(run)),
         }
         self.schedule_heartbeat(slot);
     }
 
     fn judge_at(&mut self, run: Run, slot: Slot, threshold: Time) {
-        if self.detector.end_doubt(self.now, run, threshold) {
+        if self.detector.end_doubt(self.cx.now, run, threshold) {
             self.doubts_changed(slot);
         }
         let at = self.detector.look_at(self.grounds(), threshold);
-        self.timers.set(Timer::Judge(run), at);
+        self.cx.timers.set(Timer::Judge(run), at);
     }
 
     /// Judges a member whose deadline has come.
     pub(crate) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let grounds = Grounds { now: self.now, view: &self.view, observers: &self.observers, settings: &self.settings };
-        let are_rivals_met = |within| self.rivals.are_met(self.now, within);
-        let Some(step) = self.detector.judge(grounds, slot, self.phase.is_up(), are_rivals_met) else { return };
+        let grounds = Grounds { now: self.cx.now, view: &self.view, observers: &self.observers, settings: &self.cx.settings };
+        let are_rivals_met = |within| self.rivals.are_met(self.cx.now, within);
+        let Some(step) = self.detector.judge(grounds, slot, self.cx.phase.is_up(), are_rivals_met) else { return };
         match step {
-            Step::Wait(at) => self.timers.set(Timer::Judge(run), at),
+            Step::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
             Step::Look(threshold) => self.judge_at(run, slot, threshold),
             Step::Probe { nth, next } => {
                 self.probe(slot);
@@ -63,18 +63,18 @@ impl Core {
                     self.probe_indirectly(slot);
                     self.doubts_changed(slot);
                 }
-                self.timers.set(Timer::Judge(run), next);
+                self.cx.timers.set(Timer::Judge(run), next);
             }
             Step::Suspect { doubted, claimed } => {
                 if let Some(since) = doubted {
                     self.detector.health.note_unheard(since);
                 }
-                self.counters.suspicions_raised += 1;
+                self.cx.counters.suspicions_raised += 1;
                 self.view.peer_mut(slot).lived_at(claimed);
                 self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
             }
             Step::Confirm => {
-                self.counters.suspicions_confirmed += 1;
+                self.cx.counters.suspicions_confirmed += 1;
                 self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
             }
             Step::Depart => {
@@ -86,14 +86,14 @@ impl Core {
 
     /// Sends a probe, "Are you there?", on every way there is.
     pub(crate) fn probe(&mut self, slot: Slot) {
-        self.counters.probes_sent += 1;
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        self.cx.counters.probes_sent += 1;
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
         self.send_both_ways(slot, &Message::Probe { nonce });
     }
 
     /// Returns true if a verdict of this node is not to be told (yet).
     pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
-        self.detector.health.is_withheld(self.now, self.view.entry(slot), &self.settings)
+        self.detector.health.is_withheld(self.cx.now, self.view.entry(slot), &self.cx.settings)
     }
 
     /// Returns a member's own last word, to be sent in place of a verdict that is kept.
@@ -106,21 +106,21 @@ impl Core {
     pub(crate) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
         let is_silence =
             matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
-        let is_deaf = self.detector.health.is_deaf(self.now, &self.settings);
+        let is_deaf = self.detector.health.is_deaf(self.cx.now, &self.cx.settings);
         let is_unheard = is_silence && (is_deaf || self.is_withheld(slot));
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 
     /// Counts a refutation by a suspected member.
     pub(crate) fn note_refutation(&mut self, slot: Slot) {
-        self.counters.suspicions_refuted += 1;
+        self.cx.counters.suspicions_refuted += 1;
         let timing = self.view.record(slot).timing;
-        let now = self.now;
+        let now = self.cx.now;
         let RareState { refutations, .. } = self.view.peer_mut(slot).rare_mut();
         refutations.add(now, timing);
         if refutations.are_too_many() {
             let id = self.view.record(slot).id.clone();
-            self.notice("flapping", Notice::Flapping { id });
+            self.cx.notice("flapping", Notice::Flapping { id });
         }
     }
 }
@@ -131,7 +131,7 @@ impl Core {
     /// without damping.
     pub(crate) fn remember_flapping(&mut self, slot: Slot) {
         let entry = self.view.entry(slot);
-        let (now, timing, silent_since) = (self.now, entry.record.timing, self.detector.silent_since(entry));
+        let (now, timing, silent_since) = (self.cx.now, entry.record.timing, self.detector.silent_since(entry));
         if now.since(silent_since) >= timing.suspect_timeout() {
             self.view.peer_mut(slot).renew_refutations(now, timing);
         }
@@ -139,15 +139,15 @@ impl Core {
 
     /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
     pub(crate) fn on_heartbeat(&mut self, slot: Slot, heartbeat: Heartbeat) {
-        let echoed = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat);
         if !echoed.is_new {
             return;
         }
         if let Some(round_trip) = echoed.round_trip {
-            self.counters.round_trips.observe(round_trip);
+            self.cx.counters.round_trips.observe(round_trip);
         }
         if let Some(hold) = self.grounds().recent_echo(slot, heartbeat, echoed.before) {
-            self.note_contact(slot, self.now - hold);
+            self.note_contact(slot, self.cx.now - hold);
         }
     }
 
@@ -157,7 +157,7 @@ impl Core {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.echo_state.answered();
         let (heard, sign) = (session.heard, session.sign);
-        if self.detector.health.note_contact(self.now, received, &self.settings) {
+        if self.detector.health.note_contact(self.cx.now, received, &self.cx.settings) {
             self.detector.inquiries.begin_anew();
             self.give_up_hung_calls(|_| true);
             self.tell_the_accused();
@@ -175,14 +175,14 @@ impl Core {
     pub(crate) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
-        if !is_anybody || !self.detector.health.is_telling(self.now, &self.settings) {
+        if !is_anybody || !self.detector.health.is_telling(self.cx.now, &self.cx.settings) {
             return;
         }
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
         let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
         let accused: Vec<Slot> =
             accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
-        if self.now.since(self.detector.health.heard_again()) >= TOLD_INTERVAL {
+        if self.cx.now.since(self.detector.health.heard_again()) >= TOLD_INTERVAL {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
             let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
@@ -204,38 +204,38 @@ impl Core {
     /// Finds out if this process stood still, before anything is judged.
     pub(crate) fn notice_pause(&mut self) {
         // Nearly every input comes before the deadline, and costs no more than this comparison.
-        let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
-        let Some(Pause { late, unheard }) = self.detector.health.note_pause(self.now, deadline, &self.settings) else {
+        let Some(deadline) = self.cx.timers.next().filter(|deadline| *deadline < self.cx.now) else { return };
+        let Some(Pause { late, unheard }) = self.detector.health.note_pause(self.cx.now, deadline, &self.cx.settings) else {
             return;
         };
-        self.counters.pauses += 1;
-        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
-        if unheard >= self.settings.reap_after && !self.view.live().is_empty() {
-            match self.phase {
+        self.cx.counters.pauses += 1;
+        self.cx.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        if unheard >= self.cx.settings.reap_after && !self.view.live().is_empty() {
+            match self.cx.phase {
                 Phase::Up => self.rejoin(),
                 // All members have forgotten this node by now.
                 Phase::Leaving => self.stop(StopReason::Left),
-                Phase::Joining(_) | Phase::Stopped => {}
+                Phase::Joining | Phase::Stopped => {}
             }
         }
     }
 
     /// Measures how late a tick comes.
     pub(crate) fn measure_tick(&mut self) {
-        let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
-        self.counters.tick_lateness.observe(self.now.since(deadline));
-        if let Some(doubt) = self.detector.health.tick(self.now, deadline, &self.settings) {
+        let Some(deadline) = self.cx.timers.next().filter(|deadline| *deadline <= self.cx.now) else { return };
+        self.cx.counters.tick_lateness.observe(self.cx.now.since(deadline));
+        if let Some(doubt) = self.detector.health.tick(self.cx.now, deadline, &self.cx.settings) {
             self.doubt_myself(doubt);
         } else if self.detector.health.take_recovery() {
-            self.outputs.push_back(Output::Notice(Notice::HealthyAgain));
+            self.cx.output(Output::Notice(Notice::HealthyAgain));
         }
     }
 
     /// Adds evidence against this node's own observation.
     pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
-        if self.detector.health.doubt(self.now, why, &self.settings) {
+        if self.detector.health.doubt(self.cx.now, why, &self.cx.settings) {
             let stretch = self.detector.health.stretch();
-            if self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch }) {
+            if self.cx.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch }) {
                 self.detector.health.note_told();
             }
         }
@@ -243,11 +243,11 @@ impl Core {
 
     /// Returns the latest time at which the current input can have arrived.
     pub(crate) fn arrived_at(&self) -> Time {
-        arrived_at(self.now, self.timers.next(), &self.settings)
+        arrived_at(self.cx.now, self.cx.timers.next(), &self.cx.settings)
     }
 
     /// Returns true if the current input may have waited while this process stood still.
     pub(crate) fn may_be_delayed(&self) -> bool {
-        self.arrived_at() < self.now
+        self.arrived_at() < self.cx.now
     }
 }

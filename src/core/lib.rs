@@ -52,6 +52,7 @@
 #![doc = include_str!("faults.md")]
 
 mod connectivity;
+mod context;
 mod counters;
 mod detection;
 mod discovery;
@@ -72,9 +73,9 @@ mod membership;
 mod messaging;
 mod observers;
 mod observing;
-mod outputs;
 mod packet;
 mod random;
+mod recent;
 mod settings;
 mod sizes;
 mod time;
@@ -86,7 +87,6 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -113,6 +113,7 @@ use connectivity::Calls;
 use connectivity::Detours;
 use connectivity::Guests;
 use connectivity::Links;
+use context::{Context, Phase};
 use detection::Crashes;
 use detection::Detector;
 use detection::Partition;
@@ -134,9 +135,8 @@ use messaging::Messaging;
 use observers::Observers;
 use packet::Inbox;
 use packet::Prover;
-use packet::{Recent, Turns};
+use packet::Turns;
 use random::Streams;
-use timers::Timers;
 use view::Tombstones;
 use view::View;
 use view::{Peer, Shared};
@@ -145,20 +145,15 @@ use wire::Header;
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
 #[derive(Debug, Clone)]
 pub struct Core {
-    /// The latest time handed in.
-    now: Time,
-    run: Run,
-    cluster: u32,
-    settings: Settings,
+    /// What everybody is lent: the time, the settings, this node's phase, deadlines, counters, and the way out.
+    cx: Context,
     seal: SealRoom,
     random: Streams,
+    /// The search for a cluster, while this node is Joining.
+    joiner: Option<Joining>,
     prover: Prover,
-    phase: Phase,
     /// The last sequence number given to a packet.
     sequence: u64,
-    outputs: VecDeque<Output>,
-    timers: Timers,
-    counters: Counters,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
     /// Texts and records that are kept once for many members.
@@ -191,8 +186,6 @@ pub struct Core {
     turns: Turns,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
-    /// Kinds of notices that were given lately.
-    notices: Recent<&'static str>,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
     /// The state of leadership; `None` if leaders are not elected here.
@@ -206,26 +199,6 @@ struct SealRoom {
     bytes: usize,
     /// The difference between the longest seal and the shortest.
     slack: usize,
-}
-
-/// The stages of a node's own life.
-#[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one per node")]
-enum Phase {
-    /// Looking for a cluster, or pulling its view.
-    Joining(Joining),
-    /// A member.
-    Up,
-    /// Saying goodbye.
-    Leaving,
-    /// Stopped: both doors are shut.
-    Stopped,
-}
-
-impl Phase {
-    fn is_up(&self) -> bool {
-        matches!(self, Phase::Up)
-    }
 }
 
 impl Core {
@@ -252,15 +225,10 @@ impl Core {
         // Hidden from others like the seed itself: it places in tables what they choose.
         let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
         let mut core = Self {
-            now,
-            run: init.run,
-            cluster: Header::cluster_hash(init.cluster.as_str()),
+            cx: Context::new(now, init.run, Header::cluster_hash(init.cluster.as_str()), init.settings.clone(), key),
+            joiner: None,
             prover: Prover::new(&mut random::stream(init.random_seed, 0)),
-            phase: Phase::Stopped,
             sequence: 0,
-            outputs: VecDeque::new(),
-            timers: Timers::new(key),
-            counters: Counters::default(),
             inbox: Inbox::default(),
             shared: Shared::default(),
             view: View::new(key),
@@ -291,18 +259,16 @@ impl Core {
             unreached_at: None,
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
-            notices: Recent::new(limits::NOTICE_INTERVAL, usize::MAX),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
             tracker: None,
-            settings: init.settings,
             seal: SealRoom::default(),
             random: Streams::new(init.random_seed),
         };
         let record = Arc::new(record);
         let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
         debug_assert_eq!(me, View::ME);
-        core.report(None, &record, None);
+        core.cx.report(None, &record, None);
         if let Some(quorum) = init.leadership {
             core.begin_electing(quorum);
         }
@@ -312,13 +278,13 @@ impl Core {
 
     /// Takes the next output: the way out, to be drained until `None` after every [`Core::handle`] (and after [`Core::new`]).
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.cx.next_output()
     }
 
     /// Leaves so many bytes of each datagram to the driver from now on, which seals them. `mtu` is at least 1,000 more.
     /// `slack` is the most bytes by which the seals of two packets differ: so much shorter than a question are its answers.
     pub fn leave_room(&mut self, bytes: usize, slack: usize) {
-        debug_assert!(self.settings.mtu >= 1_000 + bytes, "the configuration was checked");
+        debug_assert!(self.cx.settings.mtu >= 1_000 + bytes, "the configuration was checked");
         self.seal = SealRoom { bytes, slack };
     }
 
@@ -328,8 +294,9 @@ impl Core {
         self.part_from_voters();
         self.drop_links();
         self.hang_up_all();
-        self.phase = Phase::Stopped;
-        self.timers.clear();
-        self.outputs.push_back(Output::Stopped(reason));
+        self.joiner = None;
+        self.cx.phase = Phase::Stopped;
+        self.cx.timers.clear();
+        self.cx.output(Output::Stopped(reason));
     }
 }

@@ -8,12 +8,18 @@ use std::time::Duration;
 use crate::counters::Counters;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::time::Time;
-use crate::{Core, Phase};
+use crate::view::View;
+use crate::Core;
 
 impl Core {
+    /// Returns this node's own record.
+    pub fn me(&self) -> &Arc<Record> {
+        self.view.record(View::ME)
+    }
+
     /// Returns true if this node is a full member: it holds a whole view and said so.
     pub fn is_up(&self) -> bool {
-        matches!(self.phase, Phase::Up)
+        self.cx.phase.is_up()
     }
 
     /// Returns true if a member, of any status, has this run.
@@ -65,7 +71,7 @@ impl Core {
     /// [`Core::handle`], that is at the time of the change that is being polled.
     pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
         let entry = self.view.entry(self.view.slot_of(id.as_str())?);
-        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign()))
+        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.cx.now.since(entry.peer.last_sign()))
     }
 
     /// Returns the smoothed round trip time to a member, if it was ever measured.
@@ -106,6 +112,6 @@ impl Core {
 
     /// Returns what was counted.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.cx.counters
     }
 }

@@ -16,7 +16,7 @@ use crate::view::{Slot, View};
 impl Core {
     /// Finds this node's place in the graph again, since a member's liveness may have changed.
     pub(crate) fn reobserve(&mut self, slot: Slot) {
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
         let shift = self.observers.place_anew(sight, slot);
         self.act_on_shift(shift);
     }
@@ -24,24 +24,24 @@ impl Core {
     /// Begins to observe a member that this node brought in, or that brought it in.
     pub(crate) fn observe_besides(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return };
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
         let shift = self.observers.observe_besides(sight, slot);
         self.act_on_shift(shift);
     }
 
     /// Lets go the displaced neighbours whose successors have links, if it is time to look.
     pub(crate) fn review_observed(&mut self) {
-        if !self.observers.is_review_due(self.now) {
+        if !self.observers.is_review_due(self.cx.now) {
             return;
         }
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
         let shift = self.observers.review(sight, |run| self.links.open(run).is_some());
         self.act_on_shift(shift);
     }
 
     /// Lets go the members that were observed besides for long enough.
     pub(crate) fn release_observed(&mut self) {
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
         let shift = self.observers.release(sight);
         self.act_on_shift(shift);
     }
@@ -51,7 +51,7 @@ impl Core {
             self.detector.health.expect_contact(quickest);
         }
         if let Some(at) = shift.walk_at {
-            self.timers.set_by(Timer::Walk, at);
+            self.cx.timers.set_by(Timer::Walk, at);
         }
         for slot in shift.stopped {
             self.stop_observing(slot);
@@ -66,12 +66,12 @@ impl Core {
     /// `lived` at a certain time, because nobody accused it until then, is not forgiven more than that.
     fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
         let entry = self.view.entry(slot);
-        let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.now;
+        let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.cx.now;
         if !is_new && entry.record.status == Status::Up {
-            let demanded = entry.demanded_silence(self.now);
+            let demanded = entry.demanded_silence(self.cx.now);
             // A time long ago says nothing of this silence.
-            let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
-            let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
+            let lived = lived.filter(|lived| self.cx.now.since(*lived) <= demanded * 5 / 4);
+            let probed_at_once = lived.unwrap_or(self.cx.now - probe_after(demanded));
             self.view.peer_mut(slot).lived_at(probed_at_once);
         }
         self.watch(slot);
@@ -81,7 +81,7 @@ impl Core {
     fn stop_observing(&mut self, slot: Slot) {
         if self.view.get(slot).is_some() {
             let run = self.view.record(slot).run;
-            self.timers.cancel(Timer::Heartbeat(run));
+            self.cx.timers.cancel(Timer::Heartbeat(run));
             self.detector.inquiries.forget(run);
             self.watch(slot);
             self.plan_link(slot);
@@ -94,8 +94,8 @@ impl Core {
             // Most members of a large cluster.
             return;
         }
-        if let Some(at) = self.observers.step_at(self.now, slot, self.walk_pause()) {
-            self.timers.set_by(Timer::Walk, at);
+        if let Some(at) = self.observers.step_at(self.cx.now, slot, self.walk_pause()) {
+            self.cx.timers.set_by(Timer::Walk, at);
         }
     }
 
@@ -103,7 +103,7 @@ impl Core {
     /// which a dead process refuses at once.
     pub(crate) fn walk(&mut self) {
         let (doubted, pause) = (self.doubted(), self.walk_pause());
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.phase.is_up() };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
         let Walked { shift, asked } = self.observers.walk(sight, doubted, pause, |run| self.crashes.is_in_vain(run));
         self.act_on_shift(shift);
         for (slot, is_behind_crashed) in asked {
@@ -120,7 +120,7 @@ impl Core {
     fn walk_pause(&self) -> Duration {
         let rtts = self.observers.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt());
         let rtt = rtts.max().unwrap_or_default();
-        self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+        self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 
     /// Returns the members that are Suspect, or were asked in vain until their time was over.
@@ -130,7 +130,7 @@ impl Core {
         let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
         let slot_of = |run| self.view.slot_of_run(run);
         let is_silent =
-            |slot: &Slot| self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.now);
+            |slot: &Slot| self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.cx.now);
         let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
         let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
         let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();

@@ -39,7 +39,7 @@ impl Core {
     pub fn sizes(&self) -> Sizes {
         Sizes {
             members: self.view.len(),
-            timers: self.timers.size(),
+            timers: self.cx.timers.size(),
             tombstones: self.tombstones.size(),
             joiners: self.joiners.size(),
             links: self.links.size(),

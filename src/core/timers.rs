@@ -16,7 +16,7 @@ use crate::time::Time;
 
 /// Everything that can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Timer {
+pub(crate) enum Timer {
     /// Try to join again.
     JoinTry,
     /// Decide whether to be the first of the cluster.
@@ -81,7 +81,7 @@ const MOST_STALE: usize = 32;
 /// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them;
 /// what is at the top of the heap always holds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     due: BinaryHeap<Reverse<(Time, Timer)>>,
     at: Map<Timer, Time>,
     /// The timer that came up last, while its place in the table is kept. Nearly always it is set anew at once: that is
@@ -92,16 +92,16 @@ pub(super) struct Timers {
 
 impl Timers {
     /// Returns the number of timers that are set.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.at.len() - usize::from(self.fired.is_some())
     }
 
-    pub(super) fn new(key: u64) -> Self {
+    pub(crate) fn new(key: u64) -> Self {
         Self { at: Map::new(key), ..Self::default() }
     }
 
     /// Sets a timer, replacing an earlier setting.
-    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+    pub(crate) fn set(&mut self, timer: Timer, at: Time) {
         let has_fired = self.fired.take_if(|fired| *fired == timer).is_some();
         let before = self.at.insert(timer, at).filter(|_| !has_fired);
         if before != Some(at) {
@@ -113,21 +113,21 @@ impl Timers {
     }
 
     /// Sets a timer unless it is already set for an earlier time.
-    pub(super) fn set_by(&mut self, timer: Timer, at: Time) {
+    pub(crate) fn set_by(&mut self, timer: Timer, at: Time) {
         if self.setting(timer).is_none_or(|before| at < before) {
             self.set(timer, at);
         }
     }
 
     /// Forgets a timer.
-    pub(super) fn cancel(&mut self, timer: Timer) {
+    pub(crate) fn cancel(&mut self, timer: Timer) {
         if self.fired != Some(timer) && self.at.remove(&timer).is_some() {
             self.tidy();
         }
     }
 
     /// Returns true if a timer is set.
-    pub(super) fn is_set(&self, timer: Timer) -> bool {
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.setting(timer).is_some()
     }
 
@@ -137,12 +137,12 @@ impl Timers {
     }
 
     /// Returns the earliest deadline.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes out the earliest timer that is due: a deadline is reached when `at <= now`.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         if let Some(fired) = self.fired.take() {
             self.at.remove(&fired);
         }
@@ -157,7 +157,7 @@ impl Timers {
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.due.clear();
         self.at.clear();
         self.fired = None;

@@ -35,7 +35,8 @@ use crate::packet::Sender;
 use crate::time::Time;
 use crate::view::View;
 use crate::wire::{Header, Message, Messages, Read, read};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 /// Calls, by the address at the other end.
 #[derive(Debug, Clone, Default)]
@@ -119,8 +120,8 @@ impl Core {
     pub(crate) fn call(&mut self, address: SocketAddr) {
         if address != self.me().address && !self.calls.at.contains_key(&address) && self.make_room_for_call(false) {
             let link = self.next_link();
-            self.calls.insert(address, Call::new(link, false, self.now));
-            self.outputs.push_back(Output::OpenLink { link, to: address });
+            self.calls.insert(address, Call::new(link, false, self.cx.now));
+            self.cx.output(Output::OpenLink { link, to: address });
         }
     }
 
@@ -154,7 +155,7 @@ impl Core {
     /// yet, or is not gone.
     pub(crate) fn announce_by_calls(&mut self) {
         let news = (self.me().incarnation, self.me().status);
-        for address in self.calls.begin_to_tell(news, self.now) {
+        for address in self.calls.begin_to_tell(news, self.cx.now) {
             let mut packet = self.packet(usize::MAX);
             self.push_update(&mut packet, View::ME);
             // A datagram goes where the other end is known: at a call that this node opened, it is believed sooner.
@@ -179,7 +180,7 @@ impl Core {
         if self.calls.at.is_empty() {
             return;
         }
-        let old = self.calls.at.iter().filter(|(_, call)| call.until <= self.now);
+        let old = self.calls.at.iter().filter(|(_, call)| call.until <= self.cx.now);
         let old: Vec<_> = old.map(|(address, call)| (*address, call.link, call.is_connected)).collect();
         for (address, link, is_connected) in old {
             if !is_connected {
@@ -191,7 +192,7 @@ impl Core {
 
     /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.
     pub(crate) fn end_calls_soon(&mut self) {
-        let until = self.now + CALL_LINGER;
+        let until = self.cx.now + CALL_LINGER;
         for call in self.calls.at.values_mut() {
             call.until = call.until.min(until);
         }
@@ -200,7 +201,7 @@ impl Core {
     /// Ends the call to an address in a moment: what goes by it now is perhaps its last word.
     pub(super) fn end_call_soon(&mut self, address: SocketAddr) {
         if let Some(call) = self.calls.at.get_mut(&address) {
-            call.until = call.until.min(self.now + CALL_LINGER);
+            call.until = call.until.min(self.cx.now + CALL_LINGER);
         }
     }
 
@@ -213,7 +214,7 @@ impl Core {
 
     fn hang_up(&mut self, link: LinkId) {
         if self.calls.remove(link).is_some() {
-            self.outputs.push_back(Output::CloseLink { link });
+            self.cx.output(Output::CloseLink { link });
         }
     }
 
@@ -222,9 +223,9 @@ impl Core {
     pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
         let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
         let link = call.link;
-        self.counters.frames_sent += 1;
-        self.counters.frame_bytes_sent += bytes.len() as u64;
-        self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
+        self.cx.counters.frames_sent += 1;
+        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+        self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
     }
 
     /// Takes an event of a call.
@@ -241,15 +242,15 @@ impl Core {
                     self.send_by_call(address, &first);
                     return;
                 }
-                match self.phase {
-                    Phase::Joining(_) => self.ask_again_to_join(address),
+                match self.cx.phase {
+                    Phase::Joining => self.ask_again_to_join(address),
                     Phase::Up => self.ask_who(address),
                     _ => {}
                 }
             }
             LinkEvent::Frame { bytes, .. } => {
-                self.counters.frames_received += 1;
-                self.counters.frame_bytes_received += bytes.len() as u64;
+                self.cx.counters.frames_received += 1;
+                self.cx.counters.frame_bytes_received += bytes.len() as u64;
                 self.receive_by_call(link, address, bytes);
             }
             LinkEvent::Refused | LinkEvent::Unreachable => {
@@ -272,7 +273,7 @@ impl Core {
             self.receive_packet(sender, header, messages)
         });
         if is_read.is_err() {
-            self.counters.drop(DropReason::Malformed);
+            self.cx.counters.drop(DropReason::Malformed);
             self.hang_up(link);
         }
     }
@@ -284,10 +285,10 @@ impl Core {
             return true;
         }
         // One that began a moment ago is amid its question: the next one comes again.
-        let lasted = self.now + CALL_LASTS - CALL_LASTS / 4;
+        let lasted = self.cx.now + CALL_LASTS - CALL_LASTS / 4;
         let oldest = self.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
         let Some(link) = oldest.map(|call| call.link) else {
-            self.counters.drop(DropReason::TableFull);
+            self.cx.counters.drop(DropReason::TableFull);
             return false;
         };
         self.hang_up(link);
@@ -303,25 +304,25 @@ impl Core {
         header: &Header,
         messages: Messages<'_>,
     ) -> bool {
-        let is_question = |message: &Message| match (message, &self.phase) {
+        let is_question = |message: &Message| match (message, &self.joiner) {
             (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
-            (Message::Challenge { nonce, .. }, Phase::Joining(joining)) => joining.asked.answerer(*nonce).is_some(),
+            (Message::Challenge { nonce, .. }, Some(joining)) => joining.asked.answerer(*nonce).is_some(),
             (Message::Reached { nonce }, _) => self.is_reached_by(*nonce),
             _ => false,
         };
-        let is_asked = header.cluster == self.cluster
-            && header.run != self.run
+        let is_asked = header.cluster == self.cx.cluster
+            && header.run != self.cx.run
             && messages
                 .take(MAX_MESSAGES_IN_QUESTION)
                 .any(|message| matches!(message, Ok(Read::Message(message)) if is_question(&message)));
-        if !is_asked || matches!(self.phase, Phase::Leaving | Phase::Stopped) {
+        if !is_asked || matches!(self.cx.phase, Phase::Leaving | Phase::Stopped) {
             return false;
         }
         if self.calls.at.contains_key(&from) || !self.make_room_for_call(true) {
             return false;
         }
-        self.calls.insert(from, Call::new(link, true, self.now));
+        self.calls.insert(from, Call::new(link, true, self.cx.now));
         true
     }
 }

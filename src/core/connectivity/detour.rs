@@ -130,19 +130,19 @@ impl Core {
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
-        let (now, awake_since) = (self.now, self.detector.health.awake_since());
+        let (now, awake_since) = (self.cx.now, self.detector.health.awake_since());
         let since = match (datagram, self.links.open_since(run)) {
             (_, None) => return self.end_detour(slot),
             (Some(datagram), Some(_)) => datagram.max(awake_since),
             (None, Some(opened)) => opened.max(awake_since),
         };
-        if self.now.since(since) >= patience {
+        if self.cx.now.since(since) >= patience {
             // The datagram that goes with the frame may still be on its way.
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
             let doubted = self.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
             let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
             let is_alive =
-                heard.filter(is_answer).is_some_and(|heard| self.now.since(heard) < timing.suspect_timeout());
+                heard.filter(is_answer).is_some_and(|heard| self.cx.now.since(heard) < timing.suspect_timeout());
             self.take_detour(slot, is_alive).unheard_since.get_or_insert(now);
             self.tell_of_detour(slot);
         } else {
@@ -155,7 +155,7 @@ impl Core {
     pub(super) fn doubt_datagrams_at_once(&mut self, slot: Slot) {
         let session = self.view.entry(slot).peer.session.as_ref();
         if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
-            let now = self.now;
+            let now = self.cx.now;
             self.take_detour(slot, false).unheard_since.get_or_insert(now);
         }
     }
@@ -168,8 +168,8 @@ impl Core {
         }
         // A member says so with each of its heartbeats at least; one that begins to doubt anew does not do so that
         // soon.
-        let (now, pause) = (self.now, self.slower_heartbeat(slot) * 5 / 4);
-        let patience = self.settings.suspect_timeout / 4;
+        let (now, pause) = (self.cx.now, self.slower_heartbeat(slot) * 5 / 4);
+        let patience = self.cx.settings.suspect_timeout / 4;
         let detour = self.take_detour(slot, false);
         let before = detour.told.filter(|told| now.since(told.last) < pause);
         let says_something = before.is_none_or(|told| now.since(told.answered) >= patience / 2);
@@ -185,7 +185,7 @@ impl Core {
 
     /// Opens or renews a member's detour: everything goes both ways for a while from now on.
     fn take_detour(&mut self, slot: Slot, is_certain: bool) -> &mut Detour {
-        let until = self.now + self.detour_lasts(slot);
+        let until = self.cx.now + self.detour_lasts(slot);
         let new = Detour { until, unheard_since: None, told: None, is_certain, is_told: false };
         let detour = self.detours.of.entry(self.view.record(slot).run).or_insert(new);
         detour.until = until;
@@ -199,7 +199,7 @@ impl Core {
         let is_news = |detour: &Detour| detour.is_certain && !detour.is_told;
         if self.detours.of.get(&run).is_some_and(is_news) {
             let notice = Notice::DatagramsBlocked { id: id.clone() };
-            let is_told = self.notice_if_allowed("datagrams", notice);
+            let is_told = self.cx.notice_if_allowed("datagrams", notice);
             if let Some(detour) = self.detours.of.get_mut(&run) {
                 detour.is_told = is_told;
             }
@@ -212,7 +212,7 @@ impl Core {
     }
 
     fn slower_heartbeat(&self, slot: Slot) -> Duration {
-        self.view.record(slot).timing.heartbeat_interval().max(self.settings.heartbeat_interval)
+        self.view.record(slot).timing.heartbeat_interval().max(self.cx.settings.heartbeat_interval)
     }
 
     /// Ends the detour of a member whose datagrams come, unless the member keeps saying that this node's do not.
@@ -225,11 +225,11 @@ impl Core {
         let is_linked = self.is_linked(run);
         let Some(detour) = self.detours.of.get_mut(&run) else { return };
         detour.unheard_since = None;
-        if is_linked && detour.until > self.now {
+        if is_linked && detour.until > self.cx.now {
             return;
         }
         if self.detours.of.remove(&run).is_some_and(|detour| detour.is_told) && is_linked {
-            self.outputs.push_back(Output::Notice(Notice::DatagramsPass { id }));
+            self.cx.output(Output::Notice(Notice::DatagramsPass { id }));
         }
     }
 
@@ -247,7 +247,7 @@ impl Core {
         let record = self.view.record(slot);
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(self.renewal_interval()) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
-        let is_late = session.is_none_or(|session| is_due(self.now, session.datagram, late));
+        let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
         let wants_link = !self.observers.observes(slot) && self.mind_partner(slot);
         if is_late && !self.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
@@ -283,7 +283,7 @@ impl Core {
         let patience = (record.timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(self.renewal_interval());
         let run = record.run;
         let heard = self.view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
-        let now = self.now;
+        let now = self.cx.now;
         if !self.make_room_for_partner(run) {
             return false;
         }
@@ -310,7 +310,7 @@ impl Core {
         }
         let idle = LINK_LINGER.max(self.renewal_interval().saturating_mul(2));
         let partners = &mut self.detours.partners;
-        let gives_way = partners.iter().find(|(_, partner)| self.now.since(partner.last) >= idle).map(|(run, _)| *run);
+        let gives_way = partners.iter().find(|(_, partner)| self.cx.now.since(partner.last) >= idle).map(|(run, _)| *run);
         gives_way.is_some_and(|run| partners.remove(&run).is_some())
     }
 }

@@ -28,7 +28,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Header, Message, Messages};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// All guests, by the run in whose name they came.
 #[derive(Debug, Clone, Default)]
@@ -58,14 +58,14 @@ impl Core {
     pub(super) fn receive_from_guest(&mut self, link: LinkId, header: Header, messages: &Messages<'_>) {
         let run = header.run;
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
-        let is_here = header.cluster == self.cluster && matches!(self.phase, Phase::Up);
+        let is_here = header.cluster == self.cx.cluster && self.cx.phase.is_up();
         let Some(slot) = slot.filter(|slot| is_here && *slot != View::ME) else {
-            self.counters.drop(DropReason::UnknownRun);
+            self.cx.counters.drop(DropReason::UnknownRun);
             return self.dismiss_guest(link);
         };
         if messages.clone().any(|message| message.is_err()) {
             // A frame that cannot be read greets nobody.
-            self.counters.drop(DropReason::Malformed);
+            self.cx.counters.drop(DropReason::Malformed);
             return self.dismiss_guest(link);
         }
         if messages.hold(Message::UNLINK_KIND) {
@@ -76,7 +76,7 @@ impl Core {
 
     /// Makes a connection a guest until the member proves its address.
     fn seat(&mut self, slot: Slot, link: LinkId) {
-        self.counters.drop(DropReason::Claimed);
+        self.cx.counters.drop(DropReason::Claimed);
         let run = self.view.record(slot).run;
         let before = self.guests.held.get(&run).map(|guest| guest.link);
         if before == Some(link) {
@@ -84,23 +84,23 @@ impl Core {
         }
         if self.guests.is_held(link) || before.is_none() && self.guests.held.len() >= MAX_LINKS {
             // It came in another name before, or there is no room.
-            self.counters.drop(DropReason::TableFull);
+            self.cx.counters.drop(DropReason::TableFull);
             return self.dismiss_guest(link);
         }
         if let Some(before) = before {
             self.dismiss_guest(before);
         }
         if self.guests.held.is_empty() {
-            self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
+            self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
         }
-        self.guests.held.insert(run, Guest { link, since: self.now });
-        self.ask_guest(slot, self.now);
+        self.guests.held.insert(run, Guest { link, since: self.cx.now });
+        self.ask_guest(slot, self.cx.now);
     }
 
     /// Asks the member in whose name a guest came, at its address.
     fn ask_guest(&mut self, slot: Slot, since: Time) {
         // Datagrams may not pass: no answer came for as long as several may be lost.
-        if self.are_datagrams_in_doubt() || self.now.since(since) >= GUEST_PATIENCE {
+        if self.are_datagrams_in_doubt() || self.cx.now.since(since) >= GUEST_PATIENCE {
             self.call(self.view.record(slot).address);
         }
         self.ask_at_home(slot);
@@ -109,13 +109,13 @@ impl Core {
     /// Asks the members again in whose names guests are, and gives up guests that took too long.
     pub(crate) fn tend_guests(&mut self) {
         for (run, guest) in self.guests.held.clone() {
-            match self.view.slot_of_run(run).filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
+            match self.view.slot_of_run(run).filter(|_| self.cx.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(guest.link),
                 Some(slot) => self.ask_guest(slot, guest.since),
             }
         }
         if !self.guests.held.is_empty() {
-            self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
+            self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
         }
     }
 
@@ -124,7 +124,7 @@ impl Core {
         self.view.peer_mut(slot).prove();
         let record = self.view.record(slot);
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
-        let is_welcome = is_live && matches!(self.phase, Phase::Up);
+        let is_welcome = is_live && self.cx.phase.is_up();
         if is_welcome && let Some(guest) = self.guests.held.remove(&run) {
             self.accept(slot, guest.link);
             self.end_call_soon(address);
@@ -140,14 +140,14 @@ impl Core {
     /// Closes the connection without a word: nothing is said to strangers here.
     pub(super) fn dismiss_guest(&mut self, link: LinkId) {
         self.guests.forget(link);
-        self.outputs.push_back(Output::CloseLink { link });
+        self.cx.output(Output::CloseLink { link });
     }
 
     /// Closes all connections that are nobody's link.
     pub(super) fn dismiss_guests(&mut self) {
         for guest in std::mem::take(&mut self.guests.held).into_values() {
-            self.outputs.push_back(Output::CloseLink { link: guest.link });
+            self.cx.output(Output::CloseLink { link: guest.link });
         }
-        self.timers.cancel(Timer::Guests);
+        self.cx.timers.cancel(Timer::Guests);
     }
 }

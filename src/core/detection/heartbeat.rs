@@ -18,7 +18,7 @@ use crate::counters::Carrier;
 use crate::member::Run;
 use crate::timers::Timer;
 use crate::view::Slot;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The share of the interval after which a peer that got no packet gets a heartbeat.
 const SHARE: f64 = 0.9;
@@ -32,10 +32,10 @@ impl Core {
         let record = self.view.record(slot);
         let timer = Timer::Heartbeat(record.run);
         if !self.is_owed_heartbeats(slot) {
-            self.timers.cancel(timer);
-        } else if !self.timers.is_set(timer) {
-            let phase = self.settings.heartbeat_interval.mul_f64(self.random.detector.random::<f64>());
-            self.timers.set(timer, self.now + phase);
+            self.cx.timers.cancel(timer);
+        } else if !self.cx.timers.is_set(timer) {
+            let phase = self.cx.settings.heartbeat_interval.mul_f64(self.random.detector.random::<f64>());
+            self.cx.timers.set(timer, self.cx.now + phase);
         }
     }
 
@@ -47,25 +47,25 @@ impl Core {
     pub(crate) fn heartbeat(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let period = self.heartbeat_period();
-        let is_sending = !matches!(self.phase, Phase::Joining(_));
+        let is_sending = !self.cx.phase.is_joining();
         let due = match self.view.entry(slot).peer.rare().last_sent {
             Some(sent) => sent + period,
-            None => self.now,
+            None => self.cx.now,
         };
         if !is_sending {
-            return self.timers.set(Timer::Heartbeat(run), self.now + period);
+            return self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
         }
         self.mind_datagrams(slot);
-        if due > self.now {
-            return self.timers.set(Timer::Heartbeat(run), due);
+        if due > self.cx.now {
+            return self.cx.timers.set(Timer::Heartbeat(run), due);
         }
         self.gossip_to(slot, Carrier::Heartbeat);
         self.gossiping.note_heartbeat(slot);
-        self.timers.set(Timer::Heartbeat(run), self.now + period);
+        self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
     }
 
     fn heartbeat_period(&mut self) -> Duration {
         let share = SHARE + JITTER * self.random.detector.random::<f64>();
-        self.settings.heartbeat_interval.mul_f64(share)
+        self.cx.settings.heartbeat_interval.mul_f64(share)
     }
 }

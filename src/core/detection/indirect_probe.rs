@@ -149,12 +149,12 @@ impl Core {
             .filter(|slot| !inquiry.answered.contains(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
-        let more = if is_first { WITNESSES } else { self.settings.observers };
+        let more = if is_first { WITNESSES } else { self.cx.settings.observers };
         let witnesses: Vec<Slot> = others.sample(&mut self.random.detector, more).copied().chain(again).collect();
         for slot in witnesses {
             let witness = self.view.record(slot).run;
             if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
-                inquiry.asked.entry(witness).or_insert(self.now);
+                inquiry.asked.entry(witness).or_insert(self.cx.now);
             }
             let mut packet = self.packet_to(slot);
             packet.push(&Message::LastHeard { run });
@@ -169,11 +169,11 @@ impl Core {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
         let heard = entry.peer.session.as_ref()?.sign;
-        let is_fresh = self.now.since(heard) < entry.record.timing.suspect_timeout();
+        let is_fresh = self.cx.now.since(heard) < entry.record.timing.suspect_timeout();
         if !is_fresh && !self.observers.observes(slot) {
             return None;
         }
-        let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
+        let age_ms = self.cx.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
         Some(Message::HeardAt { run, age_ms })
     }
 
@@ -182,15 +182,15 @@ impl Core {
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.detector.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
         else {
-            return self.counters.drop(DropReason::Unasked);
+            return self.cx.counters.drop(DropReason::Unasked);
         };
-        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
+        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.cx.now);
         if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
             inquiry.answered.insert(asked);
         }
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
-        let tolerance = self.settings.probe_timeout;
+        let tolerance = self.cx.settings.probe_timeout;
         let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         // This node could not have heard a member before it took it over, because of doubts about others.
         let taken_over = self.observers.walk.taken_over_since(slot);
@@ -202,7 +202,7 @@ impl Core {
             peer.lived_at(heard);
             self.watch(slot);
             if is_news {
-                self.counters.degraded_links += 1;
+                self.cx.counters.degraded_links += 1;
             }
             if is_news && is_degraded && self.observers.observes(slot) {
                 self.link_degraded(slot, witness);
@@ -215,8 +215,8 @@ impl Core {
         let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
         let heard_by = self.view.record(witness).id.clone();
         let was_told = self.detector.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
-        let is_told = was_told || self.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
-        self.detector.inquiries.degraded.insert(run, Degraded { last: self.now, is_told });
+        let is_told = was_told || self.cx.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
+        self.detector.inquiries.degraded.insert(run, Degraded { last: self.cx.now, is_told });
         let links = self.detector.inquiries.degraded.len();
         if links > 1 {
             self.doubt_myself(SelfDoubt::DegradedLinks { links });
@@ -230,14 +230,14 @@ impl Core {
         }
         let record = self.view.record(slot);
         let (run, quiet) = (record.run, record.timing.suspect_timeout() * RECOVERED_AFTER);
-        let now = self.now;
+        let now = self.cx.now;
         let has_recovered = |link: &Degraded| now.since(link.last) >= quiet;
         if !self.detector.inquiries.degraded.get(&run).is_some_and(has_recovered) {
             return;
         }
         if self.detector.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
             let id = self.view.record(slot).id.clone();
-            self.outputs.push_back(Output::Notice(Notice::LinkRecovered { id }));
+            self.cx.output(Output::Notice(Notice::LinkRecovered { id }));
         }
     }
 

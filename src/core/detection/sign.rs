@@ -19,7 +19,7 @@ impl Core {
         if self.grounds().counts_as_alive(slot) {
             self.sign_counts(slot, arrived);
         }
-        self.outputs.push_back(Output::Heard(id));
+        self.cx.output(Output::Heard(id));
         if self.observers.heard_on_the_way(slot) {
             self.doubts_changed(slot);
         }
@@ -30,7 +30,7 @@ impl Core {
 
     /// Counts a packet of a member's run that shows that the member lives (see `echo`).
     pub(crate) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
-        self.counters.signs_of_life += 1;
+        self.cx.counters.signs_of_life += 1;
         self.measure_age(slot, arrived);
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
@@ -50,7 +50,7 @@ impl Core {
         let age = self.view.entry(slot).peer.session.as_ref().map(|session| arrived.since(session.sign));
         // The session begins with the first sign, which ends no silence.
         if let Some(age) = age.filter(|age| !age.is_zero()) {
-            self.counters.heartbeat_ages.observe(age);
+            self.cx.counters.heartbeat_ages.observe(age);
         }
     }
 }

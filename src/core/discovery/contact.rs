@@ -14,7 +14,7 @@ use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
 use crate::member::NodeId;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// Pause between two questions to an address of a `join` command that has not answered.
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
@@ -43,18 +43,18 @@ impl Core {
     /// Carries out a command to contact addresses.
     pub(crate) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
         if self.reunion.contacts.open.len() >= MAX_PENDING_COMMANDS {
-            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         let results = addresses.iter().take(MAX_SEEDS).map(|address| (*address, Contacted::Silent)).collect();
-        let contact = Contact { deadline: self.now + CONTACT_TIMEOUT, results };
+        let contact = Contact { deadline: self.cx.now + CONTACT_TIMEOUT, results };
         self.reunion.contacts.open.insert(ticket, contact);
         let me = self.me();
         let (mine, id) = (me.address, me.id.clone());
         self.answered_contact(mine, &id);
-        if matches!(self.phase, Phase::Joining(_)) {
+        if self.cx.phase.is_joining() {
             // Not a member yet: these are places to join through.
             self.reunion.join_through(addresses.iter().copied().filter(|address| *address != mine));
-            self.timers.set_by(Timer::JoinTry, self.now);
+            self.cx.timers.set_by(Timer::JoinTry, self.cx.now);
         }
         self.end_contact(ticket);
     }
@@ -62,7 +62,7 @@ impl Core {
     /// Ends the commands under way with what is known, as the view is dropped.
     pub(crate) fn end_contacts(&mut self) {
         for (ticket, contact) in std::mem::take(&mut self.reunion.contacts.open) {
-            self.reply(ticket, Reply::Joined(contact.results));
+            self.cx.reply(ticket, Reply::Joined(contact.results));
         }
     }
 
@@ -71,20 +71,20 @@ impl Core {
         let Some(contact) = self.reunion.contacts.open.get(&ticket) else { return };
         let unanswered = contact.results.iter().filter(|(_, contacted)| !contacted.is_final());
         let unanswered: Vec<SocketAddr> = unanswered.map(|(address, _)| *address).collect();
-        if unanswered.is_empty() || self.now >= contact.deadline {
-            self.timers.cancel(Timer::Contact(ticket));
+        if unanswered.is_empty() || self.cx.now >= contact.deadline {
+            self.cx.timers.cancel(Timer::Contact(ticket));
             if let Some(contact) = self.reunion.contacts.open.remove(&ticket) {
-                self.reply(ticket, Reply::Joined(contact.results));
+                self.cx.reply(ticket, Reply::Joined(contact.results));
             }
             return;
         }
-        let next = contact.deadline.min(self.now + CONTACT_RETRY);
-        if !matches!(self.phase, Phase::Joining(_)) {
+        let next = contact.deadline.min(self.cx.now + CONTACT_RETRY);
+        if !self.cx.phase.is_joining() {
             for address in unanswered {
                 self.ask_who(address);
             }
         }
-        self.timers.set(Timer::Contact(ticket), next);
+        self.cx.timers.set(Timer::Contact(ticket), next);
     }
 
     /// Takes note that a member answered at this address.

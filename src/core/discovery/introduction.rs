@@ -21,19 +21,20 @@ use crate::member::{Record, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
     /// returns true if it is.
     pub(crate) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
-        let is_right = self.prover.is_nonce(echo, sender.from, self.now);
+        let is_right = self.prover.is_nonce(echo, sender.from, self.cx.now);
         if is_right {
             self.contacted(sender.from, || Contacted::NotUp { id: None });
         }
         if !is_right {
-            self.counters.drop(DropReason::Unasked);
+            self.cx.counters.drop(DropReason::Unasked);
         } else if let SenderKind::Member(slot) = sender.kind
             && self.view.record(slot).address == sender.from
         {
@@ -45,14 +46,14 @@ impl Core {
     /// Takes the word of somebody who says who it is because this node asked.
     pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
-        let is_here = self.prover.is_nonce(nonce, sender.from, self.now);
-        let is_at_home = self.prover.is_nonce(nonce, record.address, self.now);
+        let is_here = self.prover.is_nonce(nonce, sender.from, self.cx.now);
+        let is_at_home = self.prover.is_nonce(nonce, record.address, self.cx.now);
         if !is_here && !is_at_home {
-            self.counters.drop(DropReason::Unasked);
+            self.cx.counters.drop(DropReason::Unasked);
             return Introduction::Ignored;
         }
         if record.run != sender.run || record.run.is_nobody() {
-            self.counters.drop(DropReason::Malformed);
+            self.cx.counters.drop(DropReason::Malformed);
             return Introduction::Ignored;
         }
         // A record that needs a note is told by others, never by its owner.
@@ -60,10 +61,10 @@ impl Core {
         if record.status == Status::Joining {
             self.answered_not_up(sender.from, &record.id);
         }
-        if matches!(self.phase, Phase::Joining(_)) {
+        if self.cx.phase.is_joining() {
             return Introduction::Met;
         }
-        if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
+        if !says_so_itself || !matches!(self.cx.phase, Phase::Up | Phase::Leaving) {
             return Introduction::Ignored;
         }
         if is_here {
@@ -71,7 +72,7 @@ impl Core {
         }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
         {
-            self.counters.drop(DropReason::Outdated);
+            self.cx.counters.drop(DropReason::Outdated);
             return Introduction::Tombstoned { incarnation };
         }
         if let Some(slot) = self.view.slot_of_run(record.run) {
@@ -79,8 +80,8 @@ impl Core {
         }
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.turns.take(self.now, Turn::AtIntroduced, record.address) {
-                let nonce = self.prover.nonce(record.address, self.now);
+            if self.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
+                let nonce = self.prover.nonce(record.address, self.cx.now);
                 let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
@@ -99,9 +100,9 @@ impl Core {
         if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
         }
-        if !self.turns.take(self.now, Turn::Introduction, sender.from) {
+        if !self.turns.take(self.cx.now, Turn::Introduction, sender.from) {
             // One question lets one stranger in.
-            self.counters.drop(DropReason::RateLimited);
+            self.cx.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
         }
         if held.is_none() && self.is_of_long_standing(&record) {
@@ -166,7 +167,7 @@ impl Core {
     /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
     /// believed there.
     fn call_home(&mut self, address: SocketAddr) {
-        if matches!(self.phase, Phase::Up) && self.turns.take(self.now, Turn::Question, address) {
+        if self.cx.phase.is_up() && self.turns.take(self.cx.now, Turn::Question, address) {
             self.call_again(address);
         }
     }

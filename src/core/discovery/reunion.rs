@@ -210,13 +210,13 @@ impl Reunion {
 impl Core {
     pub(crate) fn start_reunion(&mut self) {
         let pace = 0.5 + 0.5 * self.random.reunion.random::<f64>();
-        self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
+        self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
     }
 
     /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
     /// waited for long to be let in.
     pub(crate) fn is_of_long_standing(&self, record: &Record) -> bool {
-        let up_for = self.arrivals.up_for(self.now);
+        let up_for = self.arrivals.up_for(self.cx.now);
         let clock = self.me().incarnation.saturating_add(up_for.as_millis() as u64);
         up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
     }
@@ -224,13 +224,13 @@ impl Core {
     /// Looks for lost seeds and members, and remembers where the others are.
     pub(crate) fn reunite(&mut self) {
         let pace = 0.9 + 0.1 * self.random.reunion.random::<f64>();
-        self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
-        self.tombstones.expire(self.now, self.settings.reap_after);
-        self.arrivals.tidy(self.now);
+        self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
+        self.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
+        self.arrivals.tidy(self.cx.now);
         self.reap_the_longest_gone();
         self.release_observed();
         if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {
-            self.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
+            self.cx.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
         }
         let (seeds, called) = self.next_missing_seeds();
         for seed in seeds {
@@ -240,7 +240,7 @@ impl Core {
             self.call(seed);
         }
         if self.reunion.has_seeds() {
-            self.outputs.push_back(Output::ResolveSeeds);
+            self.cx.output(Output::ResolveSeeds);
         }
         for slot in self.next_lost() {
             self.look_for(slot);
@@ -334,8 +334,8 @@ impl Core {
         };
         // Each of them has its turn in that time.
         let intervals = MINE_FOR + self.reunion.mine.len() as u32;
-        let until = self.settings.retry_interval * intervals;
-        let is_recent = |met: &Time| seed == self.me().address || self.now.since(*met) < until;
+        let until = self.cx.settings.retry_interval * intervals;
+        let is_recent = |met: &Time| seed == self.me().address || self.cx.now.since(*met) < until;
         self.reunion.mine.get(&seed).is_some_and(is_recent) || self.reunion.seats.get(&seed).is_some_and(is_up)
     }
 
@@ -360,7 +360,7 @@ impl Core {
 
     /// Tells a Down member what it is held as, and asks whoever is there now.
     pub(crate) fn look_for(&mut self, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));

@@ -67,18 +67,18 @@ impl Core {
     pub(crate) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
         if self.flooding.note(slot, from) {
-            self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
+            self.cx.timers.set_by(Timer::Flood, self.cx.now + self.flood_batch());
         }
     }
 
     /// Returns the time for which updates are gathered: longer if some were sent a moment ago.
     fn flood_batch(&self) -> Duration {
-        if is_due(self.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
+        if is_due(self.cx.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
     }
 
     /// Sends on the gathered updates.
     pub(crate) fn flood(&mut self) {
-        self.flooding.last = Some(self.now);
+        self.flooding.last = Some(self.cx.now);
         let fresh: Vec<_> = std::mem::take(&mut self.flooding.fresh).into_iter().collect();
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
@@ -87,12 +87,12 @@ impl Core {
             if is_sent {
                 if self.flooding.own.remove(&slot) {
                     self.flooding.again.insert(slot);
-                    self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
+                    self.cx.timers.set_by(Timer::FloodAgain, self.cx.now + FLOOD_AGAIN);
                 }
             } else if is_any_sent {
                 // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
                 self.flooding.note(slot, from);
-                self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
+                self.cx.timers.set_by(Timer::Flood, self.cx.now + FLOOD_BATCH);
             }
         }
     }

@@ -61,16 +61,16 @@ impl Core {
     /// Begins at a random point of the interval, so that nodes started together do not send together.
     pub(crate) fn start_gossip(&mut self) {
         let phase = self.random.gossip.random::<f64>();
-        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
+        self.cx.timers.set(Timer::Gossip, self.cx.now + self.cx.settings.gossip_interval.mul_f64(phase));
     }
 
     /// Sends to the next peers, and sets the next tick.
     pub(crate) fn gossip(&mut self) {
         let pace = 0.95 + 0.05 * self.random.gossip.random::<f64>();
-        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
+        self.cx.timers.set(Timer::Gossip, self.cx.now + self.cx.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_peers() {
             self.gossip_to(slot, Carrier::Gossip);
-            self.counters.gossip_sent += 1;
+            self.cx.counters.gossip_sent += 1;
         }
     }
 
@@ -93,14 +93,14 @@ impl Core {
     /// that it does not observe is old, and a question, of which most are due in a large cluster, would be answered.
     fn show_fingerprint(&mut self, slot: Slot) {
         let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
         self.push_told(&mut packet, slot);
         self.send_to(slot, packet);
     }
 
     /// Returns the peers of this tick: the next of the round, and some of all live members.
     fn next_peers(&mut self) -> Vec<Slot> {
-        let fanout = self.settings.gossip_fanout;
+        let fanout = self.cx.settings.gossip_fanout;
         let is_mesh = self.observers.is_full_mesh(self.view.live().len());
         let is_for_anybody = |_: &usize| !is_mesh && self.random.gossip.random_ratio(1, ANYBODY_ONE_IN);
         let for_anybody = (0..fanout).filter(is_for_anybody).count();
@@ -115,7 +115,7 @@ impl Core {
 
     /// Takes the next peers out of the round; where it ends, the next ones of another one that are not among them.
     fn next_of_round(&mut self, wanted: usize) -> Vec<Slot> {
-        let is_joining = matches!(self.phase, crate::Phase::Joining(_));
+        let is_joining = matches!(self.cx.phase, crate::context::Phase::Joining);
         let mut peers = if is_joining { Vec::new() } else { self.observers.gossip_peers() };
         let round = &mut self.gossiping.round;
         round.retain(|slot| peers.contains(slot));

@@ -115,10 +115,10 @@ impl Core {
             return;
         }
         let is_believed = self.counts_about_leases(from);
-        if !self.lease_updates.take(self.now, is_believed) {
-            return self.counters.drop(DropReason::RateLimited);
+        if !self.lease_updates.take(self.cx.now, is_believed) {
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
-        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_believed });
+        self.cx.output(Output::LeaseUpdate { word: word.clone(), is_believed });
         if is_believed {
             self.lease_updates.note_if_newer(word);
             if word.is_about_terms() {
@@ -141,11 +141,11 @@ impl Core {
         if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_updates.take(self.now, true) {
-            return self.counters.drop(DropReason::RateLimited);
+        if !self.lease_updates.take(self.cx.now, true) {
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         self.lease_updates.note_if_newer(word);
-        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_believed: true });
+        self.cx.output(Output::LeaseUpdate { word: word.clone(), is_believed: true });
     }
 
     /// Tells a node that this one brings in the highest terms of all leases.

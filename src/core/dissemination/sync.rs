@@ -32,7 +32,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{BUCKETS, Entry, Slot, is_due};
 use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// A set of buckets, one bit each.
 pub(super) type Buckets = [u8; BUCKETS / 8];
@@ -77,7 +77,7 @@ impl Core {
         let differs = fingerprint != self.view.fingerprint();
         match self.fingerprint_mismatch.with {
             Some((with, since)) if differs && with != run => self.fingerprint_mismatch.with = Some((run, since)),
-            None if differs => self.fingerprint_mismatch.with = Some((run, self.now)),
+            None if differs => self.fingerprint_mismatch.with = Some((run, self.cx.now)),
             Some((with, _)) if !differs && with == run => self.fingerprint_mismatch.with = None,
             _ => {}
         }
@@ -97,12 +97,12 @@ impl Core {
             self.fingerprint_mismatch.with = None;
             return;
         };
-        let is_quiet = is_due(self.now, self.fingerprint_mismatch.changed_at, SYNC_QUIET);
-        let is_late = self.now.since(since) >= SYNC_PATIENCE;
+        let is_quiet = is_due(self.cx.now, self.fingerprint_mismatch.changed_at, SYNC_QUIET);
+        let is_late = self.cx.now.since(since) >= SYNC_PATIENCE;
         let tries =
             self.fingerprint_mismatch.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
         let pause = if tries < SYNC_TRIES { SYNC_INTERVAL } else { SYNC_BACKOFF };
-        let may_sync = is_due(self.now, self.fingerprint_mismatch.last_sync, pause) && matches!(self.phase, Phase::Up);
+        let may_sync = is_due(self.cx.now, self.fingerprint_mismatch.last_sync, pause) && self.cx.phase.is_up();
         if !may_sync || !(is_quiet || is_late) {
             return;
         }
@@ -120,8 +120,8 @@ impl Core {
         let mut packet = self.packet_by(way, slot);
         let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
         if fits {
-            self.fingerprint_mismatch.last_sync = Some(self.now);
-            self.counters.syncs += 1;
+            self.fingerprint_mismatch.last_sync = Some(self.cx.now);
+            self.cx.counters.syncs += 1;
         }
         self.send_by(way, slot, packet);
         fits
@@ -129,8 +129,8 @@ impl Core {
 
     /// Plans the two comparisons of a node that is newly Up.
     pub(crate) fn start_catching_up(&mut self) {
-        self.fingerprint_mismatch.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
-        self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
+        self.fingerprint_mismatch.catching_up = Some(CatchingUp { up_since: self.cx.now, done: 0, drawn: Vec::new() });
+        self.cx.timers.set(Timer::CatchUp, self.cx.now + CATCH_UP_AFTER[0]);
     }
 
     /// Returns true if a comparison of a node that is newly Up is still to be made.
@@ -142,7 +142,7 @@ impl Core {
     /// Compares views with a random member, as soon as the address of one is proven.
     pub(crate) fn catch_up(&mut self) {
         let Some(mut catching_up) = self.fingerprint_mismatch.catching_up.take() else { return };
-        if !matches!(self.phase, Phase::Up) {
+        if !self.cx.phase.is_up() {
             return;
         }
         catching_up
@@ -157,11 +157,11 @@ impl Core {
             catching_up.drawn.clear();
             CATCH_UP_AFTER.get(catching_up.done).map(|after| catching_up.up_since + *after)
         } else {
-            Some(self.now + CATCH_UP_RETRY)
+            Some(self.cx.now + CATCH_UP_RETRY)
         };
         if let Some(next) = next {
             self.fingerprint_mismatch.catching_up = Some(catching_up);
-            self.timers.set(Timer::CatchUp, next.max(self.now + CATCH_UP_RETRY));
+            self.cx.timers.set(Timer::CatchUp, next.max(self.cx.now + CATCH_UP_RETRY));
         }
     }
 
@@ -191,14 +191,14 @@ impl Core {
 
     /// Sends our records of these buckets; the first packet asks for theirs.
     fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
-        if !self.view.entry(slot).peer.is_proven() || matches!(self.phase, Phase::Joining(_)) {
+        if !self.view.entry(slot).peer.is_proven() || self.cx.phase.is_joining() {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
         }
         // The members are looked at for those alone that are answered.
         let run = self.view.record(slot).run;
         if !self.take_page(run) {
-            return self.counters.drop(DropReason::RateLimited);
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         let wanted = |hash: u64| {
             let bucket = hash as usize % BUCKETS;

@@ -18,7 +18,7 @@ use crate::member::{NodeId, Record, Status};
 use crate::packet::{Introduction, Sender, SenderKind, Turn, Way};
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The marks that the messages of one packet leave, of which its answer is made.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Answer {
 
 impl Core {
     pub(super) fn answer_member(&mut self, slot: Slot, sender: Sender, fingerprint: u64, answer: &Answer) {
-        if matches!(self.phase, Phase::Joining(_)) {
+        if self.cx.phase.is_joining() {
             return self.answer_stranger(sender, answer);
         }
         // A member that asks who is here from another address than its record's may not read what is sent to that one.
@@ -109,15 +109,15 @@ impl Core {
         let is_live = self.view.record(slot).status.is_live();
         let differs = is_live && self.compare(slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
-        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.rare().last_answer, ANSWER_INTERVAL);
+        let with_updates = differs && !answer.is_reply && is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL);
         let mut confirmed: Vec<u64> =
             answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
         if !confirmed.is_empty() && !self.may_confirm() {
             confirmed.clear();
         }
         let is_proven = peer.is_proven();
-        if !is_proven && !is_due(self.now, peer.rare().last_answer, ANSWER_INTERVAL) {
-            return self.counters.drop(DropReason::RateLimited);
+        if !is_proven && !is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL) {
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         let is_needed = with_updates
             || answer.myself
@@ -150,7 +150,7 @@ impl Core {
             self.push_recent_updates(&mut packet, u32::MAX);
         }
         if with_updates || !is_proven {
-            self.view.peer_mut(slot).rare_mut().last_answer = Some(self.now);
+            self.view.peer_mut(slot).rare_mut().last_answer = Some(self.cx.now);
         }
         if is_proven || self.turns.take_bytes(sender.bytes, packet.len()) {
             self.send_by(sender.way, slot, packet);
@@ -168,7 +168,7 @@ impl Core {
     /// more.
     pub(super) fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
         if answer.stranger {
-            self.counters.drop(DropReason::UnknownRun);
+            self.cx.counters.drop(DropReason::UnknownRun);
         }
         let asked = answer.introduce.or(answer.probed);
         if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, asked) {
@@ -184,23 +184,23 @@ impl Core {
             self.stranger_is_at(sender.from);
         }
         let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
-        let may_meet = !matches!(self.phase, Phase::Joining(_)) || self.must_be_found();
+        let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
         let is_ignored = answer.stranger && is_of_nobody_known && may_meet;
         if answer.introduce.is_none() && !is_ignored {
             return;
         }
-        let is_expected = self.turns.is_expected(self.now, sender.from);
+        let is_expected = self.turns.is_expected(self.cx.now, sender.from);
         // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
         // those whom this node asked before.
         let is_proven = answer.has_echoed || answer.has_brought_nonce;
-        let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
+        let is_introduction = is_proven && self.cx.phase.is_joining();
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
-        let is_allowed = self.turns.take(self.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
+        let is_allowed = self.turns.take(self.cx.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
         if !is_allowed {
-            return self.counters.drop(DropReason::RateLimited);
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
-        let nonce = self.prover.nonce(sender.from, self.now);
+        let nonce = self.prover.nonce(sender.from, self.cx.now);
         let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() > sender.bytes && self.must_be_found() {
@@ -220,7 +220,7 @@ impl Core {
         let entry = self.view.entry(slot);
         let is_at_home =
             entry.peer.is_proven() && entry.record.address == sender.from && entry.record.run == sender.run;
-        if sender.way != Way::Unbound || !is_at_home || matches!(self.phase, Phase::Joining(_)) {
+        if sender.way != Way::Unbound || !is_at_home || self.cx.phase.is_joining() {
             return false;
         }
         let mut packet = self.packet(sender.bytes.max(MAX_HEADER_BYTES));
@@ -263,15 +263,15 @@ impl Core {
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
         }
         match answer.introduction {
-            Some(Introduction::Tombstoned { incarnation }) if self.turns.take(self.now, Turn::Burial, sender.from) => {
-                let nonce = self.prover.nonce(sender.from, self.now);
+            Some(Introduction::Tombstoned { incarnation }) if self.turns.take(self.cx.now, Turn::Burial, sender.from) => {
+                let nonce = self.prover.nonce(sender.from, self.cx.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::HeldStatus { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
-                if self.turns.take(self.now, Turn::Burial, sender.from) {
+                if self.turns.take(self.cx.now, Turn::Burial, sender.from) {
                     // It will raise its incarnation above this record, and may say so at once.
-                    let nonce = self.prover.nonce(sender.from, self.now);
+                    let nonce = self.prover.nonce(sender.from, self.cx.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });
                 }
                 let Record { run, incarnation, status, .. } = **self.view.record(newer);
@@ -284,9 +284,9 @@ impl Core {
             }
             _ => {}
         }
-        let may_meet = !matches!(self.phase, Phase::Joining(_)) || self.must_be_found();
+        let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
         if answer.has_echoed && may_meet {
-            let nonce = self.prover.nonce(sender.from, self.now);
+            let nonce = self.prover.nonce(sender.from, self.cx.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }
         let is_needed = !packet.is_empty();

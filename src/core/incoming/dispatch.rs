@@ -17,12 +17,12 @@ use crate::member::{LeaveReason, Status};
 use crate::packet::{Introduction, News, Sender, Turn};
 use crate::view::Slot;
 use crate::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
-use crate::{Core, Phase};
+use crate::Core;
 
 impl Core {
     pub(super) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
         if Question::of(&message).is_some_and(|question| !answer.asked.add(question)) {
-            return self.counters.drop(DropReason::RateLimited);
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         match message {
             Message::Reply => answer.is_reply = true,
@@ -32,7 +32,7 @@ impl Core {
                 answer.introduce = Some(nonce);
             }
             Message::IAm { nonce, record } => {
-                answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
+                answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.cx.now);
                 answer.advertised = Some(record.address);
                 let is_finder =
                     answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
@@ -47,7 +47,7 @@ impl Core {
             Message::ReachMe { nonce, address } => self.on_reach_me(*sender, nonce, address),
             Message::Reached { nonce } => self.on_reached(sender, nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
-            Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => {
+            Message::ElectorateReport(founded) if self.cx.phase.is_joining() => {
                 answer.founded = Some(founded);
             }
             Message::Challenge { nonce, cookie } => self.on_challenge(*sender, nonce, cookie),
@@ -70,13 +70,13 @@ impl Core {
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
-                if self.turns.take(self.now, Turn::Objection, sender.from) {
+                if self.turns.take(self.cx.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
                     answer.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
                 }
             }
             message => match self.member(sender, answer) {
-                Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
+                Some(slot) if !self.cx.phase.is_joining() => {
                     self.dispatch_from_member(slot, *sender, &message, answer);
                 }
                 _ => {
@@ -91,7 +91,7 @@ impl Core {
 
     pub(super) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.member(sender, answer) {
-            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => self.on_heartbeat(slot, heartbeat),
+            Some(slot) if !self.cx.phase.is_joining() => self.on_heartbeat(slot, heartbeat),
             _ => answer.stranger = true,
         }
     }
@@ -100,7 +100,7 @@ impl Core {
         let from = self.member(sender, answer);
         if answer.is_page && self.is_pulling_from(*sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
-        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_)))
+        } else if (from.is_none() || self.cx.phase.is_joining())
             && !self.is_joiner_up(sender, &news)
             && !self.take_objection(sender, &news, answer)
         {
@@ -123,11 +123,11 @@ impl Core {
     /// name.
     fn take_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
         let subject = self.subject(news);
-        let is_rival = subject.id == self.me().id && subject.run != self.run;
+        let is_rival = subject.id == self.me().id && subject.run != self.cx.run;
         answer.introduction.is_some_and(Introduction::is_unlisted)
-            && matches!(self.phase, Phase::Up)
+            && self.cx.phase.is_up()
             && is_rival
-            && self.turns.take(self.now, Turn::Objection, sender.from)
+            && self.turns.take(self.cx.now, Turn::Objection, sender.from)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
@@ -167,7 +167,7 @@ impl Core {
             }
             Message::Letter(ref letter) => self.on_letter(slot, answer.way, letter),
             Message::Receipt { number } => self.on_receipt(slot, number),
-            Message::Page { .. } => self.counters.drop(DropReason::Unasked),
+            Message::Page { .. } => self.cx.counters.drop(DropReason::Unasked),
             // Dispatched before, whoever the sender is.
             Message::Update(_)
             | Message::Heartbeat(_)
@@ -186,17 +186,17 @@ impl Core {
             | Message::Behind { .. }
             | Message::Wait { .. }
             | Message::Elsewhere { .. }
-            | Message::Pull { .. } => self.counters.drop(DropReason::WrongState),
+            | Message::Pull { .. } => self.cx.counters.drop(DropReason::WrongState),
         }
     }
 
     /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
     fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
-        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
+        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
             self.proved_at_home(slot);
-            self.note_contact(slot, self.now);
+            self.note_contact(slot, self.cx.now);
         } else {
-            self.counters.drop(DropReason::Unasked);
+            self.cx.counters.drop(DropReason::Unasked);
         }
     }
 }

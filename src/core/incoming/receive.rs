@@ -28,12 +28,12 @@ use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
 use crate::view::Slot;
 use crate::window::Sight;
 use crate::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
-use crate::{Core, Phase};
+use crate::Core;
 
 impl Core {
     pub(crate) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
-        self.counters.packets_received += 1;
-        self.counters.bytes_received += bytes.len() as u64;
+        self.cx.counters.packets_received += 1;
+        self.cx.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = self.sender_kind(header.run, way);
             let answer_bytes = bytes.len().saturating_sub(self.seal.slack);
@@ -71,13 +71,13 @@ impl Core {
         messages: Messages<'_>,
         inbox: &mut Inbox,
     ) -> Result<bool, PacketError> {
-        if header.cluster != self.cluster {
+        if header.cluster != self.cx.cluster {
             self.read_few(messages, inbox)?;
             self.receive_from_other_cluster(*sender, inbox);
             return Ok(false);
         }
-        if sender.run == self.run {
-            self.counters.drop(DropReason::Own);
+        if sender.run == self.cx.run {
+            self.cx.counters.drop(DropReason::Own);
             self.read_few(messages, inbox)?;
             self.met_myself(sender.from, inbox);
             return Ok(false);
@@ -97,7 +97,7 @@ impl Core {
                     // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
                     let is_late = sight == Sight::Behind;
                     if !is_late || self.read_few(messages.clone(), inbox).is_err() || !self.brings_proof(slot, inbox) {
-                        self.counters.drop(DropReason::Duplicate);
+                        self.cx.counters.drop(DropReason::Duplicate);
                         return Ok(false);
                     }
                     self.view.peer_mut(slot).count_from(header.sequence);
@@ -127,7 +127,7 @@ impl Core {
     /// Does what a packet says, as far as its sender may say it, and answers.
     fn act_on(&mut self, sender: &Sender, header: Header, inbox: &mut Inbox) {
         for _ in 0..inbox.unknown {
-            self.counters.drop(DropReason::UnknownMessage);
+            self.cx.counters.drop(DropReason::UnknownMessage);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
         let (kind, way) = (sender.kind, sender.way);
@@ -138,7 +138,7 @@ impl Core {
                 Received::Heartbeat(heartbeat) => self.dispatch_heartbeat(sender, heartbeat, &mut answer),
                 Received::News(news) => self.dispatch_news(sender, news, &mut answer),
             }
-            if matches!(self.phase, Phase::Stopped) {
+            if self.cx.phase.is_stopped() {
                 return;
             }
             if !matches!(answer.kind, SenderKind::Member(_)) {
@@ -153,7 +153,7 @@ impl Core {
             (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
             (None, kind) => {
                 if matches!(kind, SenderKind::ClaimsMember(_)) {
-                    self.counters.drop(DropReason::Claimed);
+                    self.cx.counters.drop(DropReason::Claimed);
                 }
                 self.answer_stranger(*sender, &answer);
             }
@@ -170,19 +170,19 @@ impl Core {
 
     fn reject(&mut self, from: SocketAddr, error: PacketError) {
         match error {
-            PacketError::Malformed => self.counters.drop(DropReason::Malformed),
-            PacketError::UnknownKey { .. } => self.counters.drop(DropReason::UnknownKey),
+            PacketError::Malformed => self.cx.counters.drop(DropReason::Malformed),
+            PacketError::UnknownKey { .. } => self.cx.counters.drop(DropReason::UnknownKey),
             PacketError::Refused { speaks } => {
-                self.counters.drop(DropReason::UnknownVersion);
+                self.cx.counters.drop(DropReason::UnknownVersion);
                 // Of another kind than what seeds say: neither hides the other.
-                self.notice("refused version", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
+                self.cx.notice("refused version", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
             }
             PacketError::UnknownVersion { found } => {
-                self.counters.drop(DropReason::UnknownVersion);
-                self.notice("unknown version", Notice::UnknownVersion { from, version: found });
-                if self.turns.take(self.now, Turn::Refusal, from) {
+                self.cx.counters.drop(DropReason::UnknownVersion);
+                self.cx.notice("unknown version", Notice::UnknownVersion { from, version: found });
+                if self.turns.take(self.cx.now, Turn::Refusal, from) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
-                    self.outputs.push_back(Output::Transmit { to: from, receiver: Receiver::Anybody, bytes });
+                    self.cx.output(Output::Transmit { to: from, receiver: Receiver::Anybody, bytes });
                 }
             }
         }
@@ -190,16 +190,16 @@ impl Core {
 
     /// Answers a packet of another cluster by a refusal at most, and reads it for one at most.
     fn receive_from_other_cluster(&mut self, sender: Sender, inbox: &Inbox) {
-        self.counters.drop(DropReason::OtherCluster);
+        self.cx.counters.drop(DropReason::OtherCluster);
         for message in inbox.messages() {
             match message {
                 Message::Refused { nonce, refusal } => return self.on_refused(sender, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
-                    self.notice("other cluster", Notice::OtherCluster { from: sender.from });
-                    if let Phase::Joining(joining) = &mut self.phase {
-                        joining.asked.asked_back(sender.from, self.now);
+                    self.cx.notice("other cluster", Notice::OtherCluster { from: sender.from });
+                    if let Some(joining) = &mut self.joiner {
+                        joining.asked.asked_back(sender.from, self.cx.now);
                     }
-                    if self.turns.take(self.now, Turn::Refusal, sender.from) {
+                    if self.turns.take(self.cx.now, Turn::Refusal, sender.from) {
                         self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
                     }
                     return;
@@ -207,6 +207,6 @@ impl Core {
                 _ => {}
             }
         }
-        self.notice("other cluster", Notice::OtherCluster { from: sender.from });
+        self.cx.notice("other cluster", Notice::OtherCluster { from: sender.from });
     }
 }

@@ -22,7 +22,7 @@ impl Core {
         for slot in others {
             self.drop_from_view(slot);
         }
-        self.timers.clear();
+        self.cx.timers.clear();
         self.resume_messages();
         self.gossiping = Gossiping::default();
         self.flooding = Flooding::default();

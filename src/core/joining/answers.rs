@@ -18,22 +18,22 @@ use crate::member::Record;
 use crate::packet::{Sender, SenderKind, Turn};
 use crate::timers::Timer;
 use crate::wire::{Nonce, Refusal};
-use crate::{Core, Phase};
+use crate::Core;
 
 impl Core {
     /// Returns the address that was asked with this nonce, if this node is Joining.
     fn whose_answer(&self, nonce: Nonce) -> Option<Answerer> {
-        let Phase::Joining(joining) = &self.phase else { return None };
+        let Some(joining) = &self.joiner else { return None };
         joining.asked.answerer(nonce)
     }
 
     /// Returns the state of joining and the address that was asked, if this is an answer to a question of ours.
     pub(super) fn answer_by(&mut self, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
         let answerer = self.whose_answer(nonce);
-        if let (Phase::Joining(joining), Some(answerer)) = (&mut self.phase, answerer) {
+        if let (Some(joining), Some(answerer)) = (&mut self.joiner, answerer) {
             return Some((joining, answerer));
         }
-        self.counters.drop(DropReason::Unasked);
+        self.cx.counters.drop(DropReason::Unasked);
         None
     }
 
@@ -53,7 +53,7 @@ impl Core {
         sponsor: &Record,
         founded: Option<ElectorateReport>,
     ) {
-        let now = self.now;
+        let now = self.cx.now;
         let awaits_finder = self.awaits_finder();
         let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         if awaits_finder && founded.is_none() {
@@ -67,7 +67,7 @@ impl Core {
             self.on_electorate_report(sender.run, founded);
         }
         let is_pulling = self.is_pulling();
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
         } else if !is_pulling && sponsor.run == sender.run && !sender.run.is_nobody() {
@@ -80,7 +80,7 @@ impl Core {
 
     /// Raises this node's incarnation beyond the one that the cluster holds of its name, and asks again.
     pub(crate) fn on_behind(&mut self, nonce: Nonce, incarnation: u64) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some((joining, _)) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
         // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
@@ -93,7 +93,7 @@ impl Core {
 
     /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
     pub(crate) fn incarnation_raised(&mut self) {
-        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
+        if self.cx.phase.is_joining() && !self.incarnation.is_waiting() && self.transfer.is_none() {
             self.try_at_once();
         }
     }
@@ -101,12 +101,12 @@ impl Core {
     /// Waits before this sponsor is asked again: it asks the present owner of our name whether it lives, say. Others are
     /// asked meanwhile.
     pub(crate) fn on_wait(&mut self, nonce: Nonce, wait_ms: u32) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some((joining, Answerer { address, .. })) = self.answer_by(nonce) else { return };
         joining.reached = Some(now);
         let until = now + Duration::from_millis(u64::from(wait_ms)).clamp(FIRST_JOIN_RETRY, MAX_JOIN_WAIT);
         joining.asked.wait(address, until);
-        self.timers.set_by(Timer::JoinTry, until);
+        self.cx.timers.set_by(Timer::JoinTry, until);
     }
 
     /// Handles a refusal.
@@ -115,15 +115,15 @@ impl Core {
             return;
         }
         let by = sender.from;
-        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let (now, at_most) = (self.now, self.answers_count_for());
+        let patience = self.cx.settings.retry_interval * FOUNDING_RETRIES;
+        let (now, at_most) = (self.cx.now, self.answers_count_for());
         let answerer = self.whose_answer(nonce);
         let is_asked = answerer.is_some() || self.prover.is_nonce(nonce, by, now);
         if is_asked {
             self.contacted(by, || Contacted::Refused(refusal.clone()));
         }
-        let (joining, asked) = match (&mut self.phase, answerer) {
-            (Phase::Joining(joining), Some(Answerer { address, is_told: true })) => (joining, address),
+        let (joining, asked) = match (&mut self.joiner, answerer) {
+            (Some(joining), Some(Answerer { address, is_told: true })) => (joining, address),
             // A member that looks for lost ones met another cluster, or a node with its own name.
             _ if self.prover.is_nonce(nonce, by, now) => {
                 if let Refusal::NameInUse { holder } = refusal
@@ -133,13 +133,13 @@ impl Core {
                 }
                 if let Refusal::Unreachable { advertised, .. } = refusal
                     && matches!(sender.kind, SenderKind::Member(_))
-                    && self.detector.health.is_deaf(self.now, &self.settings)
+                    && self.detector.health.is_deaf(self.cx.now, &self.cx.settings)
                 {
                     self.unreached_at = Some(advertised);
                 }
-                return self.notice("refused", Notice::Refused { by, refusal });
+                return self.cx.notice("refused", Notice::Refused { by, refusal });
             }
-            _ => return self.counters.drop(DropReason::Unasked),
+            _ => return self.cx.counters.drop(DropReason::Unasked),
         };
         joining.asked.answered(asked, Contacted::Refused(refusal.clone()), now);
         if let Refusal::NameInUse { holder } = refusal {
@@ -149,7 +149,7 @@ impl Core {
             // There is a cluster, and it accepts this node as soon as it reaches it.
             joining.reached = Some(now);
             joining.refused = Some((by, refusal.clone()));
-            return self.notice("unreachable", Notice::Refused { by, refusal });
+            return self.cx.notice("unreachable", Notice::Refused { by, refusal });
         }
         joining.refused = Some((by, refusal.clone()));
         let is_final = joining.waited(now) >= patience
@@ -161,16 +161,16 @@ impl Core {
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
         }
-        self.notice("refused", Notice::Refused { by, refusal });
+        self.cx.notice("refused", Notice::Refused { by, refusal });
     }
 
     /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
     /// others named, or that is remembered, may be another cluster's by now: its word counts only if there are no seeds to ask, and if no
     /// member has let us in for as long as a founder waits.
     fn refused_name(&mut self, by: SocketAddr, asked: SocketAddr, holder: SocketAddr) {
-        let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
+        let (now, patience) = (self.cx.now, self.cx.settings.retry_interval * FOUNDING_RETRIES);
         let (is_contact, has_seeds) = (self.reunion.is_contact(asked), self.reunion.has_seeds());
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         let first = *joining.name_refused.get_or_insert(now);
         if is_contact || (!has_seeds && now.since(first) >= patience) {
             let id = self.me().id.clone();
@@ -178,6 +178,6 @@ impl Core {
         }
         let refusal = Refusal::NameInUse { holder };
         joining.refused = Some((by, refusal.clone()));
-        self.notice("refused", Notice::Refused { by, refusal });
+        self.cx.notice("refused", Notice::Refused { by, refusal });
     }
 }

@@ -25,9 +25,10 @@ use std::net::SocketAddr;
 use crate::election::Election;
 use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
 use crate::member::{Record, Status};
-use crate::packet::{Recent, Sender};
+use crate::recent::Recent;
+use crate::packet::{Sender};
 use crate::time::Time;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The members that found this joiner.
 #[derive(Debug, Clone)]
@@ -75,13 +76,13 @@ impl Core {
     /// Returns true if a node that looks for this joiner may be answered once more.
     pub(crate) fn take_answer_to_finder(&mut self, from: SocketAddr) -> bool {
         let must_be_found = self.must_be_found();
-        let Phase::Joining(joining) = &mut self.phase else { return false };
-        must_be_found && joining.finders.answered.take(self.now, from)
+        let Some(joining) = &mut self.joiner else { return false };
+        must_be_found && joining.finders.answered.take(self.cx.now, from)
     }
 
     /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
     pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
-        matches!(self.phase, Phase::Joining(_))
+        self.cx.phase.is_joining()
             && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
             && record.id != self.me().id
     }
@@ -89,15 +90,15 @@ impl Core {
     /// Returns true if whoever lets this joiner in, and knows of no electorate, is not followed yet: members were met that
     /// know of one.
     pub(super) fn awaits_finder(&self) -> bool {
-        let Phase::Joining(joining) = &self.phase else { return false };
-        joining.finders.awaited_until().is_some_and(|until| self.now < until)
+        let Some(joining) = &self.joiner else { return false };
+        joining.finders.awaited_until().is_some_and(|until| self.cx.now < until)
     }
 
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks
     /// it to let this node in.
     pub(crate) fn found_by(&mut self, member: SocketAddr) {
-        let (now, must_be_found) = (self.now, self.must_be_found());
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (now, must_be_found) = (self.cx.now, self.must_be_found());
+        let Some(joining) = &mut self.joiner else { return };
         if must_be_found && joining.reached.is_none() && joining.finders.meet(member, now) && !self.is_pulling() {
             self.ask_to_join(member, false);
         }

@@ -41,7 +41,7 @@ use crate::packet::Sender;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Candidacy, Candidate, Nonce, Seeking};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Clone, Default)]
@@ -145,7 +145,7 @@ impl PerInterval {
 impl Core {
     /// Returns the reason why this node may found its cluster, if it may.
     pub(super) fn candidacy(&self) -> Option<Candidacy> {
-        let Phase::Joining(joining) = &self.phase else { return None };
+        let Some(joining) = &self.joiner else { return None };
         let is_named = joining.founding.named_at.is_some() && self.reunion.has_seeds();
         if joining.is_seed { Some(Candidacy::Listed) } else { is_named.then_some(Candidacy::Named) }
     }
@@ -153,7 +153,7 @@ impl Core {
     /// Returns the message beside a question to this address, or beside the answer to a node that asks; `None` if there
     /// is nothing to tell.
     pub(super) fn seeking(&self, asked: Option<SocketAddr>) -> Option<Seeking> {
-        let Phase::Joining(joining) = &self.phase else { return None };
+        let Some(joining) = &self.joiner else { return None };
         let asks_seed = asked.is_some_and(|to| self.reunion.is_seed(to));
         let (candidacy, first) = (self.candidacy(), joining.founding.first());
         (asks_seed || candidacy.is_some() || first.is_some()).then_some(Seeking { asks_seed, candidacy, first })
@@ -161,8 +161,8 @@ impl Core {
 
     /// Handles a joiner that proved its address and asks this node, which is Joining itself.
     pub(super) fn asked_while_joining(&mut self, from: SocketAddr, record: &Record, seeking: Seeking) {
-        let (now, is_from_seed) = (self.now, self.reunion.is_seed(from));
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (now, is_from_seed) = (self.cx.now, self.reunion.is_seed(from));
+        let Some(joining) = &mut self.joiner else { return };
         if seeking.asks_seed {
             let was_named = joining.founding.named_at.replace(now).is_some();
             if !was_named {
@@ -170,7 +170,7 @@ impl Core {
                 // The others may not have been running when they were asked last.
                 joining.ask_soon();
                 self.try_at_once();
-                self.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
+                self.cx.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
             } else if is_from_seed && !joining.founding.has_met(record.run) {
                 joining.ask_soon();
                 self.try_at_once();
@@ -184,9 +184,9 @@ impl Core {
 
     /// Handles a candidate that others name: if it comes before all that were reached, it is asked itself.
     fn heard_of_candidate(&mut self, candidate: Option<Candidate>) {
-        let (now, mine, interval) = (self.now, self.me().address, self.settings.retry_interval);
+        let (now, mine, interval) = (self.cx.now, self.me().address, self.cx.settings.retry_interval);
         let me = self.candidacy().map(|candidacy| Candidate { candidacy, address: mine });
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
         let founding = &mut joining.founding;
         let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
@@ -201,7 +201,7 @@ impl Core {
 
     /// Handles the answer of a node that is Joining itself.
     pub(crate) fn on_not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
-        let (now, interval) = (self.now, self.settings.retry_interval);
+        let (now, interval) = (self.cx.now, self.cx.settings.retry_interval);
         let Some((joining, answerer)) = self.answer_by(nonce) else { return };
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
@@ -250,39 +250,39 @@ impl Core {
     /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
     /// after it, and when patience ends.
     pub(crate) fn consider_founding(&mut self) {
-        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let (now, address, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
+        let patience = self.cx.settings.retry_interval * FOUNDING_RETRIES;
+        let (now, address, lately) = (self.cx.now, self.me().address, self.cx.settings.retry_interval * 2);
         let delay = self.founding_delay();
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         joining.founding.forget(now, lately);
-        let waited = joining.waited(self.now);
+        let waited = joining.waited(self.cx.now);
         if waited < delay {
-            self.timers.set_by(Timer::Found, now + delay.saturating_sub(waited));
+            self.cx.timers.set_by(Timer::Found, now + delay.saturating_sub(waited));
             return;
         }
         let mine = self.candidacy().map(|candidacy| Candidate { candidacy, address });
-        let Phase::Joining(joining) = &self.phase else { return };
+        let Some(joining) = &self.joiner else { return };
         let founding = &joining.founding;
         let next_look = match patience.saturating_sub(waited) {
-            Duration::ZERO => self.settings.retry_interval,
+            Duration::ZERO => self.cx.settings.retry_interval,
             rest => rest,
         };
-        self.timers.set_by(Timer::Found, self.now + next_look);
+        self.cx.timers.set_by(Timer::Found, self.cx.now + next_look);
         let named = mine.is_some_and(|mine| mine.candidacy == Candidacy::Named);
         let newest = joining.newest_seed_at.max(founding.newest_at.filter(|_| named));
         let settled_at = newest.map_or(now, |newest| newest + FOUNDING_DELAY);
         if now < settled_at {
-            self.timers.set_by(Timer::Found, settled_at);
+            self.cx.timers.set_by(Timer::Found, settled_at);
         }
         let has_asked_all = !joining.awaits_names && now >= settled_at;
         let is_before = mine.is_some_and(|mine| founding.first().is_none_or(|first| mine < first));
         let is_alone = founding.not_up.is_empty() && joining.has_other_seeds;
         let awaited_until = joining.finders.awaited_until().filter(|until| now < *until);
         if let Some(until) = awaited_until {
-            self.timers.set_by(Timer::Found, until);
+            self.cx.timers.set_by(Timer::Found, until);
         }
         let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
-        let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
+        let unreached = joining.reached.map_or(waited, |at| self.cx.now.since(at));
         let may_start = mine.is_some() || !self.reunion.has_seeds();
         let is_refused = joining.asked.refuses_this_node(now, self.answers_count_for())
             && founding.told_answered() == 0
@@ -294,7 +294,7 @@ impl Core {
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
         let may_found = (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up();
         if may_found && self.transfer.is_none() && !self.incarnation.is_waiting() {
-            self.outputs.push_back(Output::Notice(Notice::Founded));
+            self.cx.output(Output::Notice(Notice::Founded));
             self.become_up();
         }
     }

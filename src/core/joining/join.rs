@@ -39,7 +39,8 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::wire::{Message, Refusal};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 /// The state of a node that is joining.
 #[derive(Debug, Clone)]
@@ -111,7 +112,8 @@ impl Core {
 
     /// Resets the state of joining.
     pub(crate) fn begin_joining(&mut self) {
-        self.phase = Phase::Joining(Joining {
+        self.cx.phase = Phase::Joining;
+        self.joiner = Some(Joining {
             asked: Asked::default(),
             asked_all: None,
             began: None,
@@ -142,8 +144,8 @@ impl Core {
         }
         if self.reunion.has_seeds() {
             // The first try follows when the names are resolved.
-            self.outputs.push_back(Output::ResolveSeeds);
-            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+            self.cx.output(Output::ResolveSeeds);
+            self.cx.timers.set(Timer::JoinTry, self.cx.now + self.cx.settings.retry_interval);
         } else {
             self.try_to_join();
         }
@@ -151,8 +153,8 @@ impl Core {
 
     /// Asks all seeds (or remembered addresses) to be let in.
     pub(crate) fn try_to_join(&mut self) {
-        let (now, retry_interval) = (self.now, self.settings.retry_interval);
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (now, retry_interval) = (self.cx.now, self.cx.settings.retry_interval);
+        let Some(joining) = &mut self.joiner else { return };
         joining.cookies.begin_try();
         // Whatever sponsors refer to, all others have their turn now and then.
         let is_overdue = joining.asked_all.is_some_and(|at| now.since(at) >= retry_interval);
@@ -160,7 +162,7 @@ impl Core {
             return;
         }
         let is_pulling = self.is_pulling();
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         let pause = joining.pause;
         // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
         let is_close = !joining.cookies.is_empty() && joining.refused.is_none();
@@ -168,24 +170,24 @@ impl Core {
         joining.pause = (pause * 2).min(longest);
         let reached = joining.reached.is_some();
         let is_answered = reached || joining.refused.is_some() || joining.founding.told_answered() > 0;
-        self.timers.set(Timer::JoinTry, now + pause);
+        self.cx.timers.set(Timer::JoinTry, now + pause);
         if let Some(at) = joining.asked.next_end_of_wait(now) {
-            self.timers.set_by(Timer::JoinTry, at);
+            self.cx.timers.set_by(Timer::JoinTry, at);
         }
         let mut targets = self.reunion.join_targets(pause >= retry_interval);
         let told = targets.len();
         let others = joining.founding.target().into_iter().chain(joining.finders.addresses().iter().copied());
         targets.extend(others.filter(|target| !self.reunion.is_seed(*target)));
         if targets.is_empty() || pause >= retry_interval {
-            self.outputs.push_back(Output::ResolveSeeds);
+            self.cx.output(Output::ResolveSeeds);
         }
         if is_pulling {
             return;
         }
         joining.asked_all = Some(now);
-        let began = *joining.began.get_or_insert(self.now);
-        if began == self.now {
-            self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
+        let began = *joining.began.get_or_insert(self.cx.now);
+        if began == self.cx.now {
+            self.cx.timers.set(Timer::Found, self.cx.now + FOUNDING_DELAY);
         }
         let waited = now.since(began);
         self.tell_what_it_lacks();
@@ -214,30 +216,30 @@ impl Core {
     ///
     /// [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE
     pub(super) fn try_at_once(&mut self) {
-        let now = self.now;
-        if let Phase::Joining(joining) = &mut self.phase {
+        let now = self.cx.now;
+        if let Some(joining) = &mut self.joiner {
             let at = joining.haste.next_try(now);
-            self.timers.set_by(Timer::JoinTry, at);
+            self.cx.timers.set_by(Timer::JoinTry, at);
         }
     }
 
     /// Returns true if the view is being pulled, or members are being asked whether they reach this node.
     pub(crate) fn is_pulling(&self) -> bool {
-        matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
+        self.joiner.as_ref().is_some_and(|joining| joining.reach.is_some())
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
     /// Asks an address that this node was told of, unless that wants not to be asked now.
     pub(super) fn ask_told_to_join(&mut self, to: SocketAddr) {
-        let now = self.now;
-        if !matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_waiting(to, now)) {
+        let now = self.cx.now;
+        if !self.joiner.as_ref().is_some_and(|joining| joining.asked.is_waiting(to, now)) {
             self.ask_to_join(to, true);
         }
     }
 
     /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way.
     pub(crate) fn ask_again_to_join(&mut self, to: SocketAddr) {
-        let is_told = matches!(&self.phase, Phase::Joining(joining) if joining.asked.is_told(to));
+        let is_told = self.joiner.as_ref().is_some_and(|joining| joining.asked.is_told(to));
         if !self.is_pulling() {
             self.ask_to_join(to, is_told);
         }
@@ -245,8 +247,8 @@ impl Core {
 
     /// Asks the node at an address to let this one in. `is_told`: this node was told of that address (see `asked`).
     pub(crate) fn ask_to_join(&mut self, to: SocketAddr, is_told: bool) {
-        let (mine, now) = (self.me().address, self.now);
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (mine, now) = (self.me().address, self.cx.now);
+        let Some(joining) = &mut self.joiner else { return };
         if to == mine {
             // It is asked all the same: if another node answers there, that node has the address that this one was told
             // to advertise.
@@ -284,30 +286,30 @@ impl Core {
                     // From whatever address: a router may send it back from one of its own, and the nonce names the one
                     // that was asked. Who was only heard of got a question, too, and says nothing about others. Whoever
                     // reads one to a seed on its way may play it back, so that such an address is asked all the same.
-                    let Phase::Joining(joining) = &self.phase else { continue };
+                    let Some(joining) = &self.joiner else { continue };
                     if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
-                        self.reunion.note_own_address(asked.address, self.now);
+                        self.reunion.note_own_address(asked.address, self.cx.now);
                         is_me = true;
                     }
                 }
                 Message::WhoAreYou { nonce, .. } => {
                     let seeds = self.reunion.seeds();
-                    let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.now) {
+                    let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.cx.now) {
                         Some(from)
                     } else {
                         // A NAT may have sent it back from another address.
                         let seeds = self.reunion.seeds().iter().copied();
-                        seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
+                        seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.cx.now))
                     };
                     if let Some(mine) = mine {
-                        self.reunion.note_own_address(mine, self.now);
+                        self.reunion.note_own_address(mine, self.cx.now);
                         is_me = true;
                     }
                 }
                 _ => {}
             }
         }
-        if let Phase::Joining(joining) = &mut self.phase
+        if let Some(joining) = &mut self.joiner
             && is_me
         {
             joining.is_seed |= self.reunion.has_seeds();
@@ -318,8 +320,8 @@ impl Core {
     /// The first addresses start the first try; later ones that are new are asked at once.
     pub(crate) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
         let new = self.reunion.set_seeds(addresses);
-        let (now, is_pulling) = (self.now, self.is_pulling());
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (now, is_pulling) = (self.cx.now, self.is_pulling());
+        let Some(joining) = &mut self.joiner else { return };
         let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
         if !new.is_empty() {
             joining.newest_seed_at = Some(now);
@@ -331,7 +333,7 @@ impl Core {
             return;
         };
         if awaited_names && is_whole {
-            self.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
+            self.cx.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
         }
         if !is_pulling {
             for to in new {
@@ -342,7 +344,7 @@ impl Core {
 
     /// Asks another sponsor, or the same one at the next try, as the sponsor's pages stopped coming.
     pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
-        if let Phase::Joining(joining) = &mut self.phase {
+        if let Some(joining) = &mut self.joiner {
             joining.pause = FIRST_JOIN_RETRY;
             joining.avoid = Some(sponsor);
         }
@@ -351,7 +353,7 @@ impl Core {
 
     /// Handles the end of the pull from this sponsor.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
-        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
+        if self.cx.phase.is_joining() && !self.incarnation.is_waiting() {
             if let Some(slot) = self.view.slot_of_run(sponsor)
                 && self.view.record(slot).address == address
             {
@@ -368,20 +370,18 @@ impl Core {
     /// Becomes Up from Joining, at the same incarnation.
     pub(super) fn become_up(&mut self) {
         let was_alone = self.view.live().is_empty();
-        let is_founder = match &self.phase {
-            Phase::Joining(joining) => joining.founding.answered() > 0 || was_alone,
-            _ => false,
-        };
-        self.phase = Phase::Up;
+        let is_founder =
+            self.joiner.take().is_some_and(|joining| joining.founding.answered() > 0 || was_alone);
+        self.cx.phase = Phase::Up;
         self.plan_links();
-        self.messaging.begin(self.now);
+        self.messaging.begin(self.cx.now);
         self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
-            self.timers.cancel(timer);
+            self.cx.timers.cancel(timer);
         }
         self.transfer = None;
-        self.detector.health.start(self.now);
-        self.arrivals.start(self.now, is_founder, was_alone);
+        self.detector.health.start(self.cx.now);
+        self.arrivals.start(self.cx.now, is_founder, was_alone);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();
         self.start_gossip();

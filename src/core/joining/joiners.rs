@@ -21,7 +21,8 @@ use crate::limits::{
     MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
 };
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
-use crate::packet::{Newcomer, Recent};
+use crate::recent::Recent;
+use crate::packet::{Newcomer};
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -213,10 +214,10 @@ impl Core {
     pub(super) fn name_stuck_joiner(&mut self, record: &Record) {
         let Record { ref id, run, address: advertised, .. } = *record;
         let here = self.me().address;
-        let is_stuck = |joiner: &Joiner| self.now.since(joiner.since) > REACH_PATIENCE;
+        let is_stuck = |joiner: &Joiner| self.cx.now.since(joiner.since) > REACH_PATIENCE;
         if advertised.is_ipv6() != here.is_ipv6() && self.joiners.held.get(&run).is_some_and(is_stuck) {
             let id = id.clone();
-            self.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
+            self.cx.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
         }
     }
 
@@ -232,26 +233,26 @@ impl Core {
             .collect();
         let mut previous = None;
         for run in rivals {
-            self.timers.cancel(Timer::Joiner(run));
+            self.cx.timers.cancel(Timer::Joiner(run));
             previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
         }
         let before = self.joiners.held.get(&record.run);
         previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
-        let since = before.map_or(self.now, |joiner| joiner.since);
+        let since = before.map_or(self.cx.now, |joiner| joiner.since);
         let is_listed = !is_in_view;
         if is_listed && previous.as_ref() != Some(&record) {
-            self.report(previous.as_ref(), &record, None);
+            self.cx.report(previous.as_ref(), &record, None);
         }
-        self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
+        self.cx.timers.set_by(Timer::Joiner(record.run), self.cx.now + JOINER_SILENCE);
         let Newcomer { from, heard_from, .. } = *newcomer;
-        let joiner = Joiner { from, heard_from, heard: self.now, since, refusals: 0, is_listed, record };
+        let joiner = Joiner { from, heard_from, heard: self.cx.now, since, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
     /// Notes that a joiner of ours pulls, and so is alive.
     pub(super) fn heard_joiner(&mut self, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
-            (joiner.heard, joiner.refusals) = (self.now, 0);
+            (joiner.heard, joiner.refusals) = (self.cx.now, 0);
         }
     }
 
@@ -260,16 +261,16 @@ impl Core {
     pub(crate) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own down timeout: a joiner's may be anything, and places are few.
-        let deadline = joiner.heard + self.settings.down_timeout;
-        if deadline <= self.now {
+        let deadline = joiner.heard + self.cx.settings.down_timeout;
+        if deadline <= self.cx.now {
             self.name_stuck_joiner(&Arc::clone(&joiner.record));
             return self.drop_joiner(run);
         }
         let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
-        if look_at > self.now {
-            return self.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        if look_at > self.cx.now {
+            return self.cx.timers.set(Timer::Joiner(run), deadline.min(look_at));
         }
-        self.timers.set(Timer::Joiner(run), deadline.min(self.now + JOINER_SILENCE));
+        self.cx.timers.set(Timer::Joiner(run), deadline.min(self.cx.now + JOINER_SILENCE));
         self.visit_joiner(run, address);
     }
 
@@ -277,14 +278,14 @@ impl Core {
     /// a firewall that refuses will ask again.
     pub(crate) fn joiner_refused(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
-        if self.now.since(joiner.heard) < JOINER_SILENCE {
+        if self.cx.now.since(joiner.heard) < JOINER_SILENCE {
             return;
         }
         joiner.refusals += 1;
         if joiner.refusals >= JOINER_REFUSALS {
             return self.drop_joiner(run);
         }
-        self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
+        self.cx.timers.set(Timer::Joiner(run), self.cx.now + JOINER_REVIEW);
     }
 
     /// Removes a listed joiner of this name from the listing; returns true if there was one.
@@ -306,14 +307,14 @@ impl Core {
     }
 
     pub(super) fn drop_joiner(&mut self, run: Run) {
-        self.timers.cancel(Timer::Joiner(run));
+        self.cx.timers.cancel(Timer::Joiner(run));
         self.end_visit(run);
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {
             let previous = Some(Arc::clone(&joiner.record));
             let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
-            self.outputs.push_back(Output::Change(change));
+            self.cx.output(Output::Change(change));
         }
     }
 }

@@ -90,7 +90,7 @@ impl Core {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
     pub(crate) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
-        let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+        let wait_ms = (self.cx.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
         self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         // One for whom there is no room comes again.
         if self.name_probes.open.contains_key(&run) || self.name_probes.open.len() >= MAX_NAME_PROBES {
@@ -113,16 +113,16 @@ impl Core {
     fn ask_holder(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
         let address = probe.address;
-        let pause = self.settings.probe_timeout;
-        let question = self.name_probes.question(address, self.now, pause);
+        let pause = self.cx.settings.probe_timeout;
+        let question = self.name_probes.question(address, self.cx.now, pause);
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         probe.sent += u8::from(question.is_some());
         let is_first = probe.sent == 1;
         let at = match question {
             Some(Question::Shared { at }) => at,
-            Some(Question::Due) | None => self.now,
+            Some(Question::Due) | None => self.cx.now,
         };
-        self.timers.set(Timer::NameProbe(newcomer), at + pause);
+        self.cx.timers.set(Timer::NameProbe(newcomer), at + pause);
         if let Some(Question::Due) = question {
             if !is_first {
                 self.call(address);
@@ -141,7 +141,7 @@ impl Core {
         let asked: BTreeSet<SocketAddr> =
             self.name_probes.open.values().filter(about_it).map(|probe| probe.address).collect();
         // The nonce is looked at once for each address, however many wait for its answer.
-        let Some(address) = asked.into_iter().find(|address| self.prover.is_nonce(nonce, *address, self.now)) else {
+        let Some(address) = asked.into_iter().find(|address| self.prover.is_nonce(nonce, *address, self.cx.now)) else {
             return;
         };
         let waiting = self.name_probes.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));
@@ -161,10 +161,10 @@ impl Core {
     }
 
     fn name_is_taken(&mut self, newcomer: Run) {
-        self.timers.cancel(Timer::NameProbe(newcomer));
+        self.cx.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
-        self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
+        self.cx.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
         let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
             let held = self.view.record(slot);
             held.run == probe.holder
@@ -187,7 +187,7 @@ impl Core {
         if !is_there {
             self.name_is_free(newcomer);
         } else if sent >= MAX_NAME_QUESTIONS {
-            self.timers.cancel(Timer::NameProbe(newcomer));
+            self.cx.timers.cancel(Timer::NameProbe(newcomer));
             self.name_probes.open.remove(&newcomer);
         } else {
             self.ask_holder(newcomer);
@@ -195,7 +195,7 @@ impl Core {
     }
 
     fn name_is_free(&mut self, newcomer: Run) {
-        self.timers.cancel(Timer::NameProbe(newcomer));
+        self.cx.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         self.admit(probe.newcomer, Some(probe.holder));
     }

@@ -50,7 +50,7 @@ use crate::packet::{Sender, SenderKind, Turn};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Message, Nonce, PacketBuilder, Refusal};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// Joiners that were not reached at their advertised addresses: the time since which they are asked there, and the time
 /// until which that is remembered.
@@ -102,8 +102,8 @@ impl Core {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if self.turns.take(self.now, Turn::AtAdvertised, address) {
-            let cookie = self.prover.cookie(address, run, self.now);
+        let asked_since = if self.turns.take(self.cx.now, Turn::AtAdvertised, address) {
+            let cookie = self.prover.cookie(address, run, self.cx.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
@@ -111,18 +111,18 @@ impl Core {
             // The newcomer may have called, so that datagrams may not pass: its port is asked by a call, too.
             let is_asked = !self.calls.is_from(newcomer.heard_from) || self.call_with(address, bytes.clone());
             self.transmit_bytes(address, Receiver::of(run), bytes);
-            is_asked.then(|| self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3))
+            is_asked.then(|| self.joiners.unreached.ask(run, self.cx.now, self.cx.settings.retry_interval * 3))
         } else {
             // In a crowd its turn may come later: nobody is called unreachable who was not asked.
-            self.joiners.unreached.since(run, self.now)
+            self.joiners.unreached.since(run, self.cx.now)
         };
-        if asked_since.is_none_or(|since| self.now.since(since) < UNREACHED_PATIENCE) {
+        if asked_since.is_none_or(|since| self.cx.now.since(since) < UNREACHED_PATIENCE) {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
             self.deny(newcomer, &Message::Wait { nonce, wait_ms });
             return false;
         }
         let id = record.id.clone();
-        self.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
+        self.cx.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
         let refusal = Refusal::Unreachable { advertised: address, heard_from: from };
         self.deny(newcomer, &Message::Refused { nonce, refusal });
         false
@@ -149,8 +149,8 @@ impl Core {
 
     fn begin_to_be_reached(&mut self, asked: Vec<SocketAddr>, sponsor: Option<(SocketAddr, Run)>) {
         let nonce = Nonce(self.random.joiner.next_u64());
-        let until = self.now + REACH_PATIENCE;
-        if let Phase::Joining(joining) = &mut self.phase {
+        let until = self.cx.now + REACH_PATIENCE;
+        if let Some(joining) = &mut self.joiner {
             joining.reach = Some(Reach { nonce, asked, until, sponsor });
         }
         self.ask_to_be_reached();
@@ -168,8 +168,8 @@ impl Core {
 
     /// Handles a sponsor that does not answer at the address it advertises: tells it so, and asks others first.
     fn sponsor_unreachable(&mut self, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
-        self.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        self.cx.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
+        let Some(joining) = &mut self.joiner else { return };
         joining.avoid = Some(run);
         if let Some(cookie) = joining.cookies.of(heard_from) {
             let mut packet = self.packet(usize::MAX);
@@ -184,12 +184,12 @@ impl Core {
     /// without other members believes it: others are reached, or are told so by members.
     pub(super) fn take_unreachable(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
         let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
-        let is_told = matches!(self.phase, Phase::Up)
-            && self.prover.is_cookie(nonce, sender.from, sender.run, self.now)
+        let is_told = self.cx.phase.is_up()
+            && self.prover.is_cookie(nonce, sender.from, sender.run, self.cx.now)
             && advertised == self.me().address
             && self.view.live().is_empty();
         if is_told {
-            self.notice("refused", Notice::Refused { by: sender.from, refusal: refusal.clone() });
+            self.cx.notice("refused", Notice::Refused { by: sender.from, refusal: refusal.clone() });
         }
         is_told
     }
@@ -213,24 +213,24 @@ impl Core {
         }
         let refusal = Refusal::Unreachable { advertised, heard_from };
         if packet.push(&Message::Refused { nonce, refusal }) {
-            self.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
+            self.cx.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
         }
     }
 
     /// Asks the members of the other family again, or gives up for now.
     pub(crate) fn ask_to_be_reached(&mut self) {
         let address = self.me().address;
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(joining) = &mut self.joiner else { return };
         let Some(reach) = &joining.reach else { return };
         let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
-        if self.now >= until {
+        if self.cx.now >= until {
             joining.reach = None;
             // The search begins anew, from the pull on: a dead member is Down by then.
-            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+            self.cx.timers.set(Timer::JoinTry, self.cx.now + self.cx.settings.retry_interval);
             if let Some((heard_from, run)) = sponsor {
                 return self.sponsor_unreachable(asked[0], heard_from, run);
             }
-            return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
+            return self.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
         for to in asked {
             let mut packet = self.packet(usize::MAX);
@@ -238,14 +238,14 @@ impl Core {
             packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
             self.transmit(to, Receiver::Anybody, packet);
         }
-        self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
+        self.cx.timers.set(Timer::Reach, until.min(self.cx.now + REACH_RETRY));
     }
 
     /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(crate) fn on_reach_me(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        if !matches!(self.phase, Phase::Up) || sender.run.is_nobody() {
+        if !self.cx.phase.is_up() || sender.run.is_nobody() {
             return;
         }
         let mut packet = self.packet(usize::MAX);
@@ -254,12 +254,12 @@ impl Core {
         // A member that has moved waits for it, and asks few. It says at once where it is.
         let is_member = !matches!(sender.kind, SenderKind::Stranger) && sender.way != Way::Unbound;
         if is_member {
-            packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.now), echo: None });
+            packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.cx.now), echo: None });
         }
         if !self.turns.take_bytes(sender.bytes, packet.len()) {
             return;
         }
-        let (now, turns) = (self.now, &mut self.turns);
+        let (now, turns) = (self.cx.now, &mut self.turns);
         let is_its_turn = if is_let_in {
             turns.take_own(now, Turn::Introduction, address)
         } else {
@@ -281,17 +281,15 @@ impl Core {
         if self.reached_at_new_address(sender, nonce) {
             return;
         }
-        let reach = match &mut self.phase {
-            Phase::Joining(joining) => joining.reach.take_if(|reach| reach.nonce == nonce),
-            _ => None,
-        };
+        let reach =
+            self.joiner.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
         match reach {
-            None => self.counters.drop(crate::counters::DropReason::Unasked),
+            None => self.cx.counters.drop(crate::counters::DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
             Some(_) if !self.incarnation.is_waiting() => self.become_up(),
             // As soon as the disk has stored the incarnation, it is asked again.
             Some(reach) => {
-                if let Phase::Joining(joining) = &mut self.phase {
+                if let Some(joining) = &mut self.joiner {
                     joining.reach = Some(reach);
                 }
             }

@@ -25,7 +25,7 @@ use crate::member::Status;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Message, Nonce};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The referrals that a joiner got.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +88,7 @@ impl Core {
 
     /// Handles a referral by a busy sponsor.
     pub(crate) fn on_elsewhere(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
-        let (now, mine) = (self.now, self.me().address);
+        let (now, mine) = (self.cx.now, self.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.random.joiner.random::<f64>());
         let Some((joining, _)) = self.answer_by(nonce) else { return };
@@ -96,13 +96,13 @@ impl Core {
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
         joining.referrals.hops += 1;
         if joining.referrals.hops > MAX_HOPS || !self.follow_referral() {
-            self.timers.set_by(Timer::JoinTry, self.now + pause);
+            self.cx.timers.set_by(Timer::JoinTry, self.cx.now + pause);
         }
     }
 
     /// Asks, after a pause, the next member that was named; returns true if there was one.
     pub(super) fn follow_referral_after_pause(&mut self) -> bool {
-        if let Phase::Joining(joining) = &mut self.phase {
+        if let Some(joining) = &mut self.joiner {
             joining.referrals.hops = 0;
         }
         self.follow_referral()
@@ -113,14 +113,14 @@ impl Core {
         if self.is_pulling() {
             return false;
         }
-        let (now, interval) = (self.now, self.settings.retry_interval);
-        let Phase::Joining(joining) = &mut self.phase else { return false };
+        let (now, interval) = (self.cx.now, self.cx.settings.retry_interval);
+        let Some(joining) = &mut self.joiner else { return false };
         let rng = &mut self.random.joiner;
         let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
             return false;
         };
         self.ask_to_join(address, true);
-        self.timers.set(Timer::JoinTry, self.now + REFERRED_PATIENCE);
+        self.cx.timers.set(Timer::JoinTry, self.cx.now + REFERRED_PATIENCE);
         true
     }
 }

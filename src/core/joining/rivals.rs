@@ -27,7 +27,7 @@ use crate::limits::QUESTION_INTERVAL;
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The number of questions to a rival before its silence counts.
 const QUESTIONS: u8 = 3;
@@ -67,7 +67,7 @@ impl Core {
     /// Handles the report of others that another run, at another address, has this node's name and a record that
     /// supersedes ours.
     pub(crate) fn hear_of_rival(&mut self, rival: &Record) {
-        if !matches!(self.phase, Phase::Up) {
+        if !self.cx.phase.is_up() {
             return;
         }
         if let Some(open) = &mut self.rivals.open {
@@ -76,7 +76,7 @@ impl Core {
             }
             return;
         }
-        if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
+        if self.rivals.last.is_some_and(|last| self.cx.now.since(last) < self.cx.settings.probe_timeout) {
             return;
         }
         if self.incarnation.covers(rival.incarnation) {
@@ -92,10 +92,10 @@ impl Core {
 
     /// Handles another run of this node's name that introduced itself from its own address.
     pub(crate) fn met_rival(&mut self, rival: &Record) {
-        if !matches!(self.phase, Phase::Up) {
+        if !self.cx.phase.is_up() {
             return;
         }
-        self.rivals.last = Some(self.now);
+        self.rivals.last = Some(self.cx.now);
         if rival.supersedes(self.me()) {
             self.give_way(rival);
         }
@@ -111,7 +111,7 @@ impl Core {
         let address = open.rival.address;
         self.ask_who(address);
         // No address is answered more often.
-        self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout.max(QUESTION_INTERVAL));
+        self.cx.timers.set(Timer::Rival, self.cx.now + self.cx.settings.probe_timeout.max(QUESTION_INTERVAL));
     }
 
     /// Announces that it left, so that the name is free at once among those that knew this node, and stops.
@@ -125,8 +125,8 @@ impl Core {
     /// Keeps the name: those that hold the rival learn of a higher incarnation.
     fn take_name_back(&mut self) {
         let Some(NameConflict { rival, .. }) = self.rivals.open.take() else { return };
-        self.rivals.last = Some(self.now);
-        self.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
+        self.rivals.last = Some(self.cx.now);
+        self.cx.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
         if rival.supersedes(self.me()) {
             self.rivals.raised_above = Some((rival.run, self.rivals.raises(rival.run) + 1));
             self.raise_incarnation(rival.incarnation + 1);

@@ -16,7 +16,8 @@ use crate::doors::{Notice, Receiver};
 use crate::member::{ProtocolRange, Record, Run, Status};
 use crate::packet::{Newcomer, Sender, Turn};
 use crate::wire::{Message, Nonce, Refusal, Seeking};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Handles `Join`: first sends a challenge, then decides.
@@ -28,42 +29,42 @@ impl Core {
         cookie: Option<Nonce>,
         seeking: Option<Seeking>,
     ) {
-        if !self.joiners.take_answer(self.now, sender.run, sender.from) {
-            return self.counters.drop(DropReason::RateLimited);
+        if !self.joiners.take_answer(self.cx.now, sender.run, sender.from) {
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
-        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
+        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.cx.now));
         // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
         let is_of_advertised = is_of(record.address);
         let is_proven = is_of_advertised || is_of(sender.from);
-        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
+        if self.cx.phase.is_up() && self.serving.is_busy_for(sender.run, sender.from, self.cx.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
         }
         if !is_proven {
-            let cookie = self.prover.cookie(sender.from, sender.run, self.now);
+            let cookie = self.prover.cookie(sender.from, sender.run, self.cx.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
         }
         if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
-            return self.counters.drop(DropReason::Malformed);
+            return self.cx.counters.drop(DropReason::Malformed);
         }
         let from = if is_of_advertised { record.address } else { sender.from };
         if self.joiners.is_elsewhere(sender.run, from) {
             // One process is in one place: the joiner of this run is at another address.
-            return self.counters.drop(DropReason::Claimed);
+            return self.cx.counters.drop(DropReason::Claimed);
         }
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
-            self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.turns.take(self.now, Turn::Refusal, sender.from) {
-                return self.counters.drop(DropReason::RateLimited);
+            self.cx.notice("other protocol", Notice::OtherProtocol { from: sender.from });
+            if !self.turns.take(self.cx.now, Turn::Refusal, sender.from) {
+                return self.cx.counters.drop(DropReason::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
         }
-        match self.phase {
-            Phase::Joining(_) => self.keep_waiting(&newcomer, seeking),
+        match self.cx.phase {
+            Phase::Joining => self.keep_waiting(&newcomer, seeking),
             Phase::Up => self.admit(newcomer, None),
-            Phase::Leaving | Phase::Stopped => self.counters.drop(DropReason::WrongState),
+            Phase::Leaving | Phase::Stopped => self.cx.counters.drop(DropReason::WrongState),
         }
     }
 
@@ -77,15 +78,15 @@ impl Core {
 
     /// Tells a newcomer why it is not let in now, if it was not told a moment ago.
     pub(super) fn deny(&mut self, newcomer: &Newcomer, message: &Message) {
-        if self.joiners.denied.take(self.now, newcomer.from) {
+        if self.joiners.denied.take(self.cx.now, newcomer.from) {
             self.decide(newcomer, message);
         } else {
-            self.counters.drop(DropReason::RateLimited);
+            self.cx.counters.drop(DropReason::RateLimited);
         }
     }
 
     fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
-        self.joiners.keep_waiting(newcomer, self.now, self.settings.retry_interval * 2);
+        self.joiners.keep_waiting(newcomer, self.cx.now, self.cx.settings.retry_interval * 2);
         if let Some(seeking) = seeking {
             self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
         }
@@ -146,13 +147,13 @@ impl Core {
         }
         if self.joiners.is_ahead_of(record) {
             // A late copy: the joiner has raised its incarnation since.
-            return self.counters.drop(DropReason::Outdated);
+            return self.cx.counters.drop(DropReason::Outdated);
         }
         let is_held = self.joiners.contains(record.run);
         if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
             return self.probe_name(newcomer, &owner);
         }
-        if !self.serving.begin(record.run, from, self.now) {
+        if !self.serving.begin(record.run, from, self.cx.now) {
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::doors::{Contacted, Notice, Unopened};
 use crate::limits::FOUNDING_RETRIES;
 use crate::wire::Refusal;
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The report of a node that is joining.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub struct JoinReport {
 impl Core {
     /// Returns what is known of joining, if this node is joining.
     pub fn joining(&self) -> Option<JoinReport> {
-        let Phase::Joining(joining) = &self.phase else { return None };
+        let Some(joining) = &self.joiner else { return None };
         let asked = self.answers_of_seeds();
-        let is_late = joining.waited(self.now) >= self.settings.retry_interval;
+        let is_late = joining.waited(self.cx.now) >= self.cx.settings.retry_interval;
         let lacks = match joining.reached {
             Some(_) => None,
             None if is_late && self.reunion.join_targets(true).is_empty() => Some(Notice::SeedsUnresolved),
@@ -46,25 +46,25 @@ impl Core {
             Notice::Unopened { .. } => "unopened",
             _ => "refused",
         };
-        self.notice(kind, lacks);
+        self.cx.notice(kind, lacks);
     }
 
     /// Takes note that an agent at an address does not open what this node sends there.
     pub(crate) fn turned_down(&mut self, by: SocketAddr, why: Unopened) {
-        let now = self.now;
+        let now = self.cx.now;
         self.contacted(by, || Contacted::Unopened(why));
-        if let Phase::Joining(joining) = &mut self.phase
+        if let Some(joining) = &mut self.joiner
             && joining.asked.is_told(by)
         {
             joining.asked.answered(by, Contacted::Unopened(why), now);
-            self.notice("unopened", Notice::Unopened { by, why });
+            self.cx.notice("unopened", Notice::Unopened { by, why });
         }
     }
 
     /// Takes note that there is, or is not, a connection to an address from which nothing else was heard.
     pub(crate) fn note_connection(&mut self, at: SocketAddr, is_open: bool) {
-        let (now, at_most) = (self.now, self.answers_count_for());
-        let Phase::Joining(joining) = &mut self.phase else { return };
+        let (now, at_most) = (self.cx.now, self.answers_count_for());
+        let Some(joining) = &mut self.joiner else { return };
         let heard = joining.asked.answer(at, now, at_most);
         if heard.is_none_or(|heard| matches!(heard, Contacted::Silent | Contacted::Unreached)) {
             let answer = if is_open { Contacted::Silent } else { Contacted::Unreached };
@@ -75,8 +75,8 @@ impl Core {
     /// Returns the addresses that may keep this node from founding a cluster, with the last answer of each, if that is not too
     /// old: those that an operator named, or all that are remembered if there are none; not this node's own.
     pub(super) fn answers_of_seeds(&self) -> Vec<(SocketAddr, Contacted)> {
-        let Phase::Joining(joining) = &self.phase else { return Vec::new() };
-        let (now, at_most) = (self.now, self.answers_count_for());
+        let Some(joining) = &self.joiner else { return Vec::new() };
+        let (now, at_most) = (self.cx.now, self.answers_count_for());
         let is_mine = |seed| seed == self.me().address || self.reunion.is_mine(seed);
         let others = self.reunion.join_targets(false).into_iter().filter(|seed| !is_mine(*seed));
         let answer = |seed| joining.asked.answer(seed, now, at_most).cloned().unwrap_or(Contacted::Silent);
@@ -90,7 +90,7 @@ impl Core {
 
     /// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
     pub(super) fn answers_count_for(&self) -> Duration {
-        self.settings.retry_interval * (FOUNDING_RETRIES - 1)
+        self.cx.settings.retry_interval * (FOUNDING_RETRIES - 1)
     }
 }
 

@@ -101,13 +101,13 @@ impl Core {
     /// Begins to ask the leader, or to wait for one.
     pub(super) fn forward(&mut self, ticket: Ticket, request: VoterRequest) {
         let nonce = Nonce(self.random.lead.next_u64());
-        let (now, until) = (self.now, self.now + FORWARD_TIMEOUT);
+        let (now, until) = (self.cx.now, self.cx.now + FORWARD_TIMEOUT);
         let lease = self.election().map_or(Duration::ZERO, Election::lease_duration);
         let Some(tracker) = &mut self.tracker else { return };
         let unled_since = tracker.known.as_ref().map_or(now, |known| known.until().max(now));
         let led_by = unled_since + lease / SUCCESSION_SHARE;
         if tracker.forwards.open.len() >= MAX_FORWARDED_COMMANDS {
-            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         let forward = Forward { nonce, request, asked: None, may_be_done: false, asks: 0, ask_at: now, led_by, until };
         tracker.forwards.open.insert(ticket, forward);
@@ -117,7 +117,7 @@ impl Core {
 
     /// Asks again, or asks a new leader, or gives up.
     pub(super) fn tend_forwards(&mut self) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(tracker) = &self.tracker else { return };
         let is_due = |forward: &Forward| now >= forward.ask_at.min(forward.until);
         let due: Vec<Ticket> =
@@ -128,7 +128,7 @@ impl Core {
     }
 
     fn tend_forward(&mut self, ticket: Ticket) {
-        let (now, leader) = (self.now, self.leader_elsewhere());
+        let (now, leader) = (self.cx.now, self.leader_elsewhere());
         let Some(tracker) = &mut self.tracker else { return };
         let leads_itself = tracker.claim_until.is_some();
         let successor = tracker.known.as_ref().map(|known| (known.term, known.leader.clone()));
@@ -174,12 +174,12 @@ impl Core {
     /// Takes the leader's answer to a command.
     pub(crate) fn on_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         let run = self.view.record(from).run;
-        let now = self.now;
+        let now = self.cx.now;
         let forwards = self.tracker.as_mut().map(|tracker| &mut tracker.forwards.open);
         let found = forwards.into_iter().flatten().find(|(_, forward)| {
             forward.nonce == changed.nonce && forward.asked.as_ref().is_some_and(|(asked, _)| *asked == run)
         });
-        let Some((ticket, forward)) = found else { return self.counters.drop(DropReason::Unasked) };
+        let Some((ticket, forward)) = found else { return self.cx.counters.drop(DropReason::Unasked) };
         let ticket = *ticket;
         match &changed.result {
             Err(ChangeError::NotLeader) => {
@@ -217,7 +217,7 @@ impl Core {
     fn give_up_forward(&mut self, ticket: Ticket) {
         let forward = self.tracker.as_mut().and_then(|tracker| tracker.forwards.open.remove(&ticket));
         if let Some(forward) = forward {
-            self.reply(ticket, Reply::Refused(forward.without_an_answer().into()));
+            self.cx.reply(ticket, Reply::Refused(forward.without_an_answer().into()));
         }
     }
 
@@ -225,6 +225,6 @@ impl Core {
         if let Some(tracker) = &mut self.tracker {
             tracker.forwards.open.remove(&ticket);
         }
-        self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
+        self.cx.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
     }
 }

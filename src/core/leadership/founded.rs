@@ -23,7 +23,7 @@
 //! Must not know: how an electorate is formed.
 
 use super::hearsay::{Hearsay, latest};
-use super::{Alarm, Core, NodeId, Phase, Reply, Ticket, Time};
+use super::{Alarm, Core, NodeId, Reply, Ticket, Time};
 use crate::counters::DropReason;
 use crate::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
 use crate::limits::WHO_LEADS_INTERVAL;
@@ -56,15 +56,15 @@ impl Core {
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
     pub(crate) fn on_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
-        let (now, known) = (self.now, self.founded());
-        if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
+        let (now, known) = (self.cx.now, self.founded());
+        if self.tracker.is_none() && self.cx.phase.is_joining() {
             // Whoever leads is heard of soon.
-            self.outputs.push_back(super::Output::VotersHeard { by: None, is_led: false, leader: None });
+            self.cx.output(super::Output::VotersHeard { by: None, is_led: false, leader: None });
         }
         if founded.is_sure {
             self.meet_other_electorate(by, founded.descent.root, None, founded.descent.began);
         }
-        let Some(tracker) = &mut self.tracker else { return self.counters.drop(DropReason::WrongState) };
+        let Some(tracker) = &mut self.tracker else { return self.cx.counters.drop(DropReason::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;
         }
@@ -91,8 +91,8 @@ impl Core {
 
     /// Checks that the members that reported an electorate are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
-        let now = self.now;
-        let is_joining = matches!(self.phase, Phase::Joining(_));
+        let now = self.cx.now;
+        let is_joining = self.cx.phase.is_joining();
         let Some(tracker) = &mut self.tracker else { return };
         if tracker.hearsay.deadline().is_none_or(|at| now < at) {
             return;
@@ -116,7 +116,7 @@ impl Core {
     pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
-            return self.reply(ticket, Reply::Refused(error));
+            return self.cx.reply(ticket, Reply::Refused(error));
         }
         let Some(tracker) = &self.tracker else { return };
         let refusal = if tracker.known.is_some() {
@@ -127,7 +127,7 @@ impl Core {
             None
         };
         if let Some(refusal) = refusal {
-            return self.reply(ticket, Reply::Refused(refusal.into()));
+            return self.cx.reply(ticket, Reply::Refused(refusal.into()));
         }
         let known = [self.founded(), tracker.hearsay.descent()];
         let Some(descent) = latest(known.iter().flatten()).copied() else { return };
@@ -146,7 +146,7 @@ impl Core {
     }
 
     pub(super) fn ask_before_founding(&mut self) {
-        if self.ask_before_founding_at().is_some_and(|at| self.now >= at) {
+        if self.ask_before_founding_at().is_some_and(|at| self.cx.now >= at) {
             self.ask_anybody();
         }
     }

@@ -28,11 +28,11 @@ impl Core {
     /// Takes part in electing leaders from now on.
     pub(crate) fn begin_electing(&mut self, quorum: QuorumInit) {
         let random = self.random.lead.random();
-        let context = Context { now: self.now, random, is_up: false, members: &Vec::new };
+        let context = Context { now: self.cx.now, random, is_up: false, members: &Vec::new };
         let init = ElectionInit {
             me: self.me().id.clone(),
             timing: quorum.timing,
-            view_interval: self.settings.gossip_interval,
+            view_interval: self.cx.settings.gossip_interval,
             voters: quorum.voters,
             ballot: quorum.ballot,
         };
@@ -72,7 +72,7 @@ impl Core {
             failures_told: BTreeSet::new(),
         }));
         let told = self.leadership();
-        self.outputs.push_back(Output::Leadership(told));
+        self.cx.output(Output::Leadership(told));
         self.with_election(|_, _| ());
     }
 
@@ -85,10 +85,10 @@ impl Core {
     pub(crate) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
         let mut election = self.tracker.as_mut()?.election.take()?;
         let random = self.random.lead.random();
-        let is_up = matches!(self.phase, Phase::Up);
+        let is_up = self.cx.phase.is_up();
         let view = &self.view;
         let members = || members_of(view);
-        let result = act(&mut election, &Context { now: self.now, random, is_up, members: &members });
+        let result = act(&mut election, &Context { now: self.cx.now, random, is_up, members: &members });
         let mut actions = Vec::new();
         while let Some(action) = election.poll() {
             actions.push(action);
@@ -103,17 +103,17 @@ impl Core {
 
     /// Ends this node's claim if it ran out while this process stood still. Called before any input.
     pub(crate) fn expire_claim(&mut self) {
-        if self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some_and(|until| self.now >= until)) {
+        if self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some_and(|until| self.cx.now >= until)) {
             self.with_election(Election::expire);
         }
     }
 
     /// Tells the machine of changes that may concern it. Called after any input.
     pub(crate) fn attend_to_leadership(&mut self) {
-        let is_up = matches!(self.phase, Phase::Up);
+        let is_up = self.cx.phase.is_up();
         let changes = self.view.changes();
         let Some(tracker) = &mut self.tracker else { return };
-        if matches!(self.phase, Phase::Stopped) {
+        if self.cx.phase.is_stopped() {
             return;
         }
         let was_up = std::mem::replace(&mut tracker.was_up, is_up);
@@ -182,7 +182,7 @@ impl Core {
     /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left
     /// goes from Up to its end in one step, so that the machine has not seen that it leaves.
     pub(crate) fn part_from_voters(&mut self) {
-        if matches!(self.phase, Phase::Leaving) && self.tracker.as_ref().is_some_and(|tracker| tracker.was_up) {
+        if self.cx.phase.is_leaving() && self.tracker.as_ref().is_some_and(|tracker| tracker.was_up) {
             self.with_election(Election::status_changed);
         }
     }
@@ -205,16 +205,16 @@ impl Core {
         let (id, run) = (record.id.clone(), record.run);
         if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
             if !founded.descent.is_well_formed() {
-                return self.counters.drop(DropReason::Malformed);
+                return self.cx.counters.drop(DropReason::Malformed);
             }
             self.on_electorate_report(run, founded);
         }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, context| election.receive(context, &id, word)).is_none() {
-            return self.counters.drop(DropReason::WrongState);
+            return self.cx.counters.drop(DropReason::WrongState);
         }
         if self.election().map_or(0, Election::ignored) > ignored {
-            self.counters.drop(DropReason::WrongState);
+            self.cx.counters.drop(DropReason::WrongState);
         }
     }
 
@@ -230,7 +230,7 @@ impl Core {
             }
             Action::Lost { term, reason } => self.lose_claim(term, reason),
             Action::Followed { term, leader, sequence, sent, lease } => {
-                let sent = sent - self.detector.health.may_have_waited(self.now);
+                let sent = sent - self.detector.health.may_have_waited(self.cx.now);
                 let lineage = self.election().and_then(Election::lineage);
                 self.learn_claim(Known { lineage, term, leader, sequence, sent, lease }, None);
             }
@@ -240,11 +240,11 @@ impl Core {
             Action::Quorum { .. } => self.publish_leadership(LossReason::QuorumLost),
             Action::Answer { ticket, result } if RemoteCommands::is_ticket(ticket) => self.carried_out(ticket, result),
             Action::Answer { ticket, result } => {
-                self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
+                self.cx.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
             }
             Action::Confirmed { ticket, result } => {
                 let proven = |confirmed: Confirmed| Reply::Confirmed { term: confirmed.term, until: confirmed.until };
-                self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), proven));
+                self.cx.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), proven));
             }
             Action::Alarm(alarm) => self.raise_alarm(alarm),
         }
@@ -253,8 +253,8 @@ impl Core {
     pub(super) fn raise_alarm(&mut self, alarm: Alarm) {
         let kind = alarm.kind();
         let failures = match alarm {
-            Alarm::ElectionFailed { .. } => Some(&mut self.counters.elections_failed),
-            Alarm::RenewalFailed => Some(&mut self.counters.renewal_failures),
+            Alarm::ElectionFailed { .. } => Some(&mut self.cx.counters.elections_failed),
+            Alarm::RenewalFailed => Some(&mut self.cx.counters.renewal_failures),
             _ => None,
         };
         let is_failure = failures.is_some();
@@ -266,9 +266,9 @@ impl Core {
             }
         }
         if matches!(alarm, Alarm::TermLimit { .. }) {
-            self.counters.drop(DropReason::Implausible);
+            self.cx.counters.drop(DropReason::Implausible);
         }
-        let is_told = self.notice_if_allowed(kind, Notice::Election(alarm));
+        let is_told = self.cx.notice_if_allowed(kind, Notice::Election(alarm));
         if is_failure
             && is_told
             && let Some(tracker) = &mut self.tracker
@@ -290,19 +290,19 @@ impl Core {
             message = Message::Election(Box::new(word));
             packet.push(&message);
         }
-        self.counters.election_sent += 1;
+        self.cx.counters.election_sent += 1;
         self.send_word_to(slot, packet);
     }
 
     fn lose_claim(&mut self, term: Term, reason: LossReason) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(tracker) = &mut self.tracker else { return };
         tracker.claim_until = None;
         tracker.known = None;
         tracker.give_up(term, now);
         self.publish_leadership(reason);
         if reason == LossReason::Resigned {
-            self.outputs.push_back(Output::EndWork { term });
+            self.cx.output(Output::EndWork { term });
         }
     }
 
@@ -313,7 +313,7 @@ impl Core {
         }
         let is_leading = self.with_election(Election::resign).unwrap_or(false);
         if let Some(tracker) = self.tracker.as_mut().filter(|_| is_leading) {
-            tracker.leave_by = Some(self.now + HAND_OVER_TIMEOUT);
+            tracker.leave_by = Some(self.cx.now + HAND_OVER_TIMEOUT);
             self.schedule_leadership();
         }
         is_leading
@@ -383,7 +383,7 @@ impl Core {
     /// Takes an operator's command for another electorate.
     pub(crate) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
         if let Err(error) = self.may_command_election() {
-            return self.reply(ticket, Reply::Refused(error));
+            return self.cx.reply(ticket, Reply::Refused(error));
         }
         let is_leading = self.tracker.as_ref().is_some_and(|tracker| tracker.claim_until.is_some());
         let may_be_asked = self.leader_elsewhere().is_some() || self.may_be_led();
@@ -400,10 +400,10 @@ impl Core {
         let known = self.tracker.as_ref().and_then(|tracker| tracker.known.as_ref());
         let leader = known.map(|known| (known.term, known.leader.clone()));
         match (self.may_command_election(), leader) {
-            (Err(error), _) => self.reply(ticket, Reply::Refused(error)),
-            (Ok(()), None) => self.reply(ticket, Reply::Refused(ChangeError::NotLeader.into())),
+            (Err(error), _) => self.cx.reply(ticket, Reply::Refused(error)),
+            (Ok(()), None) => self.cx.reply(ticket, Reply::Refused(ChangeError::NotLeader.into())),
             (Ok(()), Some((_, leader))) if to.as_ref() == Some(&leader) => {
-                self.reply(ticket, Reply::Refused(ChangeError::LeadsAlready { id: leader }.into()));
+                self.cx.reply(ticket, Reply::Refused(ChangeError::LeadsAlready { id: leader }.into()));
             }
             (Ok(()), Some((term, _))) => self.asked_for_voters(ticket, VoterRequest::Resign { term, to }),
         }
@@ -412,21 +412,21 @@ impl Core {
     /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
     pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
         if self.with_election(|election, context| election.confirm(context, ticket)).is_none() {
-            self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
+            self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
 
     pub(crate) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.lead.random();
         if let Err(error) = self.may_command_election() {
-            return self.reply(ticket, Reply::Refused(error));
+            return self.cx.reply(ticket, Reply::Refused(error));
         }
         self.with_election(|election, context| election.recover(context, ticket, voters, lineage));
     }
 
     /// Returns an error unless commands about the election mean anything here and now.
     pub(super) fn may_command_election(&self) -> Result<(), CommandError> {
-        match self.phase {
+        match self.cx.phase {
             _ if !self.is_led_by_quorum() => Err(CommandError::NoQuorumMode),
             Phase::Up => Ok(()),
             _ => Err(CommandError::Joining),

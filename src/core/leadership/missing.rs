@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::{Core, Electorate, LeaderTracker, NodeId, Phase, Run, Status};
+use super::{Core, Electorate, LeaderTracker, NodeId, Run, Status};
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::view::{Slot, View};
 
@@ -61,7 +61,7 @@ impl LeaderTracker {
 impl Core {
     /// Returns true if somebody is not there who must not form another electorate.
     fn misses_voters(&self) -> bool {
-        if !matches!(self.phase, Phase::Up) || self.tracker.is_none() || self.founded().is_none() {
+        if !self.cx.phase.is_up() || self.tracker.is_none() || self.founded().is_none() {
             return false;
         }
         let is_missing = |slot: Slot| !self.is_voter_there(slot);
@@ -95,7 +95,7 @@ impl Core {
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
     pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
-        let (now, view) = (self.now, &self.view);
+        let (now, view) = (self.cx.now, &self.view);
         let is_sought = |slot: &Slot| {
             let is_seed = || self.reunion.is_seed(view.record(*slot).address);
             self.voters_sought().any(|voter| voter == *slot) || is_seed()
@@ -113,7 +113,7 @@ impl Core {
     /// Takes note that somebody who is not known here sends from this address. If it is a voter's or a seed's, another
     /// process may be there by now, which is asked at once.
     pub(crate) fn stranger_is_at(&mut self, address: SocketAddr) {
-        if !matches!(self.phase, Phase::Up) || self.tracker.is_none() || self.founded().is_none() {
+        if !self.cx.phase.is_up() || self.tracker.is_none() || self.founded().is_none() {
             return;
         }
         let seed = self.reunion.run_at_seed(address).and_then(|run| self.view.slot_of_run(run));
@@ -121,7 +121,7 @@ impl Core {
         let Some(slot) = self.voters_sought().chain(seed).find(is_there) else { return };
         let (run, is_proven) = (self.view.record(slot).run, self.view.entry(slot).peer.is_proven());
         let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&run));
-        let is_known = cut_off.is_some_and(|at| self.now.since(*at) < MISSING_VOTER_PAUSE);
+        let is_known = cut_off.is_some_and(|at| self.cx.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
             self.voter_may_be_gone(run);
             self.ask_who_briefly(address);
@@ -136,7 +136,7 @@ impl Core {
             return;
         }
         // All members begin at about the same moment: from the first one on they take turns.
-        let at = misses_voters.then(|| self.now + self.pause_of_lookers().mul_f64(self.random.lead.random()));
+        let at = misses_voters.then(|| self.cx.now + self.pause_of_lookers().mul_f64(self.random.lead.random()));
         if let Some(tracker) = &mut self.tracker {
             tracker.look_for_voters_at = at;
         }
@@ -146,14 +146,14 @@ impl Core {
         let members = self.view.live().len() + 1;
         // Nobody but the observers of a voter knows yet that it may be gone.
         let is_early = self.cut_off().next().is_some();
-        let lookers = if is_early { members.min(self.settings.observers + 1) } else { members };
-        pause_among(lookers, self.settings.retry_interval)
+        let lookers = if is_early { members.min(self.cx.settings.observers + 1) } else { members };
+        pause_among(lookers, self.cx.settings.retry_interval)
     }
 
     /// Looks for the voters that are missing, if it is time to.
     pub(super) fn look_for_voters(&mut self) {
         let at = self.tracker.as_ref().and_then(|tracker| tracker.look_for_voters_at);
-        if at.is_none_or(|at| self.now < at) {
+        if at.is_none_or(|at| self.cx.now < at) {
             return;
         }
         for address in self.addresses_of_missing_voters() {
@@ -162,7 +162,7 @@ impl Core {
         let lot = 0.75 + 0.5 * self.random.lead.random::<f64>();
         let pause = self.pause_of_lookers().mul_f64(lot);
         if let Some(tracker) = &mut self.tracker {
-            tracker.look_for_voters_at = Some(self.now + pause);
+            tracker.look_for_voters_at = Some(self.cx.now + pause);
         }
     }
 

@@ -48,7 +48,8 @@ use crate::member::{NodeId, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 use forward::Forwards;
 use hearsay::Hearsay;
 pub use other::OtherElectorate;
@@ -257,19 +258,19 @@ impl Core {
             return;
         }
         let before = std::mem::replace(&mut tracker.told, now.clone());
-        self.outputs.push_back(Output::Leadership(now.clone()));
+        self.cx.output(Output::Leadership(now.clone()));
         let is_same = before.leader == now.leader && (before.leader.is_none() || before.term == now.term);
         if let Some(leader) = before.leader.filter(|_| !is_same) {
             let reason = if now.leader.is_some() { LossReason::Superseded } else { why_lost };
-            self.outputs.push_back(Output::LeaderLost { leader, term: before.term, reason });
+            self.cx.output(Output::LeaderLost { leader, term: before.term, reason });
         }
         if let Some(leader) = now.leader.filter(|_| !is_same) {
-            self.outputs.push_back(Output::LeaderElected { leader, term: now.term });
+            self.cx.output(Output::LeaderElected { leader, term: now.term });
         }
         let was_unavailable = before.state == LeadershipState::Unavailable;
         let is_unavailable = now.state == LeadershipState::Unavailable;
         if was_unavailable != is_unavailable {
-            self.outputs.push_back(Output::Quorum { term: now.term, is_reached: !is_unavailable });
+            self.cx.output(Output::Quorum { term: now.term, is_reached: !is_unavailable });
         }
     }
 
@@ -292,10 +293,10 @@ impl Core {
 
     /// Sets the one timer of this room.
     fn schedule_leadership(&mut self) {
-        if matches!(self.phase, Phase::Stopped) {
+        if self.cx.phase.is_stopped() {
             return;
         }
-        let is_up = matches!(self.phase, Phase::Up);
+        let is_up = self.cx.phase.is_up();
         self.plan_look_for_voters();
         let Some(tracker) = &self.tracker else { return };
         let deadlines = [
@@ -311,8 +312,8 @@ impl Core {
         ];
         match deadlines.into_iter().flatten().min() {
             // An overdue deadline is tended in a moment, so that no mistake here makes time stand still.
-            Some(at) => self.timers.set(Timer::Leadership, at.max(self.now + Duration::from_micros(100))),
-            None => self.timers.cancel(Timer::Leadership),
+            Some(at) => self.cx.timers.set(Timer::Leadership, at.max(self.cx.now + Duration::from_micros(100))),
+            None => self.cx.timers.cancel(Timer::Leadership),
         }
     }
 
@@ -327,7 +328,7 @@ impl Core {
         self.fetch_again();
         self.tend_forwards();
         let leave_by = self.tracker.as_ref().and_then(|tracker| tracker.leave_by);
-        if leave_by.is_some_and(|by| self.now >= by) {
+        if leave_by.is_some_and(|by| self.cx.now >= by) {
             self.leave_now();
         }
         self.schedule_leadership();

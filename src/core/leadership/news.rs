@@ -42,7 +42,7 @@ impl Core {
         let ran_out = tracker.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
         let newest = tracker.known.as_ref().or(ran_out);
         let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
-        if claim.term < tracker.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
+        if claim.term < tracker.term || !is_newer || (own_until.is_none() && self.cx.now >= claim.until()) {
             return;
         }
         if own_until.is_none() && (tracker.claim_until.is_some() || tracker.is_echo(&claim)) {
@@ -54,7 +54,7 @@ impl Core {
         tracker.claim_until = own_until;
         tracker.known = Some(claim);
         tracker.failures_told.clear();
-        tracker.forwards.leader_heard(self.now);
+        tracker.forwards.leader_heard(self.cx.now);
         self.found_nothing_anew(View::ME);
         self.publish_leadership(LossReason::Expired);
         self.flood_leadership();
@@ -63,7 +63,7 @@ impl Core {
 
     /// Notes that the leader of this term has given leadership up.
     pub(super) fn learn_release(&mut self, term: Term) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(tracker) = &mut self.tracker else { return };
         if tracker.claim_until.is_some() {
             // A leader hears of its claim from nobody else.
@@ -82,7 +82,7 @@ impl Core {
     pub(super) fn expire_news(&mut self) {
         let Some(tracker) = &mut self.tracker else { return };
         if tracker.claim_until.is_none()
-            && let Some(over) = tracker.known.take_if(|known| self.now >= known.until())
+            && let Some(over) = tracker.known.take_if(|known| self.cx.now >= known.until())
         {
             tracker.ran_out = Some(over);
             self.publish_leadership(LossReason::Expired);
@@ -108,7 +108,7 @@ impl Core {
             lineage: agreed.electorate.lineage.0 as u32,
             term: known.term,
             sequence: known.sequence,
-            age_ms: age_ms(self.now, known.sent),
+            age_ms: age_ms(self.cx.now, known.sent),
             number: reference.number,
             digest: reference.digest.0 as u32,
         }));
@@ -121,7 +121,7 @@ impl Core {
             return self.hear_voters(from, None);
         }
         if !renewal.term.is_usable() {
-            return self.counters.drop(DropReason::Malformed);
+            return self.cx.counters.drop(DropReason::Malformed);
         }
         let Some(tracker) = &mut self.tracker else { return };
         let Some(agreed) = &tracker.agreed else { return self.ask(from) };
@@ -148,12 +148,12 @@ impl Core {
     /// in another way, which makes two leaders.
     fn hear_voters(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
         let by = Some(self.view.record(from).id.clone());
-        self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
+        self.cx.output(super::Output::VotersHeard { by, is_led: true, leader });
     }
 
     /// Takes a renewal of the known leader; returns true if it is news.
     fn renew_known(&mut self, sequence: u64, age: Duration) -> bool {
-        let (now, waited) = (self.now, self.detector.health.may_have_waited(self.now));
+        let (now, waited) = (self.cx.now, self.detector.health.may_have_waited(self.cx.now));
         let Some(tracker) = &mut self.tracker else { return false };
         let known = tracker.known.as_mut().filter(|known| tracker.claim_until.is_none() && known.sequence < sequence);
         let Some(known) = known else { return false };
@@ -170,7 +170,7 @@ impl Core {
         let Some(tracker) = &mut self.tracker else { return };
         tracker.told.valid_until = tracker.known.as_ref().map(super::Known::until);
         let told = tracker.told.clone();
-        self.outputs.push_back(super::Output::Leadership(told));
+        self.cx.output(super::Output::Leadership(told));
         self.schedule_leadership();
     }
 
@@ -186,7 +186,7 @@ impl Core {
             term: tracker.term,
             leader: known.map(|known| known.leader.clone()),
             sequence: known.map_or(0, |known| known.sequence),
-            age_ms: known.map_or(0, |known| age_ms(self.now, known.sent)),
+            age_ms: known.map_or(0, |known| age_ms(self.cx.now, known.sent)),
             lease_ms: known.map_or(0, |known| known.lease.as_millis() as u64),
             view: agreed.reference(),
             delta: self.last_delta().filter(|_| with_delta),
@@ -203,13 +203,13 @@ impl Core {
     /// Takes a member's report of who leads, or that nobody does any more.
     pub(crate) fn on_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
         if !is_plausible(&led) {
-            return self.counters.drop(DropReason::Malformed);
+            return self.cx.counters.drop(DropReason::Malformed);
         }
         if self.tracker.is_none() {
             if let Some(leader) = led.leader.filter(|_| led.age_ms < led.lease_ms) {
                 self.hear_voters(from, Some((leader, led.term)));
             }
-            return self.counters.drop(DropReason::WrongState);
+            return self.cx.counters.drop(DropReason::WrongState);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
         if descent.is_well_formed() {
@@ -250,7 +250,7 @@ impl Core {
             }
             Some(leader) => {
                 let sent =
-                    self.now - Duration::from_millis(led.age_ms) - self.detector.health.may_have_waited(self.now);
+                    self.cx.now - Duration::from_millis(led.age_ms) - self.detector.health.may_have_waited(self.cx.now);
                 let lease = Duration::from_millis(led.lease_ms);
                 let known =
                     Known { lineage: Some(led.lineage), term: led.term, leader, sequence: led.sequence, sent, lease };
@@ -280,10 +280,10 @@ impl Core {
 
     /// Answers a member that asks who leads.
     pub(crate) fn on_who_leads(&mut self, to: Slot) {
-        let now = self.now;
+        let now = self.cx.now;
         let rare = self.view.peer_mut(to).rare_mut();
         if !is_due(now, rare.last_led, LEADER_ANSWER_INTERVAL) {
-            return self.counters.drop(DropReason::RateLimited);
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         rare.last_led = Some(now);
         // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
@@ -340,7 +340,7 @@ impl Core {
 
     /// Asks a voter who leads, if the news of it is old, or the leader itself while no voters are known.
     pub(super) fn ask_who_leads(&mut self) {
-        if self.ask_deadline().is_none_or(|at| self.now < at) {
+        if self.ask_deadline().is_none_or(|at| self.cx.now < at) {
             return;
         }
         let known = self.tracker.as_ref().and_then(|tracker| tracker.known.as_ref());
@@ -354,7 +354,7 @@ impl Core {
         if let Some(voter) = voters.choose(&mut self.random.lead).copied() {
             self.ask(voter);
         } else if let Some(tracker) = &mut self.tracker {
-            tracker.asked_at = Some(self.now);
+            tracker.asked_at = Some(self.cx.now);
         }
     }
 
@@ -368,10 +368,10 @@ impl Core {
 
     pub(super) fn ask(&mut self, whom: Slot) {
         let Some(tracker) = &mut self.tracker else { return };
-        if tracker.asked_at.is_some_and(|asked| self.now.since(asked) < WHO_LEADS_INTERVAL) {
+        if tracker.asked_at.is_some_and(|asked| self.cx.now.since(asked) < WHO_LEADS_INTERVAL) {
             return;
         }
-        tracker.asked_at = Some(self.now);
+        tracker.asked_at = Some(self.cx.now);
         let mut packet = self.packet_to(whom);
         packet.push(&Message::WhoLeads);
         self.send_to(whom, packet);

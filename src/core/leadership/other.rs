@@ -50,17 +50,17 @@ impl Core {
         let Report { other, at, recovered, .. } = tracker.other.as_ref()?;
         if let Some((lineage, until)) = recovered {
             let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(*lineage));
-            return (is_other && self.now < *until).then_some(other);
+            return (is_other && self.cx.now < *until).then_some(other);
         }
         let is_other = self.founded().is_some_and(|known| known.root != other.root);
-        (is_other && self.now.since(*at) < OTHER_ELECTORATE_MEMORY).then_some(other)
+        (is_other && self.cx.now.since(*at) < OTHER_ELECTORATE_MEMORY).then_some(other)
     }
 
     /// Tells the operator if a member reports an electorate of another origin than the one that this node is sure of.
     pub(super) fn meet_other_electorate(&mut self, by: Run, root: Lineage, leader: Option<&NodeId>, term: Term) {
         let is_other = self.founded().is_some_and(|known| known.root != root);
         let Some(slot) = self.view.slot_of_run(by).filter(|_| is_other) else { return };
-        let (now, by) = (self.now, self.view.record(slot).id.clone());
+        let (now, by) = (self.cx.now, self.view.record(slot).id.clone());
         self.raise_alarm(Alarm::OtherElectorate { id: by.clone() });
         let Some(tracker) = &mut self.tracker else { return };
         let is_led = |met: &Report| {
@@ -89,8 +89,8 @@ impl Core {
         let by = self.view.record(from).id.clone();
         let (leader, root, term) = (led.leader.clone(), led.root, led.term);
         let other = OtherElectorate { by: by.clone(), root, leader, term, is_recovery: true };
-        let recovered = Some((led.lineage, self.now + rest));
-        tracker.other = Some(Report { other, at: self.now, led_at: self.now, recovered });
+        let recovered = Some((led.lineage, self.cx.now + rest));
+        tracker.other = Some(Report { other, at: self.cx.now, led_at: self.cx.now, recovered });
         self.raise_alarm(Alarm::RecoveredApart { id: by });
     }
 }

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Core, Phase, Status, Ticket, Time};
+use super::{Core, Status, Ticket, Time};
 use crate::counters::DropReason;
 use crate::election::{ChangeError, Electorate};
 use crate::limits::{ANSWER_INTERVAL, ASKED_MEMORY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES};
@@ -67,10 +67,10 @@ impl RemoteCommands {
 impl Core {
     /// Takes a member's request that this node, as the leader, change the electorate.
     pub(crate) fn on_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
-        let (now, key) = (self.now, (sender.run, question.nonce));
-        let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
+        let (now, key) = (self.cx.now, (sender.run, question.nonce));
+        let is_up = self.cx.phase.is_up() && self.view.entry(from).status == Status::Up;
         let Some(tracker) = self.tracker.as_mut().filter(|_| is_up) else {
-            return self.counters.drop(DropReason::WrongState);
+            return self.cx.counters.drop(DropReason::WrongState);
         };
         if let Some(known) = tracker.remote_commands.questions.get_mut(&key) {
             let Some(result) = known.result.clone() else {
@@ -78,7 +78,7 @@ impl Core {
                 return;
             };
             if !is_due(now, known.said_at, ANSWER_INTERVAL) {
-                return self.counters.drop(DropReason::RateLimited);
+                return self.cx.counters.drop(DropReason::RateLimited);
             }
             known.said_at = Some(now);
             return self.say_what_became(from, question.nonce, result);
@@ -88,13 +88,13 @@ impl Core {
         }
         match tracker.remote_commands.take_down(key, now) {
             Some(ticket) => self.change_voters(ticket, &question.request),
-            None => self.counters.drop(DropReason::TableFull),
+            None => self.cx.counters.drop(DropReason::TableFull),
         }
     }
 
     /// Notes the outcome of a member's question, and answers it.
     pub(super) fn carried_out(&mut self, ticket: Ticket, result: Result<Electorate, ChangeError>) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(tracker) = &mut self.tracker else { return };
         let found = tracker.remote_commands.questions.iter_mut().find(|(_, question)| question.ticket == ticket);
         let Some(((run, nonce), question)) = found else { return };

@@ -123,7 +123,7 @@ impl Core {
         tracker.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
-            self.outputs.push_back(Output::ViewAgreed(view));
+            self.cx.output(Output::ViewAgreed(view));
         }
         self.make_sure_of(descent);
         self.flood_leadership();
@@ -144,7 +144,7 @@ impl Core {
             members: Vec::new(),
             electorate: None,
             awaited: 0,
-            retry_at: self.now,
+            retry_at: self.cx.now,
             tries: 0,
         });
         self.fetch_again();
@@ -152,7 +152,7 @@ impl Core {
 
     /// Asks for the next parts, or gives up: the next news of the view begins anew.
     pub(super) fn fetch_again(&mut self) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(tracker) = &mut self.tracker else { return };
         let Some(fetch) = tracker.fetch.as_mut().filter(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
@@ -202,14 +202,14 @@ impl Core {
 
     /// Sends a member the parts of a view that it wants.
     pub(crate) fn on_want_view(&mut self, to: Slot, want: &WantView) {
-        let Some(view) = self.view_of(want.digest) else { return self.counters.drop(DropReason::Unasked) };
+        let Some(view) = self.view_of(want.digest) else { return self.cx.counters.drop(DropReason::Unasked) };
         if !self.view.entry(to).peer.is_proven() {
-            return self.counters.drop(DropReason::RateLimited);
+            return self.cx.counters.drop(DropReason::RateLimited);
         }
         let mut after = want.after.clone();
         for _ in 0..VIEW_PARTS {
             if !self.pay_for_view_part(to, &view) {
-                return self.counters.drop(DropReason::RateLimited);
+                return self.cx.counters.drop(DropReason::RateLimited);
             }
             let first = after.as_ref().map_or(0, |after| view.members.partition_point(|id| id <= after));
             let is_first = after.is_none();
@@ -247,7 +247,7 @@ impl Core {
         let bytes: usize = view.members.iter().map(|id| id.as_str().len() + 1).sum();
         let parts = bytes / (self.datagram_bytes() / 2) + usize::from(VIEW_PARTS);
         let credit = price * 2 * u32::try_from(parts).unwrap_or(u32::MAX);
-        let now = self.now;
+        let now = self.cx.now;
         let rare = self.view.peer_mut(to).rare_mut();
         let paid_until = rare.view_parts_paid_until.unwrap_or(now).max(now) + price;
         let is_paid = paid_until.since(now) <= credit;
@@ -266,18 +266,18 @@ impl Core {
     /// Takes a part of the view that is being fetched.
     pub(crate) fn on_view_part(&mut self, from: Slot, part: ViewPart) {
         let run = self.view.record(from).run;
-        let now = self.now;
+        let now = self.cx.now;
         let fetch = self.tracker.as_mut().and_then(|tracker| tracker.fetch.as_mut());
         let is_awaited = |fetch: &&mut Fetch| {
             fetch.asked.contains(&run)
                 && fetch.view.digest == part.digest
                 && fetch.members.last() <= part.after.as_ref()
         };
-        let Some(fetch) = fetch.filter(is_awaited) else { return self.counters.drop(DropReason::Unasked) };
+        let Some(fetch) = fetch.filter(is_awaited) else { return self.cx.counters.drop(DropReason::Unasked) };
         fetch.awaited = fetch.awaited.saturating_sub(1);
         let is_early = fetch.members.last() != part.after.as_ref();
         if is_early && (fetch.early.len() >= usize::from(VIEW_PARTS) || fetch.early.contains(&part)) {
-            return self.counters.drop(DropReason::Unasked);
+            return self.cx.counters.drop(DropReason::Unasked);
         }
         let is_whole = if is_early {
             fetch.early.push(part);
@@ -297,7 +297,7 @@ impl Core {
     }
 
     fn drop_fetch(&mut self) {
-        self.counters.drop(DropReason::Malformed);
+        self.cx.counters.drop(DropReason::Malformed);
         if let Some(tracker) = &mut self.tracker {
             tracker.fetch = None;
         }

@@ -28,7 +28,7 @@ impl Core {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
-        let (now, tolerance) = (self.now, self.settings.probe_timeout);
+        let (now, tolerance) = (self.cx.now, self.cx.settings.probe_timeout);
         let held = self.view.record(slot);
         let (timing, is_held_up) = (held.timing, held.status == Status::Up);
         let is_from_afar = record.status == Status::Down && self.is_spoken_of_from_afar(record.run, from);
@@ -54,14 +54,14 @@ impl Core {
         }
         let is_doubted = now.since(since) < tolerance;
         if is_doubted {
-            self.counters.drop(DropReason::Implausible);
+            self.cx.counters.drop(DropReason::Implausible);
         }
         is_doubted
     }
 
     /// Counts a return of a member whose process was reported to have ended.
     pub(super) fn note_false_obituary(&mut self, slot: Slot) {
-        let (now, timing) = (self.now, self.view.record(slot).timing);
+        let (now, timing) = (self.cx.now, self.view.record(slot).timing);
         let peer = self.view.peer_mut(slot);
         if peer.method == Some(DetectionMethod::ConnectionLost) {
             peer.rare_mut().false_obituaries.add(now, timing);
@@ -83,7 +83,7 @@ impl Core {
                 .view
                 .entry(slot)
                 .refutation_deadline()
-                .is_some_and(|refutation_deadline| refutation_deadline <= self.now);
+                .is_some_and(|refutation_deadline| refutation_deadline <= self.cx.now);
         is_about_silence && is_obituary && !is_heard_out
     }
 
@@ -94,7 +94,7 @@ impl Core {
         let is_same =
             |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
         if !held.is_some_and(is_same) {
-            let since = is_accused(record.status).then_some(self.now);
+            let since = is_accused(record.status).then_some(self.cx.now);
             self.view.peer_mut(slot).accused(since);
         }
     }
@@ -106,8 +106,8 @@ impl Core {
         if !self.observers.observes(slot) {
             return;
         }
-        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
+        if is_due(self.cx.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).rare_mut().last_told = Some(self.cx.now);
             let (run, incarnation) = (record.run, record.incarnation);
             let mut packet = self.packet_to(slot);
             packet.push(&Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 0 });
@@ -119,7 +119,7 @@ impl Core {
     pub(super) fn count_suspicion(&mut self, before: Status, after: Status, method: Option<DetectionMethod>) {
         let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
-            self.counters.suspicions_believed += 1;
+            self.cx.counters.suspicions_believed += 1;
         }
     }
 
@@ -132,8 +132,8 @@ impl Core {
         method: Option<DetectionMethod>,
     ) {
         if let (true, Status::Down, Some(method)) = (matches!(before, Status::Up | Status::Suspect), after, method) {
-            let latency = self.now.since(self.view.entry(slot).peer.last_sign());
-            self.counters.detected(method, latency);
+            let latency = self.cx.now.since(self.view.entry(slot).peer.last_sign());
+            self.cx.counters.detected(method, latency);
         }
     }
 
@@ -147,9 +147,9 @@ impl Core {
     pub(super) fn compare_notes(&mut self, slot: Slot, note: Note) {
         let status = self.view.record(slot).status;
         let heartbeat = self.view.record(slot).timing.heartbeat_interval();
-        let theirs = self.now - note.age();
-        let tolerance = self.settings.probe_timeout;
-        let now = self.now;
+        let theirs = self.cx.now - note.age();
+        let tolerance = self.cx.settings.probe_timeout;
+        let now = self.cx.now;
         let peer = self.view.peer_mut(slot);
         let ours = peer.last_sign();
         let rare = peer.rare();

@@ -120,7 +120,7 @@ impl Core {
 
     /// Returns true if a member came before this node, or long ago.
     pub(crate) fn is_known_for_long(&self, slot: Slot) -> bool {
-        self.arrivals.came(self.now, slot).is_none()
+        self.arrivals.came(self.cx.now, slot).is_none()
     }
 
     /// Returns true if a member is at an address where this node was told to look for members, and has proven that
@@ -131,7 +131,7 @@ impl Core {
 
     /// Returns true if this node has been Up for so short a while that no member is known for longer.
     pub(crate) fn is_new_here(&self) -> bool {
-        self.arrivals.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
+        self.arrivals.up_since.is_none_or(|since| self.cx.now.since(since) < SETTLE)
     }
 
     /// Returns true if a member's word about leases counts.
@@ -153,6 +153,6 @@ impl Core {
         if self.arrivals.up_since.is_some() && self.counts_about_leases(slot) {
             self.arrivals.back.insert(slot, self.view.record(slot).address);
         }
-        self.arrivals.note_arrival(self.now, slot);
+        self.arrivals.note_arrival(self.cx.now, slot);
     }
 }

@@ -15,7 +15,8 @@ use crate::member::{Record, Status};
 use crate::packet::Turn;
 use crate::view::{Slot, is_due};
 use crate::wire::Note;
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Returns true if a record that would replace a held one is not merged for now on this member's word (`None`: the
@@ -27,14 +28,14 @@ impl Core {
         let is_told_by_others = from.is_some_and(|from| from != slot && self.view.record(from).run != record.run);
         is_death_of_another
             && is_told_by_others
-            && matches!(self.phase, Phase::Up | Phase::Leaving)
+            && matches!(self.cx.phase, Phase::Up | Phase::Leaving)
             && self.doubts_death_report(slot, record, note)
     }
 
     /// Asks a run for its own record, if it is reported live.
     pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-        if is_said_to_live && self.turns.take(self.now, Turn::Hearsay, record.address) {
+        if is_said_to_live && self.turns.take(self.cx.now, Turn::Hearsay, record.address) {
             self.ask_who(record.address);
         }
     }
@@ -47,7 +48,7 @@ impl Core {
         }
         // Whoever does not observe it tells it, too: its observers need not have heard of the report.
         self.tell_of_rival(slot, record, note);
-        let (now, patience) = (self.now, self.view.record(slot).suspect_timeout());
+        let (now, patience) = (self.cx.now, self.view.record(slot).suspect_timeout());
         let peer = self.view.peer_mut(slot);
         let since = peer.rare().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));
@@ -58,24 +59,24 @@ impl Core {
     fn is_heard_lately(&self, slot: Slot) -> bool {
         let patience = self.heartbeat_patience(slot);
         let session = self.view.entry(slot).peer.session.as_ref();
-        session.is_some_and(|session| self.now.since(session.heard) <= patience)
+        session.is_some_and(|session| self.cx.now.since(session.heard) <= patience)
     }
 
     /// Returns true if a member's heartbeats should have come here, and did not. Silence of one that sends none here is
     /// no evidence.
     fn is_missed(&self, slot: Slot) -> bool {
-        !self.is_heard_lately(slot) && self.observers.would_have_heard(self.now, slot, self.heartbeat_patience(slot))
+        !self.is_heard_lately(slot) && self.observers.would_have_heard(self.cx.now, slot, self.heartbeat_patience(slot))
     }
 
     /// Returns the time after which a heartbeat of a member is overdue.
     fn heartbeat_patience(&self, slot: Slot) -> Duration {
-        self.view.record(slot).timing.heartbeat_interval() + self.settings.probe_timeout
+        self.view.record(slot).timing.heartbeat_interval() + self.cx.settings.probe_timeout
     }
 
     /// Tells a member of a record that others report under its name.
     pub(crate) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
-        if is_due(self.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
+        if is_due(self.cx.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).rare_mut().last_told = Some(self.cx.now);
             let mut packet = self.packet_to(slot);
             packet.push_update(note, record);
             self.send_to(slot, packet);

@@ -23,7 +23,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Confirmation, Message, Nonce};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The action at the end of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Core {
     /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`.
     pub(super) fn ask_for_confirmation(&mut self, purpose: Purpose, slot: Slot, wait: Duration) {
         let hash = self.view.entry(slot).hash;
-        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: self.now + wait };
+        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: self.cx.now + wait };
         self.confirmations.open.insert(purpose.ticket(), open);
         self.ask_for_confirmation_again(purpose.ticket());
     }
@@ -104,7 +104,7 @@ impl Core {
         let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
         let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
         let witnesses = self.witnesses();
-        if self.now >= deadline || !is_current || self.is_confirmed(open, &witnesses) {
+        if self.cx.now >= deadline || !is_current || self.is_confirmed(open, &witnesses) {
             return self.end_confirmation(ticket);
         }
         let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
@@ -112,7 +112,7 @@ impl Core {
         // Its own observers should hear it from this node itself: the word of others about it may not be believed.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
             unasked.partition(|peer| slot == View::ME && self.observers.observes(*peer));
-        let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
+        let more = FLOOD_FANOUT.max(self.cx.settings.observers).saturating_sub(peers.len());
         peers.extend(others.sample(&mut self.random.commands, more));
         for peer in peers {
             let mut packet = self.packet_to(peer);
@@ -121,7 +121,7 @@ impl Core {
             }
             self.send_to(peer, packet);
         }
-        self.timers.set(Timer::Confirm(ticket), deadline.min(self.now + CONFIRM_RETRY));
+        self.cx.timers.set(Timer::Confirm(ticket), deadline.min(self.cx.now + CONFIRM_RETRY));
     }
 
     /// Notes that a peer holds a record.
@@ -163,7 +163,7 @@ impl Core {
     /// Returns true if this node's own confirmation counts: it stays, or no member does.
     pub(crate) fn may_confirm(&self) -> bool {
         let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
-        matches!(self.phase, Phase::Up) || !self.view.live().iter().any(is_up)
+        self.cx.phase.is_up() || !self.view.live().iter().any(is_up)
     }
 
     fn is_confirmed(&self, open: &Open, witnesses: &[Slot]) -> bool {
@@ -173,7 +173,7 @@ impl Core {
     }
 
     fn end_confirmation(&mut self, ticket: Ticket) {
-        self.timers.cancel(Timer::Confirm(ticket));
+        self.cx.timers.cancel(Timer::Confirm(ticket));
         let Some(open) = self.confirmations.open.remove(&ticket) else { return };
         match open.purpose {
             Purpose::Leaving => self.announce_left(0),
@@ -181,7 +181,7 @@ impl Core {
             Purpose::Removal(ticket) => {
                 let held_by = open.by.len();
                 let confirmed = self.is_confirmed(&open, &self.witnesses());
-                self.reply(ticket, Reply::Removed { held_by, confirmed });
+                self.cx.reply(ticket, Reply::Removed { held_by, confirmed });
             }
         }
     }

@@ -14,7 +14,8 @@ use crate::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
 use crate::member::{LeaveReason, Record, Run, Status, Tags};
 use crate::view::View;
 use crate::wire::{Message, Nonce};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 /// The state of this node's own incarnation.
 #[derive(Debug, Clone)]
@@ -83,7 +84,7 @@ impl Core {
         let incarnation_bound = self.incarnation.asked;
         let addresses = self.reunion.remembered().to_vec();
         let ballot = self.ballot().cloned();
-        self.outputs.push_back(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
+        self.cx.output(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
     }
 
     /// Notes that a bound is on disk.
@@ -104,7 +105,7 @@ impl Core {
 
     /// Obeys a removal by an operator: announces it at this node's own incarnation, and stops.
     pub(super) fn obey(&mut self) {
-        if !matches!(self.phase, Phase::Joining(_)) {
+        if !self.cx.phase.is_joining() {
             self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
             self.flood();
         }
@@ -113,40 +114,40 @@ impl Core {
 
     /// Carries out the command to replace all tags.
     pub(crate) fn set_tags(&mut self, ticket: Ticket, tags: &Tags) {
-        if matches!(self.phase, Phase::Leaving) {
-            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        if self.cx.phase.is_leaving() {
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
         // The marks that a node sets by itself are no tags of the operator's.
         let Ok(tags) = tags.with_draining(self.me().is_draining()) else {
-            return self.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
         };
         // Without room for it others do not know that this node's vote is lost; it knows itself.
         let tags = tags.with_lost_vote(self.me().has_lost_vote()).unwrap_or(tags);
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
-            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
-        self.reply(ticket, Reply::TagsSet);
+        self.cx.reply(ticket, Reply::TagsSet);
     }
 
     /// Carries out the command to drain, or to take that back. The election is told of the change like of every other one.
     pub(crate) fn drain(&mut self, ticket: Ticket, is_draining: bool) {
-        if matches!(self.phase, Phase::Leaving) {
-            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        if self.cx.phase.is_leaving() {
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
         let Ok(tags) = self.me().tags.with_draining(is_draining) else {
-            return self.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
         };
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
-            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         let may_lead = self.voters_that_may_lead();
-        self.reply(ticket, Reply::Draining { may_lead });
+        self.cx.reply(ticket, Reply::Draining { may_lead });
     }
 
     /// Tells everybody, by a mark in its record, that this node does not vote though a voter has its name, or that it does
     /// again. Where it must wait for the disk, or there is no room, nothing is told.
     pub(crate) fn mark_lost_vote(&mut self, is_lost: bool) {
-        let is_new = self.me().has_lost_vote() != is_lost && matches!(self.phase, Phase::Up);
+        let is_new = self.me().has_lost_vote() != is_lost && self.cx.phase.is_up();
         let Some(tags) = is_new.then(|| self.me().tags.with_lost_vote(is_lost).ok()).flatten() else { return };
         self.restate_myself(Record { tags, ..Record::clone(self.me()) });
     }
@@ -171,10 +172,10 @@ impl Core {
 
     /// Leaves: Leaving, then Left, each confirmed by a few peers, each with an end.
     pub(crate) fn begin_leaving(&mut self) {
-        match self.phase {
-            Phase::Joining(_) => self.stop(StopReason::Left),
+        match self.cx.phase {
+            Phase::Joining => self.stop(StopReason::Left),
             Phase::Up => {
-                self.phase = Phase::Leaving;
+                self.cx.phase = Phase::Leaving;
                 self.transfer = None;
                 self.rewrite_myself(self.me().with_status(Status::Leaving));
                 // Links stay as long as the departure is being announced: if datagrams do not pass, it goes that way.
@@ -199,7 +200,7 @@ impl Core {
     /// Drops the view and joins anew: a node that slept longer than `reap_after` could raise the dead. It accuses nobody
     /// by that: its own user alone is told that the members are gone, and that they are back.
     pub(crate) fn rejoin(&mut self) {
-        self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
+        self.cx.output(Output::Notice(Notice::RejoiningAfterIsolation));
         self.drop_links();
         // The dead come last: not all addresses may find room.
         let (up, others): (Vec<_>, Vec<_>) =

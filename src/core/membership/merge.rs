@@ -28,7 +28,7 @@ use crate::wire::Note;
 impl Core {
     /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
     pub(crate) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
-        self.counters.updates_received += 1;
+        self.cx.counters.updates_received += 1;
         let (note, record, hash, hint) = match news {
             News::Known { note, slot, hash } => return self.hear_again(slot, hash, note),
             News::Record { note, record, hash, slot } => (note, record, hash, slot),
@@ -39,12 +39,12 @@ impl Core {
         }
         if note.is_some_and(|note| note.method == DetectionMethod::Restarted) {
             // Each node finds that out itself, from the record of the new run.
-            self.counters.drop(DropReason::Implausible);
+            self.cx.counters.drop(DropReason::Implausible);
             return None;
         }
-        let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
+        let is_old = note.is_some_and(|note| note.age() >= self.cx.settings.reap_after);
         if is_old || self.tombstones.covers(&record) {
-            self.counters.drop(DropReason::Outdated);
+            self.cx.counters.drop(DropReason::Outdated);
             if !is_old && from.is_some() {
                 // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
                 self.ask_if_live(&record);
@@ -56,7 +56,7 @@ impl Core {
             Some(slot) => {
                 let held = self.view.record(slot);
                 if record.status == Status::Suspect && self.may_be_delayed() {
-                    self.counters.drop(DropReason::Outdated);
+                    self.cx.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
                     let is_removal = |status| status == Status::Left(LeaveReason::Forced);
                     if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
@@ -80,8 +80,8 @@ impl Core {
         if slot == View::ME {
             return None;
         }
-        if note.is_some_and(|note| note.age() >= self.settings.reap_after) {
-            self.counters.drop(DropReason::Outdated);
+        if note.is_some_and(|note| note.age() >= self.cx.settings.reap_after) {
+            self.cx.counters.drop(DropReason::Outdated);
             return None;
         }
         if let Some(note) = note
@@ -95,30 +95,30 @@ impl Core {
 
     /// Adds a name that was not in the view.
     fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
-        if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
+        if self.view.slot_of_run(record.run).is_some() || record.run == self.cx.run {
             // One process has one name.
-            self.counters.drop(DropReason::Malformed);
+            self.cx.counters.drop(DropReason::Malformed);
             return None;
         }
         if self.joiners.is_ahead_of(&record) {
             // It is listed as joining at a higher incarnation, and incarnations never fall.
-            self.counters.drop(DropReason::Outdated);
+            self.cx.counters.drop(DropReason::Outdated);
             return None;
         }
         if self.view.len() >= MAX_MEMBERS {
-            self.counters.drop(DropReason::TableFull);
+            self.cx.counters.drop(DropReason::TableFull);
             return None;
         }
-        self.counters.updates_merged += 1;
-        self.detector.health.heard(self.now);
+        self.cx.counters.updates_merged += 1;
+        self.detector.health.heard(self.cx.now);
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
-        let lived_at = self.now - note.map_or_else(Default::default, Note::age);
+        let lived_at = self.cx.now - note.map_or_else(Default::default, Note::age);
         let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
         let method = note.map(|note| note.method);
         peer.method = method;
         let slot = self.view.insert(record, hash, peer);
-        self.arrivals.note_arrival(self.now, slot);
+        self.arrivals.note_arrival(self.cx.now, slot);
         let record = self.view.record(slot);
         if record.status.is_live() && self.is_of_long_standing(record) {
             let id = record.id.clone();
@@ -166,15 +166,15 @@ impl Core {
         } else {
             (record, hash)
         };
-        if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
-            return self.counters.drop(DropReason::Malformed);
+        if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.cx.run) {
+            return self.cx.counters.drop(DropReason::Malformed);
         }
-        self.counters.updates_merged += 1;
-        let sign = self.now - note.map_or_else(Default::default, Note::age);
+        self.cx.counters.updates_merged += 1;
+        let sign = self.cx.now - note.map_or_else(Default::default, Note::age);
         if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
             self.note_refutation(slot);
         } else if held.status == Status::Suspect && record.status == Status::Down {
-            self.counters.suspicions_confirmed += 1;
+            self.cx.counters.suspicions_confirmed += 1;
         }
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
             self.note_false_obituary(slot);
@@ -191,7 +191,7 @@ impl Core {
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             if record.status == Status::Up {
-                self.detector.health.note_withheld_refutation(self.now, self.view.entry(slot), &self.settings);
+                self.detector.health.note_withheld_refutation(self.cx.now, self.view.entry(slot), &self.cx.settings);
             }
             let peer = self.view.peer_mut(slot);
             peer.judged_unheard(false);
@@ -229,7 +229,7 @@ impl Core {
         let peer = self.view.peer_mut(slot);
         peer.method = method;
         if matches!(status, Status::Left(_)) {
-            peer.left_at(self.now);
+            peer.left_at(self.cx.now);
         }
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
@@ -240,10 +240,10 @@ impl Core {
     pub(crate) fn rewrite_myself(&mut self, record: Record) {
         let held = Arc::clone(self.me());
         let record = Arc::new(record);
-        debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
+        debug_assert!(record.run == self.cx.run && record.incarnation >= held.incarnation);
         let hash = record.hash();
         self.view.replace(View::ME, record, hash, None);
-        self.view.peer_mut(View::ME).lived_at(self.now);
+        self.view.peer_mut(View::ME).lived_at(self.cx.now);
         self.settle(Transition { slot: View::ME, before: Some(held), listed: None, method: None, cause: Cause::Own });
     }
 }

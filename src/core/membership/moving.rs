@@ -25,7 +25,6 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use crate::Core;
-use crate::Phase;
 use crate::doors::{CommandError, Notice, Receiver, Reply, Ticket};
 use crate::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
 use crate::member::{Record, Run, Status, is_reachable};
@@ -54,15 +53,15 @@ impl Core {
     /// Carries out the command to change this node's address, as soon as a member has reached it there. Who is Joining is
     /// in no record yet: its address is proven when it is let in.
     pub(crate) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
-        if matches!(self.phase, Phase::Leaving) {
-            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        if self.cx.phase.is_leaving() {
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
         if !is_reachable(address) {
-            return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
+            return self.cx.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
         }
         self.give_up_move();
         if address == self.me().address {
-            return self.reply(ticket, Reply::AddressSet);
+            return self.cx.reply(ticket, Reply::AddressSet);
         }
         // Calls that stand lead from the address that this node had.
         self.hang_up_all();
@@ -75,7 +74,7 @@ impl Core {
     pub(crate) fn ask_at_new_address(&mut self) {
         let Some(Move { address, nonce, asked, is_reached, .. }) = self.moving else { return };
         let live: Vec<Slot> = self.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
-        if is_reached || live.is_empty() || matches!(self.phase, Phase::Joining(_)) {
+        if is_reached || live.is_empty() || self.cx.phase.is_joining() {
             return self.take_address();
         }
         let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.record(*slot).status == Status::Up).collect();
@@ -87,7 +86,7 @@ impl Core {
         let addresses: Vec<SocketAddr> = members.iter().map(|(address, _)| *address).collect();
         if asked >= MOST_ASKED {
             let kept = self.me().address;
-            self.notice(
+            self.cx.notice(
                 "move not reached",
                 Notice::MoveNotReached { kept, address, others: addresses.into_iter().take(REACH_ASKED).collect() },
             );
@@ -102,14 +101,14 @@ impl Core {
         if let Some(moving) = &mut self.moving {
             moving.asked += 1;
         }
-        self.timers.set(Timer::Move, self.now + REACH_RETRY * 2_u32.pow(asked));
+        self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY * 2_u32.pow(asked));
     }
 
     /// Keeps the address that this node has, if it wanted another one.
     pub(crate) fn give_up_move(&mut self) {
-        self.timers.cancel(Timer::Move);
+        self.cx.timers.cancel(Timer::Move);
         if let Some(Move { ticket, address, .. }) = self.moving.take() {
-            self.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
+            self.cx.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
         }
     }
 
@@ -155,12 +154,12 @@ impl Core {
         moving.is_reached = true;
         let (ticket, address) = (moving.ticket, moving.address);
         if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
-            return self.timers.set(Timer::Move, self.now + REACH_RETRY);
+            return self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY);
         }
         self.moving = None;
-        self.timers.cancel(Timer::Move);
+        self.cx.timers.cancel(Timer::Move);
         self.flood();
         self.link_all_anew();
-        self.reply(ticket, Reply::AddressSet);
+        self.cx.reply(ticket, Reply::AddressSet);
     }
 }

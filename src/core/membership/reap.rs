@@ -36,7 +36,7 @@ impl Core {
 
     /// Removes a member from the view for good.
     pub(crate) fn reap(&mut self, slot: Slot) {
-        self.tombstones.insert(self.now, self.view.record(slot));
+        self.tombstones.insert(self.cx.now, self.view.record(slot));
         self.drop_from_view(slot);
     }
 

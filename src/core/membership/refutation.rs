@@ -14,15 +14,16 @@ use crate::counters::DropReason;
 use crate::doors::{Notice, SelfDoubt, StopReason};
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::wire::Note;
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Handles the report that others hold this node as `status`, and last heard it so long ago. Returns true if
     /// our own record is the right answer.
     pub(crate) fn on_held_status(&mut self, run: Run, (incarnation, status): (u64, Status), age: Duration) -> bool {
-        if run != self.run {
+        if run != self.cx.run {
             // Meant for the process that had this address before.
-            self.counters.drop(DropReason::Unasked);
+            self.cx.counters.drop(DropReason::Unasked);
             return false;
         }
         if status == Status::Left(LeaveReason::Forced) {
@@ -37,13 +38,13 @@ impl Core {
             self.stop(StopReason::SetBack);
             return false;
         }
-        match self.phase {
+        match self.cx.phase {
             // An incarnation that is raised already, and only waits for the disk, is refuted once.
-            Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
-            Phase::Joining(_) | Phase::Up => {
+            Phase::Joining | Phase::Up if self.incarnation.covers(incarnation) => return false,
+            Phase::Joining | Phase::Up => {
                 // Silence that others observed is evidence, not the word of one that hears this node well.
                 let is_accusation = matches!(status, Status::Suspect | Status::Down);
-                let is_unheard = age >= self.settings.suspect_timeout;
+                let is_unheard = age >= self.cx.settings.suspect_timeout;
                 if is_accusation && is_unheard {
                     self.doubt_myself(SelfDoubt::Refuted);
                 }
@@ -58,14 +59,14 @@ impl Core {
     /// Returns true if this was written of this node's run by itself, in another process: others write that a member is silent
     /// or gone, and it alone that it is Up.
     fn is_of_a_copy(&self, incarnation: u64, status: Status) -> bool {
-        status == Status::Up && incarnation > self.me().incarnation && matches!(self.phase, Phase::Up)
+        status == Status::Up && incarnation > self.me().incarnation && self.cx.phase.is_up()
     }
 
     /// Raises the incarnation above one at which others hold this node as something else.
     pub(super) fn refute(&mut self, incarnation: u64) {
-        self.counters.refutations += 1;
+        self.cx.counters.refutations += 1;
         self.raise_incarnation(incarnation + 1);
-        self.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
+        self.cx.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
     }
 
     /// Handles a record of this node's own name.
@@ -87,7 +88,7 @@ impl Core {
         }
         let is_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         let is_elsewhere = record.address != mine.address;
-        if is_live && is_elsewhere && !matches!(self.phase, Phase::Joining(_)) {
+        if is_live && is_elsewhere && !self.cx.phase.is_joining() {
             // The name may have lived on both sides of a cut.
             return self.hear_of_rival(record);
         }

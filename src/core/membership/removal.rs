@@ -28,7 +28,7 @@ impl Core {
     pub(super) fn note_removal(&mut self, slot: Slot, was_live: bool, from: Option<Slot>) {
         if let Some(from) = from.filter(|_| was_live) {
             let (id, by) = (self.view.record(slot).id.clone(), self.view.record(from).id.clone());
-            self.notice("member removed", Notice::MemberRemoved { id, by });
+            self.cx.notice("member removed", Notice::MemberRemoved { id, by });
         }
         if from.is_none() {
             self.view.peer_mut(slot).rare_mut().last_told = None;

@@ -14,14 +14,15 @@ use crate::limits::CONFIRM_TIMEOUT;
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Status};
 use crate::view::Slot;
 use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Carries out the command to remove a member.
     pub(crate) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
             Ok(slot) if !self.take_removal(slot) => {
-                self.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
+                self.cx.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
             }
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
@@ -33,23 +34,23 @@ impl Core {
             }
             Err(CommandError::NoSuchMember { .. }) if self.drop_joiner_named(id) => {
                 // No other member knows of it.
-                self.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
+                self.cx.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
             }
-            Err(error) => self.reply(ticket, Reply::Refused(error)),
+            Err(error) => self.cx.reply(ticket, Reply::Refused(error)),
         }
     }
 
     /// Counts this removal, unless its subject has left; returns true if it may be made now.
     fn take_removal(&mut self, slot: Slot) -> bool {
-        matches!(self.view.record(slot).status, Status::Left(_)) || self.confirmations.take_removal(self.now)
+        matches!(self.view.record(slot).status, Status::Left(_)) || self.confirmations.take_removal(self.cx.now)
     }
 
     fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {
         if *id == self.me().id {
             return Err(CommandError::Oneself);
         }
-        match self.phase {
-            Phase::Joining(_) => return Err(CommandError::Joining),
+        match self.cx.phase {
+            Phase::Joining => return Err(CommandError::Joining),
             Phase::Up => {}
             Phase::Leaving | Phase::Stopped => return Err(CommandError::Leaving),
         }

@@ -11,7 +11,7 @@ use crate::doors::Output;
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// A change of the table that was just made.
 #[derive(Debug)]
@@ -47,12 +47,12 @@ impl Core {
         match (&before, &after) {
             (_, Some(after)) => {
                 let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
-                self.report(before.as_ref().or(listed.as_ref()), after, shown);
+                self.cx.report(before.as_ref().or(listed.as_ref()), after, shown);
             }
             (Some(held), None) => self.report_forgotten(held),
             (None, None) => {}
         }
-        self.fingerprint_mismatch.view_changed(self.now);
+        self.fingerprint_mismatch.view_changed(self.cx.now);
         if slot != View::ME {
             if after.is_some() {
                 self.date_accusation(slot, before.as_deref());
@@ -114,10 +114,10 @@ impl Core {
         if held.status.is_live() {
             // A reader that counts live members by joined, left and down must not keep it among them.
             let down = Arc::new(held.with_status(Status::Down));
-            self.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
+            self.cx.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
         }
         let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
-        self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+        self.cx.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }
 
     /// Forgets a place in everything that remembers places, before the table gives it to somebody else.
@@ -129,8 +129,8 @@ impl Core {
 
     /// Forgets a run that is over, because another one has its name, or nobody has.
     fn forget_run(&mut self, run: Run, is_forgotten: bool) {
-        self.timers.cancel(Timer::Judge(run));
-        self.timers.cancel(Timer::Heartbeat(run));
+        self.cx.timers.cancel(Timer::Judge(run));
+        self.cx.timers.cancel(Timer::Heartbeat(run));
         if is_forgotten {
             self.account_for(run, true);
         }
@@ -139,7 +139,7 @@ impl Core {
     /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
     /// itself.
     fn send_on(&mut self, slot: Slot, cause: Cause) {
-        if matches!(self.phase, Phase::Joining(_)) || self.is_withheld(slot) {
+        if self.cx.phase.is_joining() || self.is_withheld(slot) {
             return;
         }
         let from = if let Cause::Told { from, .. } = cause { from } else { None };

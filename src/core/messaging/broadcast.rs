@@ -30,7 +30,8 @@ use crate::time::Time;
 use crate::view::{Slot, View};
 use crate::window::{Sight, Window};
 use crate::wire::{Broadcast, Span};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
 #[derive(Debug, Clone, Default)]
@@ -268,8 +269,8 @@ impl Core {
 
     /// Returns the reason why this node sends no messages now, if there is one.
     pub(super) fn cannot_speak(&self) -> Option<CommandError> {
-        match self.phase {
-            Phase::Joining(_) => Some(CommandError::Joining),
+        match self.cx.phase {
+            Phase::Joining => Some(CommandError::Joining),
             Phase::Up => None,
             Phase::Leaving | Phase::Stopped => Some(CommandError::Leaving),
         }
@@ -281,32 +282,32 @@ impl Core {
         let error = match self.cannot_speak() {
             Some(error) => Some(error),
             None if self.messaging.spreading.size() >= MAX_UNSPREAD => Some(CommandError::Busy),
-            None if others > 0 && self.messaging.broadcasts.is_ahead(payload.len(), self.now) => {
+            None if others > 0 && self.messaging.broadcasts.is_ahead(payload.len(), self.cx.now) => {
                 Some(CommandError::TooFast)
             }
             None if is_large && others > 0 && self.linked_neighbours().is_empty() => Some(CommandError::NoLinks),
             None => None,
         };
         if let Some(error) = error {
-            self.counters.messages.failed += 1;
-            return self.reply(ticket, Reply::Refused(error));
+            self.cx.counters.messages.failed += 1;
+            return self.cx.reply(ticket, Reply::Refused(error));
         }
         self.messaging.broadcasts.last += 1;
-        let id = MessageId::broadcast(self.run, self.messaging.broadcasts.last);
-        self.counters.messages.sent += 1;
-        self.reply(ticket, Reply::Broadcast { id, addressed: others + 1 });
-        let kept = Kept { topic, payload, since: self.now, age: Duration::ZERO, from: None };
+        let id = MessageId::broadcast(self.cx.run, self.messaging.broadcasts.last);
+        self.cx.counters.messages.sent += 1;
+        self.cx.reply(ticket, Reply::Broadcast { id, addressed: others + 1 });
+        let kept = Kept { topic, payload, since: self.cx.now, age: Duration::ZERO, from: None };
         self.take(id, kept);
     }
 
     /// Takes a copy of a broadcast that came from a member.
     pub(crate) fn on_broadcast(&mut self, sender: Slot, message: &Broadcast) {
-        self.counters.messages.received += 1;
-        let (from, now) = (self.view.record(sender).run, self.now);
+        self.cx.counters.messages.received += 1;
+        let (from, now) = (self.view.record(sender).run, self.cx.now);
         let id = MessageId::broadcast(message.run, message.number);
         let age = Duration::from_millis(message.age_ms);
-        if message.run == self.run || age > BROADCAST_LIFE {
-            return self.counters.messages.duplicate += 1;
+        if message.run == self.cx.run || age > BROADCAST_LIFE {
+            return self.cx.counters.messages.duplicate += 1;
         }
         if self.view.slot_of_run(message.run).is_none() {
             // The origin may be known in a moment: the number is not marked, so that it is asked for when somebody
@@ -314,7 +315,7 @@ impl Core {
             return self.drop_message(DropReason::UnknownRun);
         }
         match self.messaging.broadcasts.judge(message.run, message.number) {
-            Sight::Seen | Sight::Behind => return self.counters.messages.duplicate += 1,
+            Sight::Seen | Sight::Behind => return self.cx.counters.messages.duplicate += 1,
             Sight::Far if from != message.run => {
                 if !self.messaging.broadcasts.note_far(from, message.run, message.number) {
                     return self.drop_message(DropReason::Jumped);
@@ -329,7 +330,7 @@ impl Core {
             return self.drop_message(DropReason::TableFull);
         }
         if !self.messaging.broadcasts.mark(message.run, message.number, now) {
-            return self.counters.messages.duplicate += 1;
+            return self.cx.counters.messages.duplicate += 1;
         }
         self.messaging.repair.came(id);
         if self.messaging.up_since.is_none_or(|since| age > now.since(since)) {
@@ -346,25 +347,25 @@ impl Core {
         let from = self.view.record(slot).id.clone();
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         let is_large = kept.is_large();
-        self.counters.messages.evicted += self.messaging.broadcasts.keep(id, kept);
+        self.cx.counters.messages.evicted += self.messaging.broadcasts.keep(id, kept);
         self.spread_soon(id, is_large);
         self.repair_later();
         if self.messaging.called.contains(id) {
-            return self.counters.messages.duplicate += 1;
+            return self.cx.counters.messages.duplicate += 1;
         }
         self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
     }
 
     /// Gives a message to this node's programs.
     pub(super) fn deliver(&mut self, delivery: Delivery) {
-        self.counters.messages.delivered += 1;
-        self.counters.messages.delivered_here += u64::from(delivery.id.run == self.run);
-        self.outputs.push_back(Output::Message(Box::new(delivery)));
+        self.cx.counters.messages.delivered += 1;
+        self.cx.counters.messages.delivered_here += u64::from(delivery.id.run == self.cx.run);
+        self.cx.output(Output::Message(Box::new(delivery)));
     }
 
     /// Counts a copy of a message as dropped for this reason; duplicates are counted apart.
     pub(super) fn drop_message(&mut self, reason: DropReason) {
-        self.counters.messages.dropped += 1;
-        self.counters.drop(reason);
+        self.cx.counters.messages.dropped += 1;
+        self.cx.counters.drop(reason);
     }
 }

@@ -30,7 +30,8 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::window::Sight;
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 /// Numbers in one block.
 const BLOCK: u64 = u64::BITS as u64;
@@ -108,14 +109,14 @@ impl Core {
             Ok(is_new) => Reply::Taken { is_new },
             Err(error) => Reply::Refused(error),
         };
-        self.reply(ticket, reply);
+        self.cx.reply(ticket, reply);
     }
 
     fn judge_direct(&mut self, direct: Direct) -> Result<bool, CommandError> {
         let Direct { id, from, age, topic, payload } = direct;
-        self.counters.messages.received += 1;
-        let now = self.now;
-        if matches!(self.phase, Phase::Leaving | Phase::Stopped) {
+        self.cx.counters.messages.received += 1;
+        let now = self.cx.now;
+        if matches!(self.cx.phase, Phase::Leaving | Phase::Stopped) {
             self.drop_message(DropReason::WrongState);
             return Err(CommandError::Leaving);
         }
@@ -126,8 +127,8 @@ impl Core {
         let from = self.origin_of(id, from).inspect_err(|_| self.drop_message(DropReason::Claimed))?;
         let sight = self.messaging.broadcasts.judge(id.run, id.number());
         let was_seen = matches!(sight, Sight::Seen | Sight::Behind) || self.messaging.called.contains(id);
-        if id.run == self.run || age > BROADCAST_LIFE || was_seen {
-            self.counters.messages.duplicate += 1;
+        if id.run == self.cx.run || age > BROADCAST_LIFE || was_seen {
+            self.cx.counters.messages.duplicate += 1;
             return Ok(false);
         }
         if age > now.since(self.messaging.born_at) {
@@ -143,7 +144,7 @@ impl Core {
             self.drop_message(DropReason::TableFull);
             return Err(CommandError::Busy);
         }
-        self.timers.set_by(Timer::RepairMessages, now + DIRECT_MEMORY);
+        self.cx.timers.set_by(Timer::RepairMessages, now + DIRECT_MEMORY);
         self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
         Ok(true)
     }

@@ -140,9 +140,9 @@ impl Core {
 
     /// Sends the answer of a program of this node to a request.
     pub(super) fn send_answer(&mut self, ticket: Ticket, request: MessageId, payload: Payload) {
-        let now = self.now;
+        let now = self.cx.now;
         let until = self.messaging.letters.requests.remove(&request).filter(|until| *until > now);
-        let asker = if request.run == self.run { Some(View::ME) } else { self.view.slot_of_run(request.run) };
+        let asker = if request.run == self.cx.run { Some(View::ME) } else { self.view.slot_of_run(request.run) };
         let (Some(until), Some(asker)) = (until, asker) else {
             return self.refuse_letter(ticket, CommandError::NoSuchRequest { id: request });
         };
@@ -151,8 +151,8 @@ impl Core {
     }
 
     fn refuse_letter(&mut self, ticket: Ticket, error: CommandError) {
-        self.counters.messages.failed += 1;
-        self.reply(ticket, Reply::Refused(error));
+        self.cx.counters.messages.failed += 1;
+        self.cx.reply(ticket, Reply::Refused(error));
     }
 
     fn post(&mut self, ticket: Ticket, to: &NodeId, purpose: Purpose, payload: Payload, within: Duration) {
@@ -170,7 +170,7 @@ impl Core {
             (None, Some(slot)) => slot,
         };
         let run = self.view.record(slot).run;
-        let until = self.now + within;
+        let until = self.cx.now + within;
         let letters = &mut self.messaging.letters;
         letters.last += 1;
         letters.bytes += payload.len();
@@ -187,11 +187,11 @@ impl Core {
             was_sent: false,
         };
         letters.pending.insert(number, pending);
-        self.counters.messages.sent += 1;
+        self.cx.counters.messages.sent += 1;
         if slot == View::ME {
             return self.post_to_myself(Letter { number, purpose, payload });
         }
-        self.timers.set(Timer::Letter(number), until);
+        self.cx.timers.set(Timer::Letter(number), until);
         self.send_letters(run);
         if self.messaging.letters.pending.contains_key(&number) && !self.is_linked(run) && !self.ensure_link(slot) {
             self.give_letter_up(number);
@@ -202,8 +202,8 @@ impl Core {
     fn post_to_myself(&mut self, letter: Letter) {
         let number = letter.number;
         if let Purpose::Ask { .. } = letter.purpose {
-            let until = self.messaging.letters.pending.get(&number).map_or(self.now, |pending| pending.until);
-            self.timers.set(Timer::Letter(number), until);
+            let until = self.messaging.letters.pending.get(&number).map_or(self.cx.now, |pending| pending.until);
+            self.cx.timers.set(Timer::Letter(number), until);
         }
         if !self.open_letter(View::ME, letter) {
             return self.give_letter_up(number);
@@ -229,13 +229,13 @@ impl Core {
         let waiting = of_run.filter(|(_, pending)| pending.state == State::Waiting).map(|(number, _)| *number);
         let next: Vec<u64> = waiting.take(MAX_LETTERS_UNDER_WAY.saturating_sub(under_way)).collect();
         for number in next {
-            let now = self.now;
+            let now = self.cx.now;
             let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { continue };
             let is_repeated = pending.sent_since.is_some();
             pending.state = State::Sent(now);
             pending.sent_since.get_or_insert(now);
             pending.was_sent = true;
-            self.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
+            self.cx.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
             let (purpose, payload) = (pending.purpose.clone(), pending.payload.clone());
             let mut packet = self.packet_by(way, slot);
             packet.push(&Message::Letter(Box::new(Letter { number, purpose, payload })));
@@ -259,12 +259,12 @@ impl Core {
 
     /// Sends a letter again, or gives it up at its deadline.
     pub(crate) fn tend_letter(&mut self, number: u64) {
-        let now = self.now;
+        let now = self.cx.now;
         let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { return };
         if now >= pending.until {
             return self.give_letter_up(number);
         }
-        self.timers.set(Timer::Letter(number), pending.until);
+        self.cx.timers.set(Timer::Letter(number), pending.until);
         let run = pending.to;
         let sent_since = pending.sent_since;
         if let State::Sent(_) = pending.state {
@@ -283,7 +283,7 @@ impl Core {
 
     /// Gives a letter up: tells the program that it may not have arrived, or that it cannot have.
     fn give_letter_up(&mut self, number: u64) {
-        self.timers.cancel(Timer::Letter(number));
+        self.cx.timers.cancel(Timer::Letter(number));
         let Some(pending) = self.messaging.letters.remove(number) else { return };
         let id = pending.id;
         let error = if pending.was_sent || pending.state == State::Received {
@@ -319,16 +319,16 @@ impl Core {
     /// Sets the timers of messages anew, as all timers were cleared: only letters to this node itself are left.
     pub(crate) fn resume_messages(&mut self) {
         for (number, pending) in &self.messaging.letters.pending {
-            self.timers.set(Timer::Letter(*number), pending.until.max(self.now));
+            self.cx.timers.set(Timer::Letter(*number), pending.until.max(self.cx.now));
         }
-        self.timers.set(Timer::Spread, self.now);
-        self.timers.set(Timer::RepairMessages, self.now);
+        self.cx.timers.set(Timer::Spread, self.cx.now);
+        self.cx.timers.set(Timer::RepairMessages, self.cx.now);
     }
 
     /// Takes a letter that came from a member.
     pub(crate) fn on_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
-        self.counters.messages.received += 1;
-        let (run, now) = (self.view.record(sender).run, self.now);
+        self.cx.counters.messages.received += 1;
+        let (run, now) = (self.view.record(sender).run, self.cx.now);
         if way == Way::Datagrams {
             // Honest members send letters over links alone, where the receipt can go back.
             return self.drop_message(DropReason::WrongState);
@@ -340,7 +340,7 @@ impl Core {
         };
         if !sight.is_new() {
             // The letter came before, and its receipt was lost.
-            self.counters.messages.duplicate += 1;
+            self.cx.counters.messages.duplicate += 1;
             return self.send_receipt(sender, way, letter.number);
         }
         if !self.messaging.allowances.spend(now, run, letter.payload.len()) {
@@ -363,7 +363,7 @@ impl Core {
 
     /// Delivers a letter; returns false if there is no room for its request now.
     fn open_letter(&mut self, sender: Slot, letter: Letter) -> bool {
-        let (run, now) = (self.view.record(sender).run, self.now);
+        let (run, now) = (self.view.record(sender).run, self.cx.now);
         let id = MessageId::letter(run, letter.number);
         let from = self.view.record(sender).id.clone();
         let payload = letter.payload;
@@ -390,30 +390,30 @@ impl Core {
         if !self.messaging.letters.pending.get(&to).is_some_and(is_awaited) {
             return self.drop_message(DropReason::Unasked);
         }
-        self.timers.cancel(Timer::Letter(to));
+        self.cx.timers.cancel(Timer::Letter(to));
         let Some(pending) = self.messaging.letters.remove(to) else { return };
-        self.counters.messages.delivered += 1;
-        self.counters.messages.delivered_here += u64::from(run == self.run);
-        let id = MessageId::letter(self.run, to);
-        self.reply(pending.ticket, Reply::Answered { id, payload });
+        self.cx.counters.messages.delivered += 1;
+        self.cx.counters.messages.delivered_here += u64::from(run == self.cx.run);
+        let id = MessageId::letter(self.cx.run, to);
+        self.cx.reply(pending.ticket, Reply::Answered { id, payload });
         self.send_letters(run);
     }
 
     /// Takes a member's receipt for a letter of this node.
     pub(crate) fn on_receipt(&mut self, slot: Slot, number: u64) {
         let run = self.view.record(slot).run;
-        let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.run);
+        let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.cx.run);
         let Some(pending) = self.messaging.letters.pending.get_mut(&number).filter(is_meant) else {
             // The receipt is of a letter that was given up, or was answered already.
             return;
         };
         if let Purpose::Ask { .. } = pending.purpose {
             pending.state = State::Received;
-            self.timers.set(Timer::Letter(number), pending.until);
+            self.cx.timers.set(Timer::Letter(number), pending.until);
         } else if let Some(pending) = self.messaging.letters.remove(number) {
-            self.timers.cancel(Timer::Letter(number));
-            let id = MessageId::letter(self.run, number);
-            self.reply(pending.ticket, Reply::Delivered { id });
+            self.cx.timers.cancel(Timer::Letter(number));
+            let id = MessageId::letter(self.cx.run, number);
+            self.cx.reply(pending.ticket, Reply::Delivered { id });
         }
         self.send_letters(run);
     }

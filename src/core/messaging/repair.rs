@@ -77,15 +77,15 @@ impl Core {
     /// Plans to tell others of a new broadcast, once it has had the time to spread.
     pub(super) fn repair_later(&mut self) {
         // The first of a torrent sets the time: a torrent that goes on does not put it off.
-        let at = self.now + REPAIR_AFTER;
+        let at = self.cx.now + REPAIR_AFTER;
         self.messaging.repair.tell_at.get_or_insert(at);
-        self.timers.set_by(Timer::RepairMessages, at);
+        self.cx.timers.set_by(Timer::RepairMessages, at);
     }
 
     /// Does what is due about broadcasts: forgets old ones, tells peers what is held, and asks again for what did not
     /// come.
     pub(crate) fn repair_messages(&mut self) {
-        let now = self.now;
+        let now = self.cx.now;
         self.messaging.broadcasts.expire(now);
         self.messaging.called.expire(now);
         if self.messaging.broadcasts.is_empty() && self.messaging.called.is_empty() {
@@ -103,7 +103,7 @@ impl Core {
         let next = [repair.tell_at, repair.next_question(), self.messaging.broadcasts.next_end(), called];
         if let Some(next) = next.into_iter().flatten().min() {
             // Never at once: a deadline that has passed and stays would come up again and again.
-            self.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));
+            self.cx.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));
         }
     }
 
@@ -126,7 +126,7 @@ impl Core {
     }
 
     fn push_held(&mut self, packet: &mut PacketBuilder, most: usize) -> bool {
-        let (now, turn) = (self.now, self.messaging.repair.turn);
+        let (now, turn) = (self.cx.now, self.messaging.repair.turn);
         // A broadcast that came a moment ago is under way to others, too; one that is too old is taken by nobody.
         let is_told = |kept: &Kept| now.since(kept.since) >= REPAIR_AFTER / 2 && kept.age(now) < BROADCAST_LIFE;
         let spans: Vec<Span> = self
@@ -152,11 +152,11 @@ impl Core {
 
     /// Takes a member's word on the broadcasts that it holds, and asks it for those that this node lacks.
     pub(crate) fn on_have_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
-        let (run, now) = (self.view.record(slot).run, self.now);
+        let (run, now) = (self.view.record(slot).run, self.cx.now);
         let mut lacking = Vec::new();
         let mut looks = MESSAGE_WINDOW;
         for span in spans {
-            if span.run == self.run || self.view.slot_of_run(span.run).is_none() {
+            if span.run == self.cx.run || self.view.slot_of_run(span.run).is_none() {
                 continue;
             }
             // The newest first: the others may be behind the window by now.
@@ -190,14 +190,14 @@ impl Core {
             }
         }
         self.send_by(way, slot, packet);
-        self.timers.set_by(Timer::RepairMessages, self.now + WANT_TIMEOUT);
+        self.cx.timers.set_by(Timer::RepairMessages, self.cx.now + WANT_TIMEOUT);
     }
 
     /// Asks again for broadcasts that did not come; after a few times each waits for the next member that tells of it.
     fn ask_again(&mut self) {
         /// Most questions for one message to one member.
         const TIMES: u8 = 4;
-        let now = self.now;
+        let now = self.cx.now;
         let mut again: BTreeMap<Run, Vec<MessageId>> = BTreeMap::new();
         self.messaging.repair.wanted.retain(|id, wanted| {
             if now.since(wanted.asked_at) < WANT_TIMEOUT {
@@ -221,7 +221,7 @@ impl Core {
     /// Answers a member that lacks broadcasts with those that are kept, within its allowance.
     pub(crate) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         if !self.view.entry(slot).peer.is_proven() {
-            return self.counters.drop(DropReason::Unproven);
+            return self.cx.counters.drop(DropReason::Unproven);
         }
         let wanted: Vec<MessageId> =
             spans.iter().flat_map(|span| self.messaging.broadcasts.kept_in(*span)).take(MAX_WANTS).collect();
@@ -230,7 +230,7 @@ impl Core {
         let mut packet = None;
         let mut packets = 0;
         for id in wanted {
-            let Some(message) = self.messaging.broadcasts.message(id, self.now) else { continue };
+            let Some(message) = self.messaging.broadcasts.message(id, self.cx.now) else { continue };
             let is_large = self.messaging.broadcasts.kept(id).is_some_and(Kept::is_large);
             if is_large && way == Way::Datagrams {
                 // A large broadcast can be had as soon as there is a link.
@@ -239,11 +239,11 @@ impl Core {
             }
             let (allowances, bytes) = (&mut self.messaging.allowances, message.payload.len());
             let is_allowed = match way {
-                Way::Datagrams | Way::Unbound => allowances.fetch(self.now, run, bytes),
-                Way::Link(_) => allowances.spend(self.now, run, bytes),
+                Way::Datagrams | Way::Unbound => allowances.fetch(self.cx.now, run, bytes),
+                Way::Link(_) => allowances.spend(self.cx.now, run, bytes),
             };
             if !is_allowed {
-                self.counters.drop(DropReason::RateLimited);
+                self.cx.counters.drop(DropReason::RateLimited);
                 break;
             }
             let message = Message::Broadcast(Box::new(message));
@@ -259,7 +259,7 @@ impl Core {
                     continue;
                 }
             }
-            self.counters.messages.copies_sent += 1;
+            self.cx.counters.messages.copies_sent += 1;
             packet = Some(open);
         }
         if let Some(packet) = packet {

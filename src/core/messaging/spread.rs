@@ -46,7 +46,7 @@ impl Core {
             false if spreading.small.len() < MAX_UNSPREAD => spreading.small.push_back(id),
             _ => return,
         }
-        self.timers.set_by(Timer::Spread, self.now + SPREAD_BATCH);
+        self.cx.timers.set_by(Timer::Spread, self.cx.now + SPREAD_BATCH);
     }
 
     /// Sends on the broadcasts that have gathered.
@@ -60,7 +60,7 @@ impl Core {
             self.spread_batch(&batch);
         }
         if !self.messaging.spreading.small.is_empty() {
-            self.timers.set(Timer::Spread, self.now + SPREAD_BATCH);
+            self.cx.timers.set(Timer::Spread, self.cx.now + SPREAD_BATCH);
         }
     }
 
@@ -85,7 +85,7 @@ impl Core {
 
     fn spread_batch(&mut self, batch: &[MessageId]) {
         let source = |core: &Core, id: MessageId| core.messaging.broadcasts.kept(id).and_then(|kept| kept.from);
-        let is_own = batch.iter().any(|id| id.run == self.run);
+        let is_own = batch.iter().any(|id| id.run == self.cx.run);
         for target in self.flood_targets(is_own) {
             let run = self.view.record(target).run;
             let lacking: Vec<MessageId> =
@@ -95,9 +95,9 @@ impl Core {
             }
             let mut packet = self.packet_to(target);
             for id in lacking {
-                let Some(message) = self.messaging.broadcasts.message(id, self.now) else { continue };
+                let Some(message) = self.messaging.broadcasts.message(id, self.cx.now) else { continue };
                 if packet.push(&Message::Broadcast(Box::new(message))) {
-                    self.counters.messages.copies_sent += 1;
+                    self.cx.counters.messages.copies_sent += 1;
                 }
             }
             self.send_to(target, packet);

@@ -95,7 +95,7 @@ impl Core {
     pub(crate) fn read_few(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
         if !messages.is_over() {
-            self.counters.drop(DropReason::Unread);
+            self.cx.counters.drop(DropReason::Unread);
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Core {
         let read = inbox.received.len();
         inbox.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
         if inbox.received.len() < read {
-            self.counters.drop(DropReason::Unread);
+            self.cx.counters.drop(DropReason::Unread);
         }
         Ok(())
     }

@@ -28,6 +28,6 @@ mod way;
 pub(crate) use inbox::{Inbox, News, Received};
 pub(crate) use introduced::{Introduction, Newcomer};
 pub(crate) use proof::Prover;
-pub(crate) use rates::{Recent, Turn, Turns};
+pub(crate) use rates::{Turn, Turns};
 pub(crate) use sender::{Sender, SenderKind};
 pub(crate) use way::Way;

@@ -23,13 +23,23 @@ use crate::view::{Entry, Slot, View, is_due};
 use crate::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
 
 impl Core {
+    /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
+    pub(crate) fn question_bytes(&self, answer: usize) -> usize {
+        answer + self.seal.slack
+    }
+
+    /// Returns the greatest size of a packet in a datagram.
+    pub fn datagram_bytes(&self) -> usize {
+        self.cx.settings.mtu - self.seal.bytes
+    }
+
     /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
     /// that has been proven.
     pub(crate) fn packet(&mut self, limit: usize) -> PacketBuilder {
         self.sequence += 1;
         let header = Header {
-            cluster: self.cluster,
-            run: self.run,
+            cluster: self.cx.cluster,
+            run: self.cx.run,
             sequence: self.sequence,
             fingerprint: self.view.fingerprint(),
         };
@@ -38,7 +48,7 @@ impl Core {
 
     /// Returns an anonymous packet, for a stranger that has proven nothing.
     pub(crate) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
-        PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.datagram_bytes()))
+        PacketBuilder::new(&Header::anonymous(self.cx.cluster), limit.min(self.datagram_bytes()))
     }
 
     /// Returns a packet to a member: with a heartbeat, a probe if its address is unproven, and the status it is held as
@@ -47,7 +57,7 @@ impl Core {
         let proven = self.view.entry(slot).peer.is_proven();
         let most = if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(most);
-        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
         if !proven {
             self.push_probe(&mut packet, slot);
             packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
@@ -61,7 +71,7 @@ impl Core {
 
     /// Asks for a proof of the member's address, if there is room.
     pub(crate) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
         packet.push(&Message::Probe { nonce });
     }
 
@@ -73,7 +83,7 @@ impl Core {
         // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
         let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(limit);
-        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
         packet.push(&Message::Reply);
         for nonce in acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
@@ -93,7 +103,7 @@ impl Core {
             let run = entry.record.run;
             let (incarnation, status) = (entry.record.incarnation, entry.record.status);
             if packet.push(&Message::HeldStatus { run, incarnation, status, age_ms }) {
-                self.view.peer_mut(slot).rare_mut().last_told = Some(self.now);
+                self.view.peer_mut(slot).rare_mut().last_told = Some(self.cx.now);
             }
         }
     }
@@ -102,7 +112,7 @@ impl Core {
     pub(crate) fn must_be_told(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
         let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
-        slot != View::ME && is_held_as_gone && is_due(self.now, peer.rare().last_told, TOLD_INTERVAL)
+        slot != View::ME && is_held_as_gone && is_due(self.cx.now, peer.rare().last_told, TOLD_INTERVAL)
     }
 
     /// Adds the record of a member, if it fits; adds nothing while this node's verdict about it is withheld: a node
@@ -120,7 +130,7 @@ impl Core {
             packet.push_update(self.note_on(entry), &entry.record)
         };
         if fits {
-            self.counters.updates_sent += 1;
+            self.cx.counters.updates_sent += 1;
         }
         fits
     }
@@ -135,7 +145,7 @@ impl Core {
 
     /// Returns the age of the last sign of life, rounded up: rounding must not make a member look fresher at every hop.
     fn age_ms(&self, entry: &Entry) -> u64 {
-        self.now.since(entry.peer.last_sign()).as_nanos().div_ceil(1_000_000) as u64
+        self.cx.now.since(entry.peer.last_sign()).as_nanos().div_ceil(1_000_000) as u64
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
@@ -149,10 +159,10 @@ impl Core {
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
         if self.transmit_bytes_at_home(slot, bytes) && self.observers.observes(slot) {
-            let pause = self.settings.suspect_timeout / 2;
-            self.view.peer_mut(slot).sent(self.now, pause);
-            self.counters.heartbeats_sent[carrier as usize] += 1;
-            self.outputs.push_back(Output::HeartbeatSent(self.view.record(slot).id.clone()));
+            let pause = self.cx.settings.suspect_timeout / 2;
+            self.view.peer_mut(slot).sent(self.cx.now, pause);
+            self.cx.counters.heartbeats_sent[carrier as usize] += 1;
+            self.cx.output(Output::HeartbeatSent(self.view.record(slot).id.clone()));
         }
     }
 
@@ -189,21 +199,21 @@ impl Core {
             "nothing but questions and answers to the nameless is bound to nobody: {:?}",
             crate::wire::Packet::decode(&bytes)
         );
-        self.counters.packets_sent += 1;
-        self.counters.bytes_sent += bytes.len() as u64;
-        self.outputs.push_back(Output::Transmit { to, receiver, bytes });
+        self.cx.counters.packets_sent += 1;
+        self.cx.counters.bytes_sent += bytes.len() as u64;
+        self.cx.output(Output::Transmit { to, receiver, bytes });
     }
 
     /// Sends `WhoAreYou` to an address.
     pub(crate) fn ask_who(&mut self, address: SocketAddr) {
-        self.turns.expect(self.now, address);
+        self.turns.expect(self.cx.now, address);
         let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
         self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Sends a short `WhoAreYou` to an address, and no copy by a call.
     pub(crate) fn ask_who_briefly(&mut self, address: SocketAddr) {
-        self.turns.expect(self.now, address);
+        self.turns.expect(self.cx.now, address);
         let packet = self.who_are_you(address, MIN_PROBE_BYTES);
         self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
@@ -212,14 +222,14 @@ impl Core {
     /// will answer: they take no places among the addresses from which answers are expected.
     fn ask_whoever_is_there(&mut self, address: SocketAddr) {
         // This node asks by itself: that is no turn of those who ask it.
-        if self.turns.take_own(self.now, Turn::Question, address) {
+        if self.turns.take_own(self.cx.now, Turn::Question, address) {
             let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
             self.transmit_datagram(address, Receiver::Anybody, packet.finish());
         }
     }
 
     fn who_are_you(&mut self, address: SocketAddr, least: usize) -> PacketBuilder {
-        let nonce = self.prover.nonce(address, self.now);
+        let nonce = self.prover.nonce(address, self.cx.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(self.question_bytes(least));
@@ -230,7 +240,7 @@ impl Core {
     pub(crate) fn answer_with(&mut self, sender: Sender, message: &Message) {
         if sender.run.is_nobody() && !message.may_be_unbound() {
             // No node asks for that without its name.
-            return self.counters.drop(DropReason::UnknownRun);
+            return self.cx.counters.drop(DropReason::UnknownRun);
         }
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);

@@ -53,7 +53,7 @@ impl Core {
     /// Returns true if a packet echoes a nonce that was sent to this member's address.
     pub(crate) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
         let home = self.view.record(slot).address;
-        inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.now))
+        inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.cx.now))
     }
 
     /// Asks a member at its address to echo a nonce.

@@ -48,7 +48,7 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
         opened = alone.outputs();
         opened.retain(|output| matches!(output, Output::OpenLink { .. }));
         assert!(round == 1 || opened.is_empty(), "each may answer first");
-        alone.core.now = alone.core.now + patience;
+        alone.core.cx.now = alone.core.cx.now + patience;
     }
     assert_eq!(opened.len(), MAX_PARTNERS, "and not one more");
 }
@@ -65,7 +65,7 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
     net.run(Duration::from_secs(30));
     let now = net.now;
     let core = &mut net.nodes[3].core;
-    core.now = now;
+    core.cx.now = now;
     let mut others =
         (4..60).filter_map(|i| core.view.slot_of(&format!("n{i}"))).filter(|slot| !core.observers.observes(*slot));
     let others: Vec<_> = others.by_ref().take(MAX_PARTNERS + 1).collect();
@@ -73,7 +73,7 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
     let mut opens = |slots: &[Slot], from: Time| {
         let mut opened = 0;
         for at in [from, from + ms(500)] {
-            core.now = at;
+            core.cx.now = at;
             for slot in slots {
                 let packet = core.packet_to(*slot);
                 core.send_word_to(*slot, packet);
@@ -103,10 +103,10 @@ fn so_many_calls_stand_at_one_time() {
     let before = alone.drops();
     assert!(!call(&mut alone, MAX_CALLS), "one more is not called");
     assert_eq!((alone.core.calls.len(), alone.drops()), (MAX_CALLS, before + 1));
-    alone.core.now = alone.core.now + CALL_LASTS / 4;
+    alone.core.cx.now = alone.core.cx.now + CALL_LASTS / 4;
     assert!(call(&mut alone, MAX_CALLS), "until the others have lasted for a while");
     assert_eq!(alone.core.calls.len(), MAX_CALLS, "of which the oldest has given way");
-    alone.core.now = alone.core.now + CALL_LASTS;
+    alone.core.cx.now = alone.core.cx.now + CALL_LASTS;
     assert!(call(&mut alone, 0), "until all of them are over");
     assert_eq!(alone.core.calls.len(), 1);
 }
@@ -215,7 +215,7 @@ fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_
         let neighbour =
             (0..members).find(|host| alone.core.observers.observes(of_host(&alone, *host))).expect("a neighbour");
         let run = member(neighbour, Status::Up).run;
-        let began = alone.core.now;
+        let began = alone.core.cx.now;
         alone.core.refused_link(run, true);
         alone.outputs();
         while alone.core.is_case(run) {

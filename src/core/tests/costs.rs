@@ -63,7 +63,7 @@ fn in_a_full_mesh_a_relay_sends_news_on_to_so_many_peers() {
 fn views_that_differ_are_compared_once_in_an_interval() {
     let mut alone = among(0);
     // Gossip more often than that is no reason to compare more often.
-    alone.core.settings.gossip_interval = ms(10);
+    alone.core.cx.settings.gossip_interval = ms(10);
     let syncs_in = |alone: &mut Alone, ticks: u32| {
         let before = alone.core.counters().syncs;
         for _ in 0..ticks {
@@ -101,7 +101,7 @@ fn what_is_held_of_broadcasts_is_told_so_many_peers() {
     says(&mut alone, 1);
     alone.core.spread();
     alone.now = alone.now + REPAIR_AFTER;
-    alone.core.now = alone.now;
+    alone.core.cx.now = alone.now;
     alone.outputs();
     alone.core.repair_messages();
     let told = sent_with(&mut alone, |message| matches!(message, Message::HaveBroadcasts(_)));

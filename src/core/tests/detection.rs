@@ -168,9 +168,9 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
     let slot = alone.core.view.slot_of(subject.id.as_str()).expect("told of");
     alone.core.view.peer_mut(slot).prove();
     let is_suspect = |alone: &Alone| alone.core.record(&subject.id).map(|held| held.status) == Some(Status::Suspect);
-    alone.now = alone.now + alone.core.settings.suspect_timeout * 11 / 10;
+    alone.now = alone.now + alone.core.cx.settings.suspect_timeout * 11 / 10;
     let began = alone.now;
-    alone.core.handle(alone.now, Input::Worked(alone.core.settings.suspect_timeout * 2));
+    alone.core.handle(alone.now, Input::Worked(alone.core.cx.settings.suspect_timeout * 2));
     let mut probes = 0;
     while !is_suspect(&alone) {
         alone.core.handle(alone.now, Input::Tick);
@@ -181,7 +181,7 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
             probes += usize::from(to == subject.address && messages.iter().any(is_probe));
         }
         alone.now = alone.now.max(alone.core.next_deadline().expect("it runs"));
-        assert!(alone.now.since(began) < alone.core.settings.suspect_timeout, "it is found out");
+        assert!(alone.now.since(began) < alone.core.cx.settings.suspect_timeout, "it is found out");
     }
     assert!(probes >= 3, "{probes}");
     assert_eq!(alone.core.counters().pauses, 0);

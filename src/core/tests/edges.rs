@@ -39,7 +39,7 @@ fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_
     assert!(matches!(alone.joins(&newcomer)[..], [Message::Wait { .. }]));
     // The first question went with that answer.
     let mut asked = 1;
-    let until = alone.now + alone.core.settings.probe_timeout * (u32::from(MAX_NAME_QUESTIONS) + 10);
+    let until = alone.now + alone.core.cx.settings.probe_timeout * (u32::from(MAX_NAME_QUESTIONS) + 10);
     while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
         alone.now = alone.now.max(deadline);
         alone.core.handle(alone.now, Input::Tick);

@@ -145,7 +145,7 @@ fn a_process_has_one_name_also_where_another_one_restarts() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
     // It should have been heard by now.
-    alone.pass(alone.core.settings.heartbeat_interval + alone.core.settings.probe_timeout + ms(1));
+    alone.pass(alone.core.cx.settings.heartbeat_interval + alone.core.cx.settings.probe_timeout + ms(1));
     let twin = Record { run: member(0, Status::Up).run, incarnation: 6, ..member(1, Status::Up) };
     alone.told_by(TELLER, &[(None, twin)]);
     assert_eq!(held(&alone, 1).map(|held| held.run), Some(member(1, Status::Up).run));
@@ -155,7 +155,7 @@ fn a_process_has_one_name_also_where_another_one_restarts() {
 #[test]
 fn news_of_long_ago_is_no_news() {
     let mut alone = Alone::with_teller();
-    let age_ms = alone.core.settings.reap_after.as_millis() as u64;
+    let age_ms = alone.core.cx.settings.reap_after.as_millis() as u64;
     for (age_ms, host, is_listed) in [(age_ms, 0, false), (age_ms - 1, 1, true)] {
         let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };
         alone.told_by(TELLER, &[(Some(note), member(host, Status::Left(LeaveReason::Graceful)))]);
@@ -182,7 +182,7 @@ fn a_process_that_holds_a_link_here_has_not_ended() {
 fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
-    alone.pass(alone.core.settings.suspect_timeout + ms(500));
+    alone.pass(alone.core.cx.settings.suspect_timeout + ms(500));
     assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Suspect), "it judges");
     let joiner = member(50, Status::Joining);
     assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
@@ -233,7 +233,7 @@ fn all_that_are_lost_are_looked_for_in_turn() {
     for host in 0..5 {
         alone.told_by(TELLER, &[(note(1_000 - 100 * host as u64), member(host, Status::Down))]);
     }
-    let until = alone.now + alone.core.settings.retry_interval * 6;
+    let until = alone.now + alone.core.cx.settings.retry_interval * 6;
     let mut asked = std::collections::BTreeSet::new();
     while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
         alone.now = alone.now.max(deadline);

@@ -260,7 +260,7 @@ fn five_thousand_members_with_long_names_and_tags_arrive_in_small_datagrams() {
         member.address = address(300 + i as usize);
         member.tags = tags.clone();
         // By its own word: of names that are hearsay a joiner is served fewer.
-        net.nodes[0].core.now = net.now;
+        net.nodes[0].core.cx.now = net.now;
         net.nodes[0].core.learn(News::told(member), None);
         net.drain(0);
     }
@@ -451,7 +451,7 @@ fn a_joiner_that_is_being_handed_the_view_founds_nothing() {
     let joiner = net.add("late", 20, &[0, 20]);
     net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
     // Whatever its patience says.
-    net.nodes[joiner].core.now = net.now + Duration::from_secs(3_600);
+    net.nodes[joiner].core.cx.now = net.now + Duration::from_secs(3_600);
     net.nodes[joiner].core.consider_founding();
     assert!(!net.nodes[joiner].core.is_up() && !net.nodes[joiner].notices.contains(&Notice::Founded));
 }

@@ -184,7 +184,7 @@ fn a_leader_counts_no_voter_that_has_died_left_or_lost_its_disk_although_it_ackn
         let standing_of_it = |net: &Net| {
             let standings = net.nodes[first].core.standings().expect("it votes");
             assert!(standings.are_heard, "it leads");
-            let now = net.nodes[first].core.now;
+            let now = net.nodes[first].core.cx.now;
             let voter = standings.voters.iter().find(|standing| standing.voter.id.as_str() == name).expect("a voter");
             (standings.votes(voter, now), standings.failure_tolerance(now), voter.acknowledged)
         };

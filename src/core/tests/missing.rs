@@ -212,7 +212,7 @@ fn who_knows_that_there_is_an_electorate_and_not_its_voters_looks_for_its_seeds(
 /// after that; returns the number of times that it looks for n0 from then on, before it would suspect it.
 fn looked_for(net: &mut Net, member: usize, heard_after: Duration) -> usize {
     let runs = [0, 1].map(|gone| net.nodes[gone].core.me().run);
-    net.nodes[member].core.now = net.now;
+    net.nodes[member].core.cx.now = net.now;
     for (gone, run) in runs.into_iter().enumerate() {
         net.pause(gone, true);
         net.nodes[member].core.voter_may_be_gone(run);

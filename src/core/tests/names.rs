@@ -142,7 +142,7 @@ fn a_waiting_newcomer_that_asks_again_has_the_holder_of_its_name_asked_no_more_o
     let (mut alone, holder, newcomer) = holder_and_newcomer();
     let began = alone.now;
     let mut asked = 0;
-    while alone.now.since(began) < alone.core.settings.probe_timeout {
+    while alone.now.since(began) < alone.core.cx.settings.probe_timeout {
         asked += questions(&asks(&mut alone, &newcomer), holder.address).len();
         alone.now = alone.now + ms(20);
     }
@@ -225,7 +225,7 @@ fn outsider(host: usize, port: usize) -> SocketAddr {
 fn the_holder_of_a_name_is_asked_once_for_all_that_want_it() {
     for (hosts, does_answer) in [(1, true), (8, true), (8, false)] {
         let mut claimed = Claimed::new();
-        let pause = claimed.alone.core.settings.probe_timeout;
+        let pause = claimed.alone.core.cx.settings.probe_timeout;
         for nth in 0..3_000 {
             claimed.comes(nth, outsider(nth % hosts, nth), does_answer);
             claimed.pass(does_answer);
@@ -269,7 +269,7 @@ fn who_wants_a_name_a_moment_after_its_holder_answered_is_refused_after_a_pause(
     claimed.comes(0, outsider(0, 0), true);
     claimed.comes(1, outsider(1, 0), true);
     assert_eq!((claimed.asked.len(), claimed.refused), (1, 1));
-    let pause = claimed.alone.core.settings.probe_timeout;
+    let pause = claimed.alone.core.cx.settings.probe_timeout;
     for _ in 0..=pause.as_millis() {
         claimed.pass(true);
     }

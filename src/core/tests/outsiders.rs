@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::hostile::{EVIL_RUN, evil, mail, packet};
 use super::net::{Net, address, ms};
-use crate::Phase;
 use crate::doors::StopReason;
 use crate::limits::FOUNDING_DELAY;
 use crate::member::{Record, Run, Status};
@@ -96,7 +95,7 @@ fn at_home() -> SocketAddr {
 
 /// Returns true if a joiner takes itself for one of its own seeds.
 fn is_seed(net: &Net, joiner: usize) -> bool {
-    matches!(&net.nodes[joiner].core.phase, Phase::Joining(joining) if joining.is_seed)
+    net.nodes[joiner].core.joiner.as_ref().is_some_and(|joining| joining.is_seed)
 }
 
 #[test]

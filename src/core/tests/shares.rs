@@ -99,7 +99,7 @@ fn joiners_that_gave_up_leave_their_places_to_others() {
     for nth in 0..MAX_JOINERS {
         assert_eq!(waiting(&alone.joins(&member(nth, Status::Joining))), nth + 1);
     }
-    let patience = alone.core.settings.retry_interval * 2;
+    let patience = alone.core.cx.settings.retry_interval * 2;
     alone.now = alone.now + patience - Duration::from_secs(2);
     assert_eq!(waiting(&alone.joins(&member(MAX_JOINERS - 1, Status::Joining))), MAX_JOINERS, "one goes on asking");
     alone.now = alone.now + Duration::from_secs(2);

@@ -92,7 +92,7 @@ fn a_joiner_that_is_silent_for_a_down_timeout_gives_its_place_up() {
     };
     assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
     let listed = |alone: &Alone| alone.core.counts()[Status::Joining.index()];
-    alone.pass(alone.core.settings.down_timeout - ms(1));
+    alone.pass(alone.core.cx.settings.down_timeout - ms(1));
     assert_eq!(listed(&alone), 1);
     alone.pass(ms(1));
     assert_eq!(listed(&alone), 0);

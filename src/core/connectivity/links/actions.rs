@@ -13,15 +13,15 @@ use crate::member::Run;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::Core;
 
 impl Core {
     /// Carries out what the machine wants done about the link to a member, in order.
     pub(super) fn act_on_link(&mut self, run: Run, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Open(link, to) => self.outputs.push_back(Output::OpenLink { link, to }),
-                Action::Close(link) => self.outputs.push_back(Output::CloseLink { link }),
+                Action::Open(link, to) => self.cx.output(Output::OpenLink { link, to }),
+                Action::Close(link) => self.cx.output(Output::CloseLink { link }),
                 Action::Part(link, why) => self.part(link, why),
                 Action::Greet(link) => self.greet(link, run),
                 Action::Welcome(link) => {
@@ -31,15 +31,15 @@ impl Core {
                 }
                 Action::Wait(pause) => {
                     let pause = pause.with(|| self.random.paths.random());
-                    self.timers.set(Timer::Link(run), self.now + pause);
+                    self.cx.timers.set(Timer::Link(run), self.cx.now + pause);
                 }
                 Action::WaitAtMost(pause) => {
                     let pause = pause.with(|| self.random.paths.random());
-                    self.timers.set_by(Timer::Link(run), self.now + pause);
+                    self.cx.timers.set_by(Timer::Link(run), self.cx.now + pause);
                 }
-                Action::Rest => self.timers.cancel(Timer::Link(run)),
-                Action::Full => self.counters.drop(DropReason::TableFull),
-                Action::Broke => self.counters.links_lost += 1,
+                Action::Rest => self.cx.timers.cancel(Timer::Link(run)),
+                Action::Full => self.cx.counters.drop(DropReason::TableFull),
+                Action::Broke => self.cx.counters.links_lost += 1,
                 Action::Opened => self.link_opened(run),
                 Action::Reopening => self.lost_link(run),
                 Action::Failed { how, is_first } => self.link_failed(run, how, is_first),
@@ -91,7 +91,7 @@ impl Core {
         let mut packet = self.packet(usize::MAX);
         let says_news_of_me = match why {
             // Its observers hear from itself that it leaves, whoever else says so.
-            Parting::Over => matches!(self.phase, Phase::Leaving),
+            Parting::Over => self.cx.phase.is_leaving(),
             Parting::TheyMoved => false,
             Parting::WeMoved => true,
         };
@@ -100,6 +100,6 @@ impl Core {
         }
         packet.push(&Message::Unlink);
         self.send_frame(link, packet);
-        self.outputs.push_back(Output::CloseLink { link });
+        self.cx.output(Output::CloseLink { link });
     }
 }

@@ -12,7 +12,8 @@ use crate::doors::{LinkEvent, LinkId, Output};
 use crate::member::Run;
 use crate::packet::{Sender, SenderKind, Way};
 use crate::wire::{Message, read};
-use crate::{Core, Phase};
+use crate::Core;
+use crate::context::Phase;
 
 impl Core {
     /// Hands an event of a link to the part that it concerns.
@@ -40,20 +41,20 @@ impl Core {
             LinkEvent::Connected => self.links.connected(run, link),
             LinkEvent::Refused => self.links.refused(run),
             LinkEvent::Unreachable => self.links.unreachable(run),
-            LinkEvent::Closed | LinkEvent::Unopened(_) => self.links.closed(self.now, run, self.link_scene_of(run)),
+            LinkEvent::Closed | LinkEvent::Unopened(_) => self.links.closed(self.cx.now, run, self.link_scene_of(run)),
         };
         self.act_on_link(run, actions);
     }
 
     fn receive_frame(&mut self, link: LinkId, known: Option<Run>, from: SocketAddr, bytes: &[u8]) {
-        self.counters.frames_received += 1;
-        self.counters.frame_bytes_received += bytes.len() as u64;
+        self.cx.counters.frames_received += 1;
+        self.cx.counters.frame_bytes_received += bytes.len() as u64;
         let Ok((header, messages)) = read(bytes) else {
-            self.counters.drop(DropReason::Malformed);
+            self.cx.counters.drop(DropReason::Malformed);
             self.guests.forget(link);
             return match known {
                 Some(run) => self.end_garbled(link, run),
-                None => self.outputs.push_back(Output::CloseLink { link }),
+                None => self.cx.output(Output::CloseLink { link }),
             };
         };
         let Some(run) = known else {
@@ -65,7 +66,7 @@ impl Core {
                 }
                 LinkId::Accepted(_) => self.receive_from_guest(link, header, &messages),
                 // Given up while the frame was on its way.
-                LinkId::Opened(_) => self.outputs.push_back(Output::CloseLink { link }),
+                LinkId::Opened(_) => self.cx.output(Output::CloseLink { link }),
             };
         };
         if !self.is_linked(run) && messages.clone().any(|message| message.is_err()) {
@@ -78,7 +79,7 @@ impl Core {
         }
         if self.links.is_greeting(run) {
             let wish = self.view.slot_of_run(run).map_or(Wish::Nobody, |slot| self.link_wish(slot));
-            let actions = self.links.spoke(self.now, run, wish);
+            let actions = self.links.spoke(self.cx.now, run, wish);
             self.act_on_link(run, actions);
         }
         let way = Way::Link(link);
@@ -87,7 +88,7 @@ impl Core {
             // Its record says another address by now.
             return self.drop_link(run);
         }
-        self.links.heard(self.now, run);
+        self.links.heard(self.cx.now, run);
         let is_over = messages.hold(Message::UNLINK_KIND);
         let sender = Sender { from, run, kind, way, bytes: bytes.len() };
         if self.receive_packet(sender, header, messages).is_err() {
@@ -100,7 +101,7 @@ impl Core {
 
     /// Closes a link whose frame cannot be read.
     pub(in crate::connectivity) fn garbled(&mut self, link: LinkId, run: Run) {
-        self.counters.drop(DropReason::Malformed);
+        self.cx.counters.drop(DropReason::Malformed);
         self.end_garbled(link, run);
     }
 
@@ -113,10 +114,10 @@ impl Core {
     fn judge_speaker(&mut self, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
         // A member that is leaving hears by its links that others know.
-        let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);
-        let is_member = slot.is_some() && cluster == self.cluster && is_here;
+        let is_here = matches!(self.cx.phase, Phase::Up | Phase::Leaving);
+        let is_member = slot.is_some() && cluster == self.cx.cluster && is_here;
         if !is_member {
-            self.counters.drop(DropReason::UnknownRun);
+            self.cx.counters.drop(DropReason::UnknownRun);
         }
         // Else another process answers at that address.
         is_member && known == run

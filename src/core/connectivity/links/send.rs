@@ -14,17 +14,17 @@ impl Core {
     /// Sends a copy of a packet over the link to a member, if there is one.
     pub(in crate::connectivity) fn copy_to_link(&mut self, run: Run, bytes: &[u8]) {
         if let Some(link) = self.links.open(run) {
-            self.counters.frames_sent += 1;
-            self.counters.frame_bytes_sent += bytes.len() as u64;
-            self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
+            self.cx.counters.frames_sent += 1;
+            self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+            self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
         }
     }
 
     pub(in crate::connectivity) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
         let bytes = packet.finish();
-        self.counters.frames_sent += 1;
-        self.counters.frame_bytes_sent += bytes.len() as u64;
-        self.outputs.push_back(Output::SendFrame { link, bytes });
+        self.cx.counters.frames_sent += 1;
+        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+        self.cx.output(Output::SendFrame { link, bytes });
     }
 
     /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled

@@ -11,7 +11,7 @@ use crate::doors::{LinkId, Output};
 use crate::member::{LeaveReason, Run, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
-use crate::{Core, Phase};
+use crate::Core;
 
 /// The scenes and wishes that the machine is given.
 impl Core {
@@ -28,11 +28,11 @@ impl Core {
     pub(super) fn link_wish(&self, slot: Slot) -> Wish {
         let record = self.view.record(slot);
         let is_live = matches!(record.status, Status::Up | Status::Suspect);
-        if !matches!(self.phase, Phase::Up) || slot == View::ME || !is_live {
+        if !self.cx.phase.is_up() || slot == View::ME || !is_live {
             Wish::Nobody
         } else if self.observers.observes(slot) {
             Wish::Observed
-        } else if self.detours.wants_link(record.run, self.now) || self.has_letters_for(record.run) {
+        } else if self.detours.wants_link(record.run, self.cx.now) || self.has_letters_for(record.run) {
             Wish::Passing
         } else {
             Wish::Theirs
@@ -43,7 +43,7 @@ impl Core {
         let entry = self.view.entry(slot);
         Meeting {
             is_ours: self.me().address < entry.record.address,
-            is_news: entry.peer.session.is_none() && entry.peer.last_sign() == self.now,
+            is_news: entry.peer.session.is_none() && entry.peer.last_sign() == self.cx.now,
             is_for_good: self.observers.is_full_mesh(self.view.live().len()) || self.observers.is_brought_in(slot),
         }
     }
@@ -73,7 +73,7 @@ impl Core {
     pub(crate) fn plan_link(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         let actions = match (self.link_wish(slot).is_ours(), self.links.is_idle(run)) {
-            (true, true) => self.links.wanted(self.now, run, self.link_meeting(slot)),
+            (true, true) => self.links.wanted(self.cx.now, run, self.link_meeting(slot)),
             (false, false) => self.links.unwanted(run),
             _ => return,
         };
@@ -85,7 +85,7 @@ impl Core {
         let neighbours: Vec<Slot> = self.observers.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
-            self.links.came_up(self.now);
+            self.links.came_up(self.cx.now);
         }
         for slot in neighbours {
             self.plan_link(slot);
@@ -111,7 +111,7 @@ impl Core {
     /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
     pub(in crate::connectivity) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
-        let (stays, actions) = self.links.accept(self.now, run, link, scene);
+        let (stays, actions) = self.links.accept(self.cx.now, run, link, scene);
         self.act_on_link(run, actions);
         stays
     }
@@ -131,7 +131,7 @@ impl Core {
             self.drop_link(run);
         }
         for link in self.links.end_visits() {
-            self.outputs.push_back(Output::CloseLink { link });
+            self.cx.output(Output::CloseLink { link });
         }
         self.dismiss_guests();
     }
@@ -183,7 +183,7 @@ impl Core {
     pub(crate) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
-        let actions = self.links.silent(self.now, run, address, since, patience);
+        let actions = self.links.silent(self.cx.now, run, address, since, patience);
         self.act_on_link(run, actions);
     }
 }

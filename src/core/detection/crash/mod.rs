@@ -47,7 +47,7 @@ use crate::member::{DetectionMethod, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
 use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::Core;
 
 pub(crate) use machine::Crashes;
 use machine::{Audience, Observer, Scene, Step};
@@ -75,7 +75,7 @@ impl Core {
     fn suspect_of_crash(&self, run: Run) -> Option<Slot> {
         let slot = self.view.slot_of_run(run)?;
         let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
-        (is_live && matches!(self.phase, Phase::Up)).then_some(slot)
+        (is_live && self.cx.phase.is_up()).then_some(slot)
     }
 
     /// Notes that the port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or
@@ -88,7 +88,7 @@ impl Core {
             self.open_case(run, CRASH_REVIEWS);
         }
         if self.is_case(run) {
-            self.crashes.refused(self.now, run);
+            self.crashes.refused(self.cx.now, run);
             self.investigate(run);
         }
     }
@@ -114,7 +114,7 @@ impl Core {
     /// Closes a case: the process answered over a link.
     pub(crate) fn process_answers(&mut self, run: Run) {
         self.crashes.close(run);
-        self.timers.cancel(Timer::Crash(run));
+        self.cx.timers.cancel(Timer::Crash(run));
     }
 
     /// Opens a case, since a process near this one is gone: a link to it shows at once if this one is gone, too.
@@ -141,7 +141,7 @@ impl Core {
     pub(crate) fn investigate(&mut self, run: Run) {
         let Some(slot) = self.suspect_of_crash(run) else { return self.crashes.close(run) };
         let scene = self.scene(slot);
-        let steps = self.crashes.investigate(self.now, run, &scene);
+        let steps = self.crashes.investigate(self.cx.now, run, &scene);
         self.take_steps(run, steps);
     }
 
@@ -164,16 +164,16 @@ impl Core {
     /// over round trips of a tenth of a second.
     fn crash_probe_gap(&self, slot: Slot) -> Duration {
         let rtt = self.view.entry(slot).peer.rtt().unwrap_or_default();
-        self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+        self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 
     fn take_steps(&mut self, run: Run, steps: Vec<Step>) {
         for step in steps {
             match step {
-                Step::Wait(pause) => self.timers.set(Timer::Crash(run), self.now + pause),
-                Step::Close => self.timers.cancel(Timer::Crash(run)),
+                Step::Wait(pause) => self.cx.timers.set(Timer::Crash(run), self.cx.now + pause),
+                Step::Close => self.cx.timers.cancel(Timer::Crash(run)),
                 Step::Refuted => {
-                    self.counters.crashes_refuted += 1;
+                    self.cx.counters.crashes_refuted += 1;
                     if let Some(slot) = self.view.slot_of_run(run) {
                         self.doubts_changed(slot);
                     }
@@ -200,7 +200,7 @@ impl Core {
         }
         let observers = self.observers.observers_of(&self.view, subject);
         let asked = observers.iter().map(|slot| self.view.record(*slot).run);
-        let Some((age, is_sure)) = self.crashes.ask(self.now, run, asked) else { return };
+        let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run, asked) else { return };
         let age_ms = age.as_millis() as u64;
         for slot in observers {
             self.send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
@@ -211,13 +211,13 @@ impl Core {
     fn convict(&mut self, subject: Slot) {
         debug_assert!(subject != View::ME);
         let run = self.view.record(subject).run;
-        self.timers.cancel(Timer::Crash(run));
-        self.counters.suspicions_raised += 1;
-        self.counters.crashes_detected += 1;
+        self.cx.timers.cancel(Timer::Crash(run));
+        self.cx.counters.suspicions_raised += 1;
+        self.cx.counters.crashes_detected += 1;
         if self.view.record(subject).status == Status::Up {
             self.record_verdict(subject, Status::Suspect, DetectionMethod::ConnectionLost);
         }
-        self.counters.suspicions_confirmed += 1;
+        self.cx.counters.suspicions_confirmed += 1;
         self.record_verdict(subject, Status::Down, DetectionMethod::ConnectionLost);
     }
 }
@@ -226,13 +226,13 @@ impl Core {
 impl Core {
     /// Takes another observer's report that it cannot reach a member's process.
     pub(crate) fn on_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
-        if run == self.run {
+        if run == self.cx.run {
             // This node's answer is a sign of life.
             let packet = self.packet_to(witness);
             return self.send_to(witness, packet);
         }
         let Some(subject) = self.suspect_of_crash(run) else { return };
-        let refused_at = self.now - Duration::from_millis(age_ms);
+        let refused_at = self.cx.now - Duration::from_millis(age_ms);
         let peer = &self.view.entry(subject).peer;
         let (heard, sequence) = (peer.session.as_ref().map(|session| session.heard), peer.highest_sequence());
         if heard.is_some_and(|heard| heard > refused_at) {
@@ -240,9 +240,9 @@ impl Core {
         }
         let witness_run = self.view.record(witness).run;
         self.look_into_hearsay(subject);
-        if self.crashes.told_severed(self.now, run, witness_run, is_sure) {
+        if self.crashes.told_severed(self.cx.now, run, witness_run, is_sure) {
             let scene = self.scene(subject);
-            let steps = self.crashes.judge(self.now, run, &scene);
+            let steps = self.crashes.judge(self.cx.now, run, &scene);
             self.take_steps(run, steps);
         }
     }
@@ -251,7 +251,7 @@ impl Core {
     /// link to it still stands.
     fn look_into_hearsay(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
-        let now = self.now;
+        let now = self.cx.now;
         let rare = self.view.peer_mut(subject).rare_mut();
         let may_probe = is_due(now, rare.last_hearsay, MIN_CRASH_PROBE_GAP);
         if may_probe {
@@ -276,7 +276,7 @@ impl Core {
         let by = self.view.record(witness).run;
         match self.crashes.told_alive(run, by, sequence) {
             Some(steps) => self.take_steps(run, steps),
-            None => self.counters.drop(DropReason::Unasked),
+            None => self.cx.counters.drop(DropReason::Unasked),
         }
     }
 

@@ -43,7 +43,7 @@ use crate::doors::Output;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::{Core, Phase};
+use crate::Core;
 
 pub(crate) use machine::Partition;
 use machine::Report;
@@ -67,18 +67,18 @@ impl Core {
             self.account_for(run, is_gone);
             return method;
         }
-        if !matches!(self.phase, Phase::Up) {
+        if !self.cx.phase.is_up() {
             return method;
         }
         let live = self.living();
         if before == Status::Up {
             let (id, since) = (held.id.clone(), self.view.entry(slot).peer.last_sign());
-            self.partition.fell_silent(self.now, run, id, since, live);
+            self.partition.fell_silent(self.cx.now, run, id, since, live);
         }
         let mut is_cut_off = false;
         if record.status == Status::Down {
-            if self.partition.is_due_before_death(self.now, run, before == Status::Suspect) {
-                let report = self.partition.gathered_before_death(self.now, live);
+            if self.partition.is_due_before_death(self.cx.now, run, before == Status::Suspect) {
+                let report = self.partition.gathered_before_death(self.cx.now, live);
                 self.tell_of_partition(report);
             }
             is_cut_off = self.partition.died(run, live);
@@ -92,15 +92,15 @@ impl Core {
         if self.partition.is_idle() {
             return;
         }
-        self.partition.accounted_for(self.now, run, is_gone);
+        self.partition.accounted_for(self.cx.now, run, is_gone);
         self.set_partition_timers();
     }
 
     /// Reports a partition, since the accusations have gathered.
     pub(crate) fn suspect_partition(&mut self) {
         let live = self.living();
-        let report = if matches!(self.phase, Phase::Up) {
-            self.partition.gathered(self.now, live)
+        let report = if self.cx.phase.is_up() {
+            self.partition.gathered(self.cx.now, live)
         } else {
             self.partition.held_back()
         };
@@ -109,7 +109,7 @@ impl Core {
 
     /// Ends a partition: the members that are still missing had long enough to come back.
     pub(crate) fn partition_over(&mut self) {
-        let report = self.partition.over(self.now);
+        let report = self.partition.over(self.cx.now);
         self.tell_of_partition(report);
     }
 
@@ -118,7 +118,7 @@ impl Core {
         if let Some(far) = self.partition.forget() {
             let (unreachable, _) = far.beside(self.reachable());
             let reachable = vec![self.me().id.clone()];
-            self.outputs.push_back(Output::PartitionHealed { unreachable, reachable });
+            self.cx.output(Output::PartitionHealed { unreachable, reachable });
         }
         self.set_partition_timers();
     }
@@ -127,7 +127,7 @@ impl Core {
     /// it may come from the far side.
     pub(crate) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
         let teller = teller.map(|slot| self.view.record(slot).run);
-        self.partition.is_spoken_of_from_afar(self.now, run, teller)
+        self.partition.is_spoken_of_from_afar(self.cx.now, run, teller)
     }
 
     /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.
@@ -143,7 +143,7 @@ impl Core {
             Report::Healed(far) => (far, true),
         };
         let (unreachable, reachable) = far.beside(self.reachable());
-        self.outputs.push_back(if is_over {
+        self.cx.output(if is_over {
             Output::PartitionHealed { unreachable, reachable }
         } else {
             Output::PartitionSuspected { unreachable, reachable }
@@ -154,8 +154,8 @@ impl Core {
         let (gathered, over) = self.partition.deadlines();
         for (timer, at) in [(Timer::Partition, gathered), (Timer::PartitionOver, over)] {
             match at {
-                Some(at) => self.timers.set(timer, at),
-                None => self.timers.cancel(timer),
+                Some(at) => self.cx.timers.set(timer, at),
+                None => self.cx.timers.cancel(timer),
             }
         }
     }

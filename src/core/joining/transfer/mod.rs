@@ -33,7 +33,7 @@ use crate::member::{NodeId, Run};
 use crate::packet::{Sender, SenderKind, Way};
 use crate::timers::Timer;
 use crate::wire::Message;
-use crate::{Core, Phase};
+use crate::Core;
 
 use machine::{Ask, Step};
 
@@ -52,7 +52,7 @@ const PAGE_RECORDS: usize = 64;
 impl Core {
     /// Begins to pull the view of the node at `address`.
     pub(super) fn pull_from(&mut self, address: SocketAddr, run: Run) {
-        let (transfer, ask) = Transfer::begin(address, run, self.now);
+        let (transfer, ask) = Transfer::begin(address, run, self.cx.now);
         self.transfer = Some(transfer);
         self.pull(ask);
     }
@@ -60,7 +60,7 @@ impl Core {
     /// Gives up the pull under way, if there is one.
     pub(super) fn stop_pulling(&mut self) {
         if self.transfer.take().is_some() {
-            self.timers.cancel(Timer::Transfer);
+            self.cx.timers.cancel(Timer::Transfer);
         }
     }
 
@@ -71,19 +71,19 @@ impl Core {
 
     /// Returns true if this sender brings this node in: it is Joining, and pulls that node's view.
     pub(crate) fn is_joining_by(&self, sender: Sender) -> bool {
-        matches!(self.phase, Phase::Joining(_)) && self.is_pulling_from(sender)
+        self.cx.phase.is_joining() && self.is_pulling_from(sender)
     }
 
     /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
     /// if more follow.
     pub(crate) fn on_page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
-        let (step, (sponsor, _)) = (transfer.page(self.now, after, next), transfer.sponsor());
-        if let Phase::Joining(joining) = &mut self.phase
+        let (step, (sponsor, _)) = (transfer.page(self.cx.now, after, next), transfer.sponsor());
+        if let Some(joining) = &mut self.joiner
             && let Some((_, bytes)) = joining.pages_in_vain.take_if(|(from, _)| *from == sponsor)
         {
-            self.counters.pages_shrunk += 1;
-            self.notice("pages lost", Notice::PagesLost { sponsor, bytes });
+            self.cx.counters.pages_shrunk += 1;
+            self.cx.notice("pages lost", Notice::PagesLost { sponsor, bytes });
         }
         self.go_on_pulling(step);
     }
@@ -91,21 +91,21 @@ impl Core {
     /// Handles pages that did not come in time.
     pub(crate) fn pull_again(&mut self) {
         let Some(transfer) = &mut self.transfer else { return };
-        let step = transfer.overdue(self.now);
+        let step = transfer.overdue(self.cx.now);
         let is_stalled = transfer.is_stalled() && matches!(step, Step::Ask(_));
         if is_stalled {
             self.shrink_pages();
         }
         self.go_on_pulling(step);
-        if is_stalled && matches!(self.phase, Phase::Joining(_)) {
-            self.timers.set_by(Timer::JoinTry, self.now);
+        if is_stalled && self.cx.phase.is_joining() {
+            self.cx.timers.set_by(Timer::JoinTry, self.cx.now);
         }
     }
 
     /// Asks for smaller pages from now on, of whatever sponsor; by a call, too, if they are as small as can be.
     fn shrink_pages(&mut self) {
         let most = self.datagram_bytes();
-        let (Some(transfer), Phase::Joining(joining)) = (&self.transfer, &mut self.phase) else { return };
+        let (Some(transfer), Some(joining)) = (&self.transfer, &mut self.joiner) else { return };
         let (sponsor, _) = transfer.sponsor();
         let bytes = joining.page_bytes.unwrap_or(most);
         joining.page_bytes = Some((bytes / 2).max(MIN_PAGE_BYTES));
@@ -120,17 +120,17 @@ impl Core {
         match step {
             Step::Wait => {}
             Step::Ask(ask) => self.pull(ask),
-            Step::Malformed => self.counters.drop(DropReason::Malformed),
+            Step::Malformed => self.cx.counters.drop(DropReason::Malformed),
             Step::Complete => {
                 let Some(transfer) = self.transfer.take() else { return };
                 let (address, run) = transfer.sponsor();
-                self.timers.cancel(Timer::Transfer);
+                self.cx.timers.cancel(Timer::Transfer);
                 self.pulled_everything(address, run);
             }
             Step::GiveUp => {
                 let Some(transfer) = self.transfer.take() else { return };
                 let (_, run) = transfer.sponsor();
-                if matches!(self.phase, Phase::Joining(_)) {
+                if self.cx.phase.is_joining() {
                     self.sponsor_failed(run);
                 }
             }
@@ -143,11 +143,11 @@ impl Core {
         let ((to, run), due) = (transfer.sponsor(), transfer.deadline());
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Pull { after, pages });
-        if let Phase::Joining(Joining { page_bytes: Some(bytes), .. }) = self.phase {
+        if let Some(Joining { page_bytes: Some(bytes), .. }) = self.joiner {
             packet.pad_to(bytes);
         }
         self.transmit(to, Receiver::of(run), packet);
-        self.timers.set(Timer::Transfer, due);
+        self.cx.timers.set(Timer::Transfer, due);
     }
 
     /// Serves a pull to a member or to a joiner of ours.
@@ -164,21 +164,21 @@ impl Core {
                 let is_by_link = matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run);
                 let by_link = is_by_link.then_some(sender.from);
                 let Some(home) = by_link.or_else(|| self.joiners.home_of(sender.run, sender.from)) else {
-                    return self.counters.drop(DropReason::UnknownRun);
+                    return self.cx.counters.drop(DropReason::UnknownRun);
                 };
                 self.heard_joiner(sender.run);
                 home
             }
         };
-        if matches!(self.phase, Phase::Joining(_)) {
-            return self.counters.drop(DropReason::WrongState);
+        if self.cx.phase.is_joining() {
+            return self.cx.counters.drop(DropReason::WrongState);
         }
         // An admitted joiner is served: a place lost to a slow network is not held against it. Members need no place, and
         // take none from joiners.
         if self.view.slot_of_run(sender.run).is_none() {
-            self.serving.begin(sender.run, to, self.now);
+            self.serving.begin(sender.run, to, self.cx.now);
         }
-        self.serving.pulled(sender.run, after, self.now);
+        self.serving.pulled(sender.run, after, self.cx.now);
         if after.is_none() {
             self.teach_lease_terms(to, sender.run);
         }
@@ -187,7 +187,7 @@ impl Core {
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.take_page(sender.run) {
-                return self.counters.drop(DropReason::RateLimited);
+                return self.cx.counters.drop(DropReason::RateLimited);
             }
             let next = self.send_page(to, sender.run, after, most);
             if next.is_none() {
@@ -201,7 +201,7 @@ impl Core {
     /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
     pub(crate) fn take_page(&mut self, run: Run) -> bool {
         let is_member = self.view.slot_of_run(run).is_some();
-        self.serving.allow(self.now, run, is_member)
+        self.serving.allow(self.cx.now, run, is_member)
     }
 
     /// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if
