@@ -5,13 +5,13 @@
 //!
 //! Must not know: what the rooms make of it.
 
+use crate::Core;
 use crate::doors::{Command, Input, Output};
 use crate::limits::MAX_FRAME_BYTES;
 use crate::packet::Way;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::VoterRequest;
-use crate::Core;
 
 impl Core {
     /// Takes an input: the way in. `now` must not be before the last one.
@@ -23,9 +23,9 @@ impl Core {
         }
         let before = self.cx.now;
         self.cx.now = now.max(before);
-        self.detector.health.note_stall(self.cx.now, before, self.cx.timers.next());
+        self.health.note_stall(self.cx.now, before, self.cx.timers.next());
         if let Input::Worked(worked) = input {
-            return self.detector.health.note_work(self.cx.now, worked);
+            return self.health.note_work(self.cx.now, worked);
         }
         self.notice_pause();
         if self.cx.phase.is_stopped() {

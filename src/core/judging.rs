@@ -2,8 +2,6 @@
 //!
 //! Must not know: how silence is judged.
 
-use std::sync::Arc;
-
 use rand::seq::IndexedRandom;
 
 use crate::Core;
@@ -11,17 +9,23 @@ use crate::context::Phase;
 use crate::detection::{Grounds, Pause, Step, arrived_at};
 use crate::doors::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
-use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::member::{DetectionMethod, LeaveReason, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{RareState, Slot};
-use crate::wire::{Heartbeat, Message};
+use crate::wire::Heartbeat;
 
 /// Silence.
 impl Core {
     /// Returns what members are judged by.
     pub(crate) fn grounds(&self) -> Grounds<'_> {
-        Grounds { now: self.cx.now, view: &self.view, observers: &self.observers, settings: &self.cx.settings }
+        Grounds {
+            now: self.cx.now,
+            view: &self.view,
+            observers: &self.observers,
+            health: &self.health,
+            settings: &self.cx.settings,
+        }
     }
 
     /// Sets the deadlines of a member whose record or last sign has just changed.
@@ -44,21 +48,27 @@ impl Core {
         if self.detector.end_doubt(self.cx.now, run, threshold) {
             self.doubts_changed(slot);
         }
-        let at = self.detector.look_at(self.grounds(), threshold);
+        let at = self.grounds().look_at(threshold);
         self.cx.timers.set(Timer::Judge(run), at);
     }
 
     /// Judges a member whose deadline has come.
     pub(crate) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let grounds = Grounds { now: self.cx.now, view: &self.view, observers: &self.observers, settings: &self.cx.settings };
+        let grounds = Grounds {
+            now: self.cx.now,
+            view: &self.view,
+            observers: &self.observers,
+            health: &self.health,
+            settings: &self.cx.settings,
+        };
         let are_rivals_met = |within| self.rivals.are_met(self.cx.now, within);
         let Some(step) = self.detector.judge(grounds, slot, self.cx.phase.is_up(), are_rivals_met) else { return };
         match step {
             Step::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
             Step::Look(threshold) => self.judge_at(run, slot, threshold),
             Step::Probe { nth, next } => {
-                self.probe(slot);
+                self.out().probe(slot);
                 if nth > 0 {
                     self.probe_indirectly(slot);
                     self.doubts_changed(slot);
@@ -67,7 +77,7 @@ impl Core {
             }
             Step::Suspect { doubted, claimed } => {
                 if let Some(since) = doubted {
-                    self.detector.health.note_unheard(since);
+                    self.health.note_unheard(since);
                 }
                 self.cx.counters.suspicions_raised += 1;
                 self.view.peer_mut(slot).lived_at(claimed);
@@ -84,30 +94,13 @@ impl Core {
         }
     }
 
-    /// Sends a probe, "Are you there?", on every way there is.
-    pub(crate) fn probe(&mut self, slot: Slot) {
-        self.cx.counters.probes_sent += 1;
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
-        self.send_both_ways(slot, &Message::Probe { nonce });
-    }
-
-    /// Returns true if a verdict of this node is not to be told (yet).
-    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
-        self.detector.health.is_withheld(self.cx.now, self.view.entry(slot), &self.cx.settings)
-    }
-
-    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
-    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
-        Arc::new(self.view.record(slot).with_status(Status::Up))
-    }
-
     /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
     /// heard.
     pub(crate) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
         let is_silence =
             matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
-        let is_deaf = self.detector.health.is_deaf(self.cx.now, &self.cx.settings);
-        let is_unheard = is_silence && (is_deaf || self.is_withheld(slot));
+        let is_deaf = self.health.is_deaf(self.cx.now, &self.cx.settings);
+        let is_unheard = is_silence && (is_deaf || self.out().is_withheld(slot));
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 
@@ -131,7 +124,7 @@ impl Core {
     /// without damping.
     pub(crate) fn remember_flapping(&mut self, slot: Slot) {
         let entry = self.view.entry(slot);
-        let (now, timing, silent_since) = (self.cx.now, entry.record.timing, self.detector.silent_since(entry));
+        let (now, timing, silent_since) = (self.cx.now, entry.record.timing, self.grounds().silent_since(entry));
         if now.since(silent_since) >= timing.suspect_timeout() {
             self.view.peer_mut(slot).renew_refutations(now, timing);
         }
@@ -157,12 +150,12 @@ impl Core {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.echo_state.answered();
         let (heard, sign) = (session.heard, session.sign);
-        if self.detector.health.note_contact(self.cx.now, received, &self.cx.settings) {
+        if self.health.note_contact(self.cx.now, received, &self.cx.settings) {
             self.detector.inquiries.begin_anew();
             self.give_up_hung_calls(|_| true);
             self.tell_the_accused();
         }
-        self.detector.health.expect_contact(self.observers.quickest());
+        self.health.expect_contact(self.observers.quickest());
         self.unreached_at = None;
         if heard > sign {
             self.sign_counts(slot, heard);
@@ -175,14 +168,14 @@ impl Core {
     pub(crate) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
-        if !is_anybody || !self.detector.health.is_telling(self.cx.now, &self.cx.settings) {
+        if !is_anybody || !self.health.is_telling(self.cx.now, &self.cx.settings) {
             return;
         }
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
         let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
         let accused: Vec<Slot> =
             accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
-        if self.cx.now.since(self.detector.health.heard_again()) >= TOLD_INTERVAL {
+        if self.cx.now.since(self.health.heard_again()) >= TOLD_INTERVAL {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
             let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
@@ -191,9 +184,9 @@ impl Core {
             self.end_calls_soon();
         }
         for slot in accused {
-            if self.must_be_told(slot) {
-                let packet = self.packet_to(slot);
-                self.send_to(slot, packet);
+            if self.out().must_be_told(slot) {
+                let packet = self.out().packet_to(slot);
+                self.out().send_to(slot, packet);
             }
         }
     }
@@ -205,7 +198,7 @@ impl Core {
     pub(crate) fn notice_pause(&mut self) {
         // Nearly every input comes before the deadline, and costs no more than this comparison.
         let Some(deadline) = self.cx.timers.next().filter(|deadline| *deadline < self.cx.now) else { return };
-        let Some(Pause { late, unheard }) = self.detector.health.note_pause(self.cx.now, deadline, &self.cx.settings) else {
+        let Some(Pause { late, unheard }) = self.health.note_pause(self.cx.now, deadline, &self.cx.settings) else {
             return;
         };
         self.cx.counters.pauses += 1;
@@ -224,19 +217,19 @@ impl Core {
     pub(crate) fn measure_tick(&mut self) {
         let Some(deadline) = self.cx.timers.next().filter(|deadline| *deadline <= self.cx.now) else { return };
         self.cx.counters.tick_lateness.observe(self.cx.now.since(deadline));
-        if let Some(doubt) = self.detector.health.tick(self.cx.now, deadline, &self.cx.settings) {
+        if let Some(doubt) = self.health.tick(self.cx.now, deadline, &self.cx.settings) {
             self.doubt_myself(doubt);
-        } else if self.detector.health.take_recovery() {
+        } else if self.health.take_recovery() {
             self.cx.output(Output::Notice(Notice::HealthyAgain));
         }
     }
 
     /// Adds evidence against this node's own observation.
     pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
-        if self.detector.health.doubt(self.cx.now, why, &self.cx.settings) {
-            let stretch = self.detector.health.stretch();
+        if self.health.doubt(self.cx.now, why, &self.cx.settings) {
+            let stretch = self.health.stretch();
             if self.cx.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch }) {
-                self.detector.health.note_told();
+                self.health.note_told();
             }
         }
     }

@@ -51,6 +51,20 @@
 
 #![doc = include_str!("faults.md")]
 
+/// Lends what sending takes of a core, and leaves its machines to be called with it.
+macro_rules! outbox {
+    ($core:ident) => {
+        crate::packet::Outbox {
+            cx: &mut $core.cx,
+            view: &mut $core.view,
+            packets: &mut $core.packets,
+            observers: &$core.observers,
+            health: &$core.health,
+            paths: &$core.paths,
+        }
+    };
+}
+
 mod connectivity;
 mod context;
 mod counters;
@@ -109,14 +123,11 @@ pub use sizes::Sizes;
 pub use time::Time;
 pub use view::RecordPool;
 
-use connectivity::Calls;
-use connectivity::Detours;
-use connectivity::Guests;
-use connectivity::Links;
+use connectivity::Paths;
 use context::{Context, Phase};
 use detection::Crashes;
-use detection::Detector;
 use detection::Partition;
+use detection::{Detector, LocalHealth};
 use discovery::Reunion;
 use dissemination::FingerprintMismatch;
 use dissemination::Flooding;
@@ -134,8 +145,7 @@ use membership::{Arrivals, Move};
 use messaging::Messaging;
 use observers::Observers;
 use packet::Inbox;
-use packet::Prover;
-use packet::Turns;
+use packet::{Outbox, Packets, Prover, SealRoom};
 use random::Streams;
 use view::Tombstones;
 use view::View;
@@ -147,13 +157,10 @@ use wire::Header;
 pub struct Core {
     /// What everybody is lent: the time, the settings, this node's phase, deadlines, counters, and the way out.
     cx: Context,
-    seal: SealRoom,
     random: Streams,
     /// The search for a cluster, while this node is Joining.
     joiner: Option<Joining>,
-    prover: Prover,
-    /// The last sequence number given to a packet.
-    sequence: u64,
+    packets: Packets,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
     /// Texts and records that are kept once for many members.
@@ -165,10 +172,9 @@ pub struct Core {
     moving: Option<Move>,
     observers: Observers,
     detector: Detector,
-    links: Links,
-    guests: Guests,
-    detours: Detours,
-    calls: Calls,
+    /// How far this node can trust its own observation.
+    health: LocalHealth,
+    paths: Paths,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -182,23 +188,12 @@ pub struct Core {
     name_probes: NameProbes,
     rivals: Rivals,
     arrivals: Arrivals,
-    /// How often an address is asked, answered and let in.
-    turns: Turns,
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
     /// The state of leadership; `None` if leaders are not elected here.
     tracker: Option<Box<LeaderTracker>>,
-}
-
-/// The bytes that the driver's seals take of each datagram.
-#[derive(Debug, Clone, Default)]
-struct SealRoom {
-    /// The most that a seal takes.
-    bytes: usize,
-    /// The difference between the longest seal and the shortest.
-    slack: usize,
 }
 
 impl Core {
@@ -227,8 +222,7 @@ impl Core {
         let mut core = Self {
             cx: Context::new(now, init.run, Header::cluster_hash(init.cluster.as_str()), init.settings.clone(), key),
             joiner: None,
-            prover: Prover::new(&mut random::stream(init.random_seed, 0)),
-            sequence: 0,
+            packets: Packets::new(Prover::new(&mut random::stream(init.random_seed, 0))),
             inbox: Inbox::default(),
             shared: Shared::default(),
             view: View::new(key),
@@ -239,11 +233,9 @@ impl Core {
                 init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
-            detector: Detector::new(now),
-            links: Links::default(),
-            guests: Guests::default(),
-            detours: Detours::default(),
-            calls: Calls::default(),
+            detector: Detector::default(),
+            health: LocalHealth::new(now),
+            paths: Paths::default(),
             crashes: Crashes::default(),
             partition: Partition::new(&init.settings),
             gossiping: Gossiping::default(),
@@ -255,14 +247,12 @@ impl Core {
             reunion: Reunion::new(init.seeds, init.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            turns: Turns::default(),
             unreached_at: None,
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
             tracker: None,
-            seal: SealRoom::default(),
             random: Streams::new(init.random_seed),
         };
         let record = Arc::new(record);
@@ -285,7 +275,12 @@ impl Core {
     /// `slack` is the most bytes by which the seals of two packets differ: so much shorter than a question are its answers.
     pub fn leave_room(&mut self, bytes: usize, slack: usize) {
         debug_assert!(self.cx.settings.mtu >= 1_000 + bytes, "the configuration was checked");
-        self.seal = SealRoom { bytes, slack };
+        self.packets.seal = SealRoom { bytes, slack };
+    }
+
+    /// Lends what sending takes.
+    fn out(&mut self) -> Outbox<'_> {
+        outbox!(self)
     }
 
     /// Ends the core.

@@ -5,16 +5,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Core;
 use crate::counters::Counters;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::time::Time;
 use crate::view::View;
-use crate::Core;
 
 impl Core {
     /// Returns this node's own record.
     pub fn me(&self) -> &Arc<Record> {
         self.view.record(View::ME)
+    }
+
+    /// Returns the greatest size of a packet in a datagram.
+    pub fn datagram_bytes(&self) -> usize {
+        self.packets.seal.datagram_bytes(&self.cx.settings)
     }
 
     /// Returns true if this node is a full member: it holds a whole view and said so.
@@ -89,7 +94,7 @@ impl Core {
     /// [`MAX_SELF_DOUBT`](crate::limits::MAX_SELF_DOUBT). One more than that is the factor by which it stretches the timeouts by
     /// which it accuses others.
     pub fn health_score(&self) -> u32 {
-        self.detector.health.score()
+        self.health.score()
     }
 
     /// Returns true if this node observes a member.

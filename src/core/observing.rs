@@ -35,7 +35,7 @@ impl Core {
             return;
         }
         let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let shift = self.observers.review(sight, |run| self.links.open(run).is_some());
+        let shift = self.observers.review(sight, |run| self.paths.links.open(run).is_some());
         self.act_on_shift(shift);
     }
 
@@ -48,7 +48,7 @@ impl Core {
 
     fn act_on_shift(&mut self, shift: Shift) {
         if let Some(quickest) = shift.quickest {
-            self.detector.health.expect_contact(quickest);
+            self.health.expect_contact(quickest);
         }
         if let Some(at) = shift.walk_at {
             self.cx.timers.set_by(Timer::Walk, at);
@@ -108,7 +108,7 @@ impl Core {
         self.act_on_shift(shift);
         for (slot, is_behind_crashed) in asked {
             if self.detector.inquiries.probed(self.view.record(slot).run) == 0 {
-                self.probe(slot);
+                self.out().probe(slot);
             }
             if is_behind_crashed {
                 self.look_for_crash(slot);
@@ -129,8 +129,9 @@ impl Core {
         let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
         let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
         let slot_of = |run| self.view.slot_of_run(run);
-        let is_silent =
-            |slot: &Slot| self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.cx.now);
+        let is_silent = |slot: &Slot| {
+            self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.cx.now)
+        };
         let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
         let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
         let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();

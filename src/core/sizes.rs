@@ -42,13 +42,13 @@ impl Core {
             timers: self.cx.timers.size(),
             tombstones: self.tombstones.size(),
             joiners: self.joiners.size(),
-            links: self.links.size(),
+            links: self.paths.links.size(),
             crashes: self.crashes.size(),
             inquiries: self.detector.inquiries.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),
-            strangers: self.turns.size() + self.name_probes.asked() + self.joiners.askers(),
+            strangers: self.packets.turns.size() + self.name_probes.asked() + self.joiners.askers(),
             messages: self.messaging.size(),
         }
     }

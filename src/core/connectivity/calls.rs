@@ -27,6 +27,8 @@ use crate::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{LinkEvent, LinkId, Output, Receiver};
 use crate::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL};
@@ -35,8 +37,6 @@ use crate::packet::Sender;
 use crate::time::Time;
 use crate::view::View;
 use crate::wire::{Header, Message, Messages, Read, read};
-use crate::Core;
-use crate::context::Phase;
 
 /// Calls, by the address at the other end.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +75,11 @@ impl Calls {
     /// Returns true if an accepted call comes from this (passing) address.
     pub(crate) fn is_from(&self, address: SocketAddr) -> bool {
         self.at.get(&address).is_some_and(|call| matches!(call.link, LinkId::Accepted(_)))
+    }
+
+    /// Returns the connected call to an address.
+    pub(crate) fn connected_to(&self, address: SocketAddr) -> Option<LinkId> {
+        self.at.get(&address).filter(|call| call.is_connected).map(|call| call.link)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -118,9 +123,10 @@ impl Calls {
 impl Core {
     /// Calls an address that does not answer datagrams, unless it is called already.
     pub(crate) fn call(&mut self, address: SocketAddr) {
-        if address != self.me().address && !self.calls.at.contains_key(&address) && self.make_room_for_call(false) {
+        if address != self.me().address && !self.paths.calls.at.contains_key(&address) && self.make_room_for_call(false)
+        {
             let link = self.next_link();
-            self.calls.insert(address, Call::new(link, false, self.cx.now));
+            self.paths.calls.insert(address, Call::new(link, false, self.cx.now));
             self.cx.output(Output::OpenLink { link, to: address });
         }
     }
@@ -134,7 +140,7 @@ impl Core {
 
     /// Gives up calls that are not connected: nothing got through when they were begun.
     pub(crate) fn give_up_hung_calls(&mut self, is_meant: impl Fn(SocketAddr) -> bool) {
-        let hung = self.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
+        let hung = self.paths.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
         for link in hung.map(|(_, call)| call.link).collect::<Vec<_>>() {
             self.hang_up(link);
         }
@@ -144,7 +150,7 @@ impl Core {
     /// of each packet anyway. Returns false if there is no room for a call.
     pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
         self.call(address);
-        let Some(call) = self.calls.at.get_mut(&address) else { return false };
+        let Some(call) = self.paths.calls.at.get_mut(&address) else { return false };
         if !call.is_connected {
             call.first = Some(bytes);
         }
@@ -155,15 +161,15 @@ impl Core {
     /// yet, or is not gone.
     pub(crate) fn announce_by_calls(&mut self) {
         let news = (self.me().incarnation, self.me().status);
-        for address in self.calls.begin_to_tell(news, self.cx.now) {
-            let mut packet = self.packet(usize::MAX);
-            self.push_update(&mut packet, View::ME);
+        for address in self.paths.calls.begin_to_tell(news, self.cx.now) {
+            let mut packet = self.out().packet(usize::MAX);
+            self.out().push_update(&mut packet, View::ME);
             // A datagram goes where the other end is known: at a call that this node opened, it is believed sooner.
             let there = self.view.iter().find(|(_, entry)| entry.record.address == address);
             let run = there.map(|(_, entry)| entry.record.run);
             match run {
-                Some(run) => self.transmit(address, Receiver::Run(run), packet),
-                None => self.send_by_call(address, &packet.finish()),
+                Some(run) => self.out().transmit(address, Receiver::Run(run), packet),
+                None => self.out().send_by_call(address, &packet.finish()),
             }
         }
     }
@@ -177,10 +183,10 @@ impl Core {
 
     /// Ends calls that have lasted long enough.
     pub(crate) fn end_old_calls(&mut self) {
-        if self.calls.at.is_empty() {
+        if self.paths.calls.at.is_empty() {
             return;
         }
-        let old = self.calls.at.iter().filter(|(_, call)| call.until <= self.cx.now);
+        let old = self.paths.calls.at.iter().filter(|(_, call)| call.until <= self.cx.now);
         let old: Vec<_> = old.map(|(address, call)| (*address, call.link, call.is_connected)).collect();
         for (address, link, is_connected) in old {
             if !is_connected {
@@ -193,39 +199,29 @@ impl Core {
     /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.
     pub(crate) fn end_calls_soon(&mut self) {
         let until = self.cx.now + CALL_LINGER;
-        for call in self.calls.at.values_mut() {
+        for call in self.paths.calls.at.values_mut() {
             call.until = call.until.min(until);
         }
     }
 
     /// Ends the call to an address in a moment: what goes by it now is perhaps its last word.
     pub(super) fn end_call_soon(&mut self, address: SocketAddr) {
-        if let Some(call) = self.calls.at.get_mut(&address) {
+        if let Some(call) = self.paths.calls.at.get_mut(&address) {
             call.until = call.until.min(self.cx.now + CALL_LINGER);
         }
     }
 
     /// Ends all calls.
     pub(crate) fn hang_up_all(&mut self) {
-        for link in self.calls.addresses.keys().copied().collect::<Vec<_>>() {
+        for link in self.paths.calls.addresses.keys().copied().collect::<Vec<_>>() {
             self.hang_up(link);
         }
     }
 
     fn hang_up(&mut self, link: LinkId) {
-        if self.calls.remove(link).is_some() {
+        if self.paths.calls.remove(link).is_some() {
             self.cx.output(Output::CloseLink { link });
         }
-    }
-
-    /// Sends the copy of a packet that goes by the call to its address, if there is one. Where the run at the other end is
-    /// known it is not the only copy: that node may use this very address for datagrams, too.
-    pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
-        let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
-        let link = call.link;
-        self.cx.counters.frames_sent += 1;
-        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
-        self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
     }
 
     /// Takes an event of a call.
@@ -234,17 +230,17 @@ impl Core {
             LinkEvent::Connected => {
                 self.note_connection(address, true);
                 let mut first = None;
-                if let Some(call) = self.calls.at.get_mut(&address) {
+                if let Some(call) = self.paths.calls.at.get_mut(&address) {
                     call.is_connected = true;
                     first = call.first.take();
                 }
                 if let Some(first) = first {
-                    self.send_by_call(address, &first);
+                    self.out().send_by_call(address, &first);
                     return;
                 }
                 match self.cx.phase {
                     Phase::Joining => self.ask_again_to_join(address),
-                    Phase::Up => self.ask_who(address),
+                    Phase::Up => self.out().ask_who(address),
                     _ => {}
                 }
             }
@@ -254,12 +250,12 @@ impl Core {
                 self.receive_by_call(link, address, bytes);
             }
             LinkEvent::Refused | LinkEvent::Unreachable => {
-                self.calls.remove(link);
+                self.paths.calls.remove(link);
                 self.note_connection(address, false);
             }
-            LinkEvent::Closed => _ = self.calls.remove(link),
+            LinkEvent::Closed => _ = self.paths.calls.remove(link),
             LinkEvent::Unopened(why) => {
-                self.calls.remove(link);
+                self.paths.calls.remove(link);
                 self.turned_down(address, why);
             }
         }
@@ -281,12 +277,13 @@ impl Core {
     /// Makes room for one more call, made or accepted, of which the oldest gives way; returns false if there is none.
     fn make_room_for_call(&mut self, is_accepted: bool) -> bool {
         self.end_old_calls();
-        if self.calls.of_kind(is_accepted).count() < MAX_CALLS {
+        if self.paths.calls.of_kind(is_accepted).count() < MAX_CALLS {
             return true;
         }
         // One that began a moment ago is amid its question: the next one comes again.
         let lasted = self.cx.now + CALL_LASTS - CALL_LASTS / 4;
-        let oldest = self.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
+        let oldest =
+            self.paths.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
         let Some(link) = oldest.map(|call| call.link) else {
             self.cx.counters.drop(DropReason::TableFull);
             return false;
@@ -319,10 +316,10 @@ impl Core {
         if !is_asked || matches!(self.cx.phase, Phase::Leaving | Phase::Stopped) {
             return false;
         }
-        if self.calls.at.contains_key(&from) || !self.make_room_for_call(true) {
+        if self.paths.calls.at.contains_key(&from) || !self.make_room_for_call(true) {
             return false;
         }
-        self.calls.insert(from, Call::new(link, true, self.cx.now));
+        self.paths.calls.insert(from, Call::new(link, true, self.cx.now));
         true
     }
 }

@@ -95,7 +95,7 @@ impl Detours {
     }
 
     /// Returns true if everything that goes to a member goes by its link, too.
-    pub(super) fn is_open(&self, run: Run) -> bool {
+    pub(crate) fn is_open(&self, run: Run) -> bool {
         self.of.contains_key(&run)
     }
 
@@ -130,8 +130,8 @@ impl Core {
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
-        let (now, awake_since) = (self.cx.now, self.detector.health.awake_since());
-        let since = match (datagram, self.links.open_since(run)) {
+        let (now, awake_since) = (self.cx.now, self.health.awake_since());
+        let since = match (datagram, self.paths.links.open_since(run)) {
             (_, None) => return self.end_detour(slot),
             (Some(datagram), Some(_)) => datagram.max(awake_since),
             (None, Some(opened)) => opened.max(awake_since),
@@ -139,7 +139,7 @@ impl Core {
         if self.cx.now.since(since) >= patience {
             // The datagram that goes with the frame may still be on its way.
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
-            let doubted = self.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
+            let doubted = self.paths.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
             let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
             let is_alive =
                 heard.filter(is_answer).is_some_and(|heard| self.cx.now.since(heard) < timing.suspect_timeout());
@@ -187,7 +187,7 @@ impl Core {
     fn take_detour(&mut self, slot: Slot, is_certain: bool) -> &mut Detour {
         let until = self.cx.now + self.detour_lasts(slot);
         let new = Detour { until, unheard_since: None, told: None, is_certain, is_told: false };
-        let detour = self.detours.of.entry(self.view.record(slot).run).or_insert(new);
+        let detour = self.paths.detours.of.entry(self.view.record(slot).run).or_insert(new);
         detour.until = until;
         detour.is_certain |= is_certain;
         detour
@@ -197,10 +197,10 @@ impl Core {
     fn tell_of_detour(&mut self, slot: Slot) {
         let Record { run, ref id, .. } = **self.view.record(slot);
         let is_news = |detour: &Detour| detour.is_certain && !detour.is_told;
-        if self.detours.of.get(&run).is_some_and(is_news) {
+        if self.paths.detours.of.get(&run).is_some_and(is_news) {
             let notice = Notice::DatagramsBlocked { id: id.clone() };
             let is_told = self.cx.notice_if_allowed("datagrams", notice);
-            if let Some(detour) = self.detours.of.get_mut(&run) {
+            if let Some(detour) = self.paths.detours.of.get_mut(&run) {
                 detour.is_told = is_told;
             }
         }
@@ -217,26 +217,19 @@ impl Core {
 
     /// Ends the detour of a member whose datagrams come, unless the member keeps saying that this node's do not.
     pub(crate) fn end_detour(&mut self, slot: Slot) {
-        if self.detours.of.is_empty() {
+        if self.paths.detours.of.is_empty() {
             return;
         }
         let record = self.view.record(slot);
         let (run, id) = (record.run, record.id.clone());
         let is_linked = self.is_linked(run);
-        let Some(detour) = self.detours.of.get_mut(&run) else { return };
+        let Some(detour) = self.paths.detours.of.get_mut(&run) else { return };
         detour.unheard_since = None;
         if is_linked && detour.until > self.cx.now {
             return;
         }
-        if self.detours.of.remove(&run).is_some_and(|detour| detour.is_told) && is_linked {
+        if self.paths.detours.of.remove(&run).is_some_and(|detour| detour.is_told) && is_linked {
             self.cx.output(Output::Notice(Notice::DatagramsPass { id }));
-        }
-    }
-
-    /// Sends the copy of a packet that goes by the link, if the member has a detour.
-    pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
-        if self.detours.is_open(run) {
-            self.copy_to_link(run, bytes);
         }
     }
 
@@ -249,29 +242,29 @@ impl Core {
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
         let wants_link = !self.observers.observes(slot) && self.mind_partner(slot);
-        if is_late && !self.detours.is_open(run) && self.is_linked(run) {
+        if is_late && !self.paths.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
-            self.copy_to_link(run, &bytes);
-            self.transmit_bytes_at_home(slot, bytes);
+            self.out().copy_to_link(run, &bytes);
+            self.out().transmit_bytes_at_home(slot, bytes);
             return;
         }
         if wants_link && !self.is_linked(run) {
             // The word is kept for the link: the lease may end before there is another one.
             let bytes = packet.finish();
-            if let Some(partner) = self.detours.partners.get_mut(&run) {
+            if let Some(partner) = self.paths.detours.partners.get_mut(&run) {
                 partner.unsent = Some(bytes.clone());
             }
-            self.transmit_bytes_at_home(slot, bytes);
+            self.out().transmit_bytes_at_home(slot, bytes);
             return;
         }
-        self.send_to(slot, packet);
+        self.out().send_to(slot, packet);
     }
 
     /// Sends the word that a link was opened for, as the link stands.
     pub(super) fn send_unsent(&mut self, run: Run) {
-        let unsent = self.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
+        let unsent = self.paths.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
         if let Some(bytes) = unsent {
-            self.copy_to_link(run, &bytes);
+            self.out().copy_to_link(run, &bytes);
         }
     }
 
@@ -288,7 +281,7 @@ impl Core {
             return false;
         }
         let new = Partner { asked: now, last: now, unsent: None, wanted_until: None };
-        let partner = self.detours.partners.entry(run).or_insert(new);
+        let partner = self.paths.detours.partners.entry(run).or_insert(new);
         partner.last = now;
         if heard.is_some_and(|heard| heard >= partner.asked) {
             *partner = Partner { asked: now, last: now, unsent: None, wanted_until: None };
@@ -303,14 +296,15 @@ impl Core {
     /// Makes room for a member among the partners, which one gives that nothing was said to for long; returns false if there is
     /// none.
     fn make_room_for_partner(&mut self, run: Run) -> bool {
-        let partners = &mut self.detours.partners;
+        let partners = &mut self.paths.detours.partners;
         partners.retain(|other, _| self.view.slot_of_run(*other).is_some());
         if partners.contains_key(&run) || partners.len() < MAX_PARTNERS {
             return true;
         }
         let idle = LINK_LINGER.max(self.renewal_interval().saturating_mul(2));
-        let partners = &mut self.detours.partners;
-        let gives_way = partners.iter().find(|(_, partner)| self.cx.now.since(partner.last) >= idle).map(|(run, _)| *run);
+        let partners = &mut self.paths.detours.partners;
+        let gives_way =
+            partners.iter().find(|(_, partner)| self.cx.now.since(partner.last) >= idle).map(|(run, _)| *run);
         gives_way.is_some_and(|run| partners.remove(&run).is_some())
     }
 }

@@ -20,6 +20,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{LinkId, Output};
 use crate::limits::{GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_LINKS};
@@ -28,7 +29,6 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Header, Message, Messages};
-use crate::Core;
 
 /// All guests, by the run in whose name they came.
 #[derive(Debug, Clone, Default)]
@@ -78,11 +78,11 @@ impl Core {
     fn seat(&mut self, slot: Slot, link: LinkId) {
         self.cx.counters.drop(DropReason::Claimed);
         let run = self.view.record(slot).run;
-        let before = self.guests.held.get(&run).map(|guest| guest.link);
+        let before = self.paths.guests.held.get(&run).map(|guest| guest.link);
         if before == Some(link) {
             return;
         }
-        if self.guests.is_held(link) || before.is_none() && self.guests.held.len() >= MAX_LINKS {
+        if self.paths.guests.is_held(link) || before.is_none() && self.paths.guests.held.len() >= MAX_LINKS {
             // It came in another name before, or there is no room.
             self.cx.counters.drop(DropReason::TableFull);
             return self.dismiss_guest(link);
@@ -90,10 +90,10 @@ impl Core {
         if let Some(before) = before {
             self.dismiss_guest(before);
         }
-        if self.guests.held.is_empty() {
+        if self.paths.guests.held.is_empty() {
             self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
         }
-        self.guests.held.insert(run, Guest { link, since: self.cx.now });
+        self.paths.guests.held.insert(run, Guest { link, since: self.cx.now });
         self.ask_guest(slot, self.cx.now);
     }
 
@@ -103,18 +103,18 @@ impl Core {
         if self.are_datagrams_in_doubt() || self.cx.now.since(since) >= GUEST_PATIENCE {
             self.call(self.view.record(slot).address);
         }
-        self.ask_at_home(slot);
+        self.out().ask_at_home(slot);
     }
 
     /// Asks the members again in whose names guests are, and gives up guests that took too long.
     pub(crate) fn tend_guests(&mut self) {
-        for (run, guest) in self.guests.held.clone() {
+        for (run, guest) in self.paths.guests.held.clone() {
             match self.view.slot_of_run(run).filter(|_| self.cx.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(guest.link),
                 Some(slot) => self.ask_guest(slot, guest.since),
             }
         }
-        if !self.guests.held.is_empty() {
+        if !self.paths.guests.held.is_empty() {
             self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
         }
     }
@@ -125,7 +125,7 @@ impl Core {
         let record = self.view.record(slot);
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
         let is_welcome = is_live && self.cx.phase.is_up();
-        if is_welcome && let Some(guest) = self.guests.held.remove(&run) {
+        if is_welcome && let Some(guest) = self.paths.guests.held.remove(&run) {
             self.accept(slot, guest.link);
             self.end_call_soon(address);
         }
@@ -134,18 +134,18 @@ impl Core {
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
     /// stranger is connected.
     pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
-        self.calls.is_any_connected() || self.detours.certain().next().is_some()
+        self.paths.calls.is_any_connected() || self.paths.detours.certain().next().is_some()
     }
 
     /// Closes the connection without a word: nothing is said to strangers here.
     pub(super) fn dismiss_guest(&mut self, link: LinkId) {
-        self.guests.forget(link);
+        self.paths.guests.forget(link);
         self.cx.output(Output::CloseLink { link });
     }
 
     /// Closes all connections that are nobody's link.
     pub(super) fn dismiss_guests(&mut self) {
-        for guest in std::mem::take(&mut self.guests.held).into_values() {
+        for guest in std::mem::take(&mut self.paths.guests.held).into_values() {
             self.cx.output(Output::CloseLink { link: guest.link });
         }
         self.cx.timers.cancel(Timer::Guests);

@@ -16,7 +16,16 @@ mod detour;
 mod guests;
 mod links;
 
-pub(crate) use calls::Calls;
-pub(crate) use detour::Detours;
-pub(crate) use guests::Guests;
-pub(crate) use links::Links;
+use calls::Calls;
+use detour::Detours;
+use guests::Guests;
+use links::Links;
+
+/// All connections of this node, and the ways around what does not pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Paths {
+    pub(crate) links: Links,
+    pub(crate) guests: Guests,
+    pub(crate) detours: Detours,
+    pub(crate) calls: Calls,
+}

@@ -43,10 +43,8 @@ use crate::view::{Entry, Slot, View};
 const PROBES: u32 = 3;
 
 /// The failure detector's own state.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Detector {
-    /// How far this node can trust its own observation.
-    pub(crate) health: LocalHealth,
     /// The doubts under way, and bad links.
     pub(crate) inquiries: Inquiries,
 }
@@ -57,6 +55,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) now: Time,
     pub(crate) view: &'a View,
     pub(crate) observers: &'a Observers,
+    pub(crate) health: &'a LocalHealth,
     pub(crate) settings: &'a Settings,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Grounds<'a> {
 pub(crate) enum Step {
     /// It is judged again then.
     Wait(Time),
-    /// It was heard meanwhile; it is judged again then, at the latest (see [`Detector::look_at`]).
+    /// It was heard meanwhile; it is judged again then, at the latest (see [`Grounds::look_at`]).
     Look(Time),
     /// It is probed, the `nth` time from 0, and from the second time on others are asked about it.
     Probe { nth: u32, next: Time },
@@ -80,15 +79,11 @@ pub(crate) enum Step {
 }
 
 impl Detector {
-    pub(crate) fn new(now: Time) -> Self {
-        Self { health: LocalHealth::new(now), inquiries: Inquiries::default() }
-    }
-
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
     pub(crate) fn threshold(&self, grounds: Grounds<'_>, slot: Slot) -> Option<Time> {
         let entry = grounds.view.entry(slot);
-        let silent_since = self.silent_since(entry);
-        let (timing, stretch) = (entry.record.timing, self.health.stretch());
+        let silent_since = grounds.silent_since(entry);
+        let (timing, stretch) = (entry.record.timing, grounds.health.stretch());
         match entry.record.status {
             Status::Joining => None,
             // Silence means something only to an observer, which should have been sent packets.
@@ -101,28 +96,14 @@ impl Detector {
                 let patience = timing.down_timeout() * stretch;
                 // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
                 let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
-                let at_last = accused_since.max(self.health.awake_since()) + patience;
+                let at_last = accused_since.max(grounds.health.awake_since()) + patience;
                 let deadline = (silent_since + patience).min(at_last);
                 // Even an overdue suspect gets its refutation time.
-                let chances = [entry.refutation_deadline(), self.health.may_refute_until(entry)];
+                let chances = [entry.refutation_deadline(), grounds.health.may_refute_until(entry)];
                 chances.into_iter().flatten().chain([deadline]).max()
             }
             Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + grounds.settings.reap_after),
         }
-    }
-
-    /// Returns the time from which a member's silence counts.
-    pub(crate) fn silent_since(&self, entry: &Entry) -> Time {
-        entry.peer.last_sign().max(self.health.awake_since())
-    }
-
-    /// Returns the time at which a member is judged whose next threshold is reached then.
-    pub(crate) fn look_at(&self, grounds: Grounds<'_>, threshold: Time) -> Time {
-        // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
-        let at = threshold.max(grounds.now);
-        // A node that doubts itself looks again when it may doubt less.
-        let is_stretched = self.health.stretch() > 1;
-        if is_stretched { at.min(grounds.now + forgiving_step(grounds.settings)) } else { at }
     }
 
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one. Silence is forgiven
@@ -157,7 +138,7 @@ impl Detector {
         let (now, entry) = (grounds.now, grounds.view.entry(slot));
         let (run, timing) = (entry.record.run, entry.record.timing);
         let demanded = entry.demanded_silence(now);
-        let mut suspect_at = self.silent_since(entry) + demanded * self.health.stretch();
+        let mut suspect_at = grounds.silent_since(entry) + demanded * grounds.health.stretch();
         let is_heard_out = || self.inquiries.are_heard(run, grounds.observers.observers_of(grounds.view, slot).len());
         if grounds.is_heard_in_vain(slot) && !is_heard_out() {
             suspect_at = suspect_at + demanded / 2;
@@ -185,6 +166,27 @@ impl Detector {
     /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.
     pub(crate) fn end_doubt(&mut self, now: Time, run: Run, threshold: Time) -> bool {
         threshold > now && self.inquiries.end(run)
+    }
+}
+
+impl Grounds<'_> {
+    /// Returns the time from which a member's silence counts.
+    pub(crate) fn silent_since(&self, entry: &Entry) -> Time {
+        entry.peer.last_sign().max(self.health.awake_since())
+    }
+
+    /// Returns the time at which a member is judged whose next threshold is reached then.
+    pub(crate) fn look_at(&self, threshold: Time) -> Time {
+        // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
+        let at = threshold.max(self.now);
+        // A node that doubts itself looks again when it may doubt less.
+        let is_stretched = self.health.stretch() > 1;
+        if is_stretched { at.min(self.now + forgiving_step(self.settings)) } else { at }
+    }
+
+    /// Returns true if a verdict of this node is not to be told (yet).
+    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
+        self.health.is_withheld(self.now, self.view.entry(slot), self.settings)
     }
 }
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+use crate::Core;
 use crate::counters::Carrier;
 use crate::member::Run;
 use crate::timers::Timer;
 use crate::view::Slot;
-use crate::Core;
 
 /// The share of the interval after which a peer that got no packet gets a heartbeat.
 const SHARE: f64 = 0.9;

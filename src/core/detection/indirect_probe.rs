@@ -156,9 +156,9 @@ impl Core {
             if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
                 inquiry.asked.entry(witness).or_insert(self.cx.now);
             }
-            let mut packet = self.packet_to(slot);
+            let mut packet = self.out().packet_to(slot);
             packet.push(&Message::LastHeard { run });
-            self.send_to(slot, packet);
+            self.out().send_to(slot, packet);
         }
     }
 
@@ -244,7 +244,7 @@ impl Core {
     /// Returns the number of links to observed members that are bad now: others hear those members and this node does
     /// not, or no datagram passes while TCP does.
     pub fn degraded_links(&self) -> usize {
-        let by_detour = self.detours.certain().filter(|run| !self.detector.inquiries.degraded.contains_key(run));
+        let by_detour = self.paths.detours.certain().filter(|run| !self.detector.inquiries.degraded.contains_key(run));
         self.detector.inquiries.degraded.len() + by_detour.count()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Detector, Grounds, Step};
+use super::{Detector, Grounds, LocalHealth, Step};
 use crate::limits::MIN_PAUSE;
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::observers::{Observers, Sight};
@@ -19,6 +19,7 @@ struct World {
     view: View,
     observers: Observers,
     settings: Settings,
+    health: LocalHealth,
     detector: Detector,
     now: Time,
 }
@@ -33,8 +34,8 @@ impl World {
         }
         let mut observers = Observers::new(4, 1);
         _ = observers.place_anew(Sight { now: Time::ORIGIN, view: &view, is_up: true }, IT);
-        let detector = Detector::new(Time::ORIGIN);
-        Self { view, observers, settings: Settings::default(), detector, now: Time::ORIGIN }
+        let (health, detector) = (LocalHealth::new(Time::ORIGIN), Detector::default());
+        Self { view, observers, settings: Settings::default(), health, detector, now: Time::ORIGIN }
     }
 
     fn at(&mut self, after: Duration) -> &mut Self {
@@ -49,8 +50,8 @@ impl World {
     }
 
     fn judge_as(&mut self, is_up: bool, are_rivals_met: bool) -> Option<Step> {
-        let Self { view, observers, settings, now, .. } = self;
-        let grounds = Grounds { now: *now, view, observers, settings };
+        let Self { view, observers, health, settings, now, .. } = self;
+        let grounds = Grounds { now: *now, view, observers, health, settings };
         self.detector.judge(grounds, IT, is_up, |_| are_rivals_met)
     }
 
@@ -133,16 +134,16 @@ fn a_node_that_doubts_itself_waits_longer_and_looks_again_sooner() {
     let mut world = World::new();
     let suspect = world.settings.suspect_timeout;
     let grounds = |world: &World| -> Option<Time> {
-        let World { view, observers, settings, now, detector } = world;
-        detector.threshold(Grounds { now: *now, view, observers, settings }, IT)
+        let World { view, observers, health, settings, now, detector } = world;
+        detector.threshold(Grounds { now: *now, view, observers, health, settings }, IT)
     };
     let calm = grounds(&world).expect("it is observed");
     for _ in 0..2 {
-        world.detector.health.doubt(world.now, crate::doors::SelfDoubt::Refuted, &world.settings);
+        world.health.doubt(world.now, crate::doors::SelfDoubt::Refuted, &world.settings);
     }
     let doubtful = grounds(&world).expect("it is observed");
     assert_eq!(doubtful.since(Time::ORIGIN), calm.since(Time::ORIGIN) * 3);
-    let World { view, observers, settings, now, detector } = &world;
-    let look = detector.look_at(Grounds { now: *now, view, observers, settings }, doubtful);
+    let World { view, observers, health, settings, now, .. } = &world;
+    let look = Grounds { now: *now, view, observers, health, settings }.look_at(doubtful);
     assert_eq!(look, world.now + suspect / 2);
 }

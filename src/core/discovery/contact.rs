@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::Core;
 use crate::doors::{CommandError, Contacted, Reply, Ticket};
 use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
 use crate::member::NodeId;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::Core;
 
 /// Pause between two questions to an address of a `join` command that has not answered.
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
@@ -81,7 +81,7 @@ impl Core {
         let next = contact.deadline.min(self.cx.now + CONTACT_RETRY);
         if !self.cx.phase.is_joining() {
             for address in unanswered {
-                self.ask_who(address);
+                self.out().ask_who(address);
             }
         }
         self.cx.timers.set(Timer::Contact(ticket), next);

@@ -14,6 +14,8 @@
 
 use std::net::SocketAddr;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Contacted, Receiver};
 use crate::limits::MIN_PROBE_BYTES;
@@ -21,15 +23,13 @@ use crate::member::{Record, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce};
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
     /// returns true if it is.
     pub(crate) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
-        let is_right = self.prover.is_nonce(echo, sender.from, self.cx.now);
+        let is_right = self.packets.prover.is_nonce(echo, sender.from, self.cx.now);
         if is_right {
             self.contacted(sender.from, || Contacted::NotUp { id: None });
         }
@@ -46,8 +46,8 @@ impl Core {
     /// Takes the word of somebody who says who it is because this node asked.
     pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
-        let is_here = self.prover.is_nonce(nonce, sender.from, self.cx.now);
-        let is_at_home = self.prover.is_nonce(nonce, record.address, self.cx.now);
+        let is_here = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
+        let is_at_home = self.packets.prover.is_nonce(nonce, record.address, self.cx.now);
         if !is_here && !is_at_home {
             self.cx.counters.drop(DropReason::Unasked);
             return Introduction::Ignored;
@@ -80,12 +80,12 @@ impl Core {
         }
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
-                let nonce = self.prover.nonce(record.address, self.cx.now);
-                let mut packet = self.anonymous_packet(usize::MAX);
+            if self.packets.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
+                let nonce = self.packets.prover.nonce(record.address, self.cx.now);
+                let mut packet = self.out().anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
-                packet.pad_to(self.question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
-                self.transmit(record.address, Receiver::Anybody, packet);
+                packet.pad_to(self.out().question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
+                self.out().transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
                     self.call(record.address);
                 }
@@ -100,7 +100,7 @@ impl Core {
         if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
         }
-        if !self.turns.take(self.cx.now, Turn::Introduction, sender.from) {
+        if !self.packets.turns.take(self.cx.now, Turn::Introduction, sender.from) {
             // One question lets one stranger in.
             self.cx.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
@@ -139,7 +139,7 @@ impl Core {
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
             match sender.way {
                 Way::Link(_) => self.call_home(record.address),
-                Way::Datagrams | Way::Unbound => self.ask_at_home(slot),
+                Way::Datagrams | Way::Unbound => self.out().ask_at_home(slot),
             }
             return Introduction::Ignored;
         }
@@ -167,7 +167,7 @@ impl Core {
     /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
     /// believed there.
     fn call_home(&mut self, address: SocketAddr) {
-        if self.cx.phase.is_up() && self.turns.take(self.cx.now, Turn::Question, address) {
+        if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
             self.call_again(address);
         }
     }

@@ -234,7 +234,7 @@ impl Core {
         }
         let (seeds, called) = self.next_missing_seeds();
         for seed in seeds {
-            self.ask_who(seed);
+            self.out().ask_who(seed);
         }
         if let Some(seed) = called {
             self.call(seed);
@@ -360,10 +360,10 @@ impl Core {
 
     /// Tells a Down member what it is held as, and asks whoever is there now.
     pub(crate) fn look_for(&mut self, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
-        let mut packet = self.packet_to(slot);
+        let nonce = self.packets.prover.nonce(self.view.record(slot).address, self.cx.now);
+        let mut packet = self.out().packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
-        self.send_to(slot, packet);
+        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
+        self.out().send_to(slot, packet);
     }
 }

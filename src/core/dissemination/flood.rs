@@ -108,7 +108,7 @@ impl Core {
         let targets = self.flood_targets(is_own);
         let mut sent = vec![targets.is_empty(); news.len()];
         for target in targets {
-            let mut packet = self.packet_to(target);
+            let mut packet = self.out().packet_to(target);
             let mut carries_news = false;
             for (i, (slot, from)) in news.iter().enumerate() {
                 // The peer that sent us an update has it, and a node knows itself best.
@@ -116,7 +116,7 @@ impl Core {
                     sent[i] = true;
                     continue;
                 }
-                if !self.push_news(&mut packet, *slot) {
+                if !self.out().push_news(&mut packet, *slot) {
                     break;
                 }
                 carries_news = true;
@@ -126,7 +126,7 @@ impl Core {
             // A suspect learns of its suspicion from the members that spread it, by the message that every packet to it
             // carries.
             if carries_news || news.iter().any(|(slot, _)| *slot == target) {
-                self.send_to(target, packet);
+                self.out().send_to(target, packet);
             }
         }
         sent

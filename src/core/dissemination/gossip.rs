@@ -79,23 +79,23 @@ impl Core {
         if !self.observers.observes(slot) {
             return self.show_fingerprint(slot);
         }
-        let mut packet = self.packet_to(slot);
+        let mut packet = self.out().packet_to(slot);
         self.push_leader_renewal(&mut packet);
         if self.may_lack_news(slot) {
             let limit = self.carry_limit();
             self.push_recent_updates(&mut packet, limit);
         }
         self.push_held_broadcasts(&mut packet);
-        self.send_as(carrier, slot, packet);
+        self.out().send_as(carrier, slot, packet);
     }
 
     /// Sends the fingerprint alone: a member whose own differs begins a sync. What this node knows of the views of members
     /// that it does not observe is old, and a question, of which most are due in a large cluster, would be answered.
     fn show_fingerprint(&mut self, slot: Slot) {
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
-        self.push_told(&mut packet, slot);
-        self.send_to(slot, packet);
+        self.out().push_told(&mut packet, slot);
+        self.out().send_to(slot, packet);
     }
 
     /// Returns the peers of this tick: the next of the round, and some of all live members.
@@ -149,7 +149,7 @@ impl Core {
     pub(crate) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
         let slots: Vec<Slot> = self.gossiping.recent.fewest_sent(limit).collect();
         for slot in slots {
-            if !self.push_news(packet, slot) {
+            if !self.out().push_news(packet, slot) {
                 break;
             }
             self.gossiping.recent.sent(slot);

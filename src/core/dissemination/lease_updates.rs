@@ -130,9 +130,9 @@ impl Core {
         } else if word.kind == LeaseUpdate::RESIGN {
             let node = self.me().id.clone();
             let answer = LeaseUpdate { node, kind: LeaseUpdate::DECLINED, ..word.clone() };
-            let mut packet = self.packet_to(from);
+            let mut packet = self.out().packet_to(from);
             packet.push(&Message::LeaseUpdate(Box::new(answer)));
-            self.send_to(from, packet);
+            self.out().send_to(from, packet);
         }
     }
 
@@ -162,13 +162,13 @@ impl Core {
         let mut open: Option<PacketBuilder> = None;
         for word in words {
             let message = Message::LeaseUpdate(Box::new(word));
-            let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
+            let mut packet = open.take().unwrap_or_else(|| self.out().packet(usize::MAX));
             if !packet.push(&message) {
                 if !self.take_page(run) {
                     return;
                 }
-                self.transmit(to, Receiver::of(run), packet);
-                packet = self.packet(usize::MAX);
+                self.out().transmit(to, Receiver::of(run), packet);
+                packet = self.out().packet(usize::MAX);
                 packet.push(&message);
             }
             open = Some(packet);
@@ -176,7 +176,7 @@ impl Core {
         if let Some(packet) = open
             && self.take_page(run)
         {
-            self.transmit(to, Receiver::of(run), packet);
+            self.out().transmit(to, Receiver::of(run), packet);
         }
     }
 
@@ -184,9 +184,9 @@ impl Core {
         let message = Message::LeaseUpdate(Box::new(word));
         for target in self.flood_targets(from.is_none()) {
             if from != Some(target) {
-                let mut packet = self.packet_to(target);
+                let mut packet = self.out().packet_to(target);
                 packet.push(&message);
-                self.send_to(target, packet);
+                self.out().send_to(target, packet);
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::packet::Way;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
+use crate::Core;
 use crate::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE,
     SYNC_QUIET, SYNC_TRIES,
@@ -32,7 +33,6 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{BUCKETS, Entry, Slot, is_due};
 use crate::wire::Message;
-use crate::Core;
 
 /// A set of buckets, one bit each.
 pub(super) type Buckets = [u8; BUCKETS / 8];
@@ -107,7 +107,7 @@ impl Core {
             return;
         }
         // A link may be stalled without either end knowing: every other try, at random, goes as datagrams.
-        let way = if self.random.gossip.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
+        let way = if self.random.gossip.random::<bool>() { self.out().best_way(slot) } else { Way::Datagrams };
         if self.send_digest(slot, way) {
             self.fingerprint_mismatch.with = None;
             self.fingerprint_mismatch.tried = Some(((ours, theirs), tries));
@@ -117,13 +117,13 @@ impl Core {
     /// Begins a comparison of views. If the digest does not fit, the address is unproven: the packet carries the probe
     /// that proves it.
     fn send_digest(&mut self, slot: Slot, way: Way) -> bool {
-        let mut packet = self.packet_by(way, slot);
+        let mut packet = self.out().packet_by(way, slot);
         let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
         if fits {
             self.fingerprint_mismatch.last_sync = Some(self.cx.now);
             self.cx.counters.syncs += 1;
         }
-        self.send_by(way, slot, packet);
+        self.out().send_by(way, slot, packet);
         fits
     }
 
@@ -192,8 +192,8 @@ impl Core {
     /// Sends our records of these buckets; the first packet asks for theirs.
     fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
         if !self.view.entry(slot).peer.is_proven() || self.cx.phase.is_joining() {
-            let packet = self.packet_to(slot);
-            return self.send_to(slot, packet);
+            let packet = self.out().packet_to(slot);
+            return self.out().send_to(slot, packet);
         }
         // The members are looked at for those alone that are answered.
         let run = self.view.record(slot).run;
@@ -216,17 +216,17 @@ impl Core {
             if (is_over && !is_first) || (number > 0 && !self.take_page(run)) {
                 break;
             }
-            let mut packet = self.packet_by(way, slot);
+            let mut packet = self.out().packet_by(way, slot);
             packet.push(&Message::Reply);
             if is_first {
                 packet.push(&Message::Want { buckets: *buckets });
             }
             while let Some(record) = records.peek().copied()
-                && self.push_news(&mut packet, record)
+                && self.out().push_news(&mut packet, record)
             {
                 records.next();
             }
-            self.send_by(way, slot, packet);
+            self.out().send_by(way, slot, packet);
         }
     }
 }

@@ -10,6 +10,7 @@
 use std::net::SocketAddr;
 
 use super::questions::Asked;
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::Receiver;
 use crate::election::ElectorateReport;
@@ -18,7 +19,6 @@ use crate::member::{NodeId, Record, Status};
 use crate::packet::{Introduction, Sender, SenderKind, Turn, Way};
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
-use crate::Core;
 
 /// The marks that the messages of one packet leave, of which its answer is made.
 #[derive(Debug)]
@@ -125,14 +125,14 @@ impl Core {
             || !answer.acks.is_empty()
             || !answer.testimony.is_empty()
             || !confirmed.is_empty()
-            || self.must_be_told(slot);
+            || self.out().must_be_told(slot);
         if !is_needed {
             return;
         }
         if answer.myself {
             self.announce_by_calls();
         }
-        let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
+        let mut packet = self.out().answer_of(slot, sender.bytes, &answer.acks);
         for testimony in &answer.testimony {
             packet.push(testimony);
         }
@@ -144,7 +144,7 @@ impl Core {
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
         } else if answer.myself {
-            self.push_update(&mut packet, View::ME);
+            self.out().push_update(&mut packet, View::ME);
         }
         if with_updates {
             self.push_recent_updates(&mut packet, u32::MAX);
@@ -152,8 +152,8 @@ impl Core {
         if with_updates || !is_proven {
             self.view.peer_mut(slot).rare_mut().last_answer = Some(self.cx.now);
         }
-        if is_proven || self.turns.take_bytes(sender.bytes, packet.len()) {
-            self.send_by(sender.way, slot, packet);
+        if is_proven || self.packets.turns.take_bytes(sender.bytes, packet.len()) {
+            self.out().send_by(sender.way, slot, packet);
         }
     }
 
@@ -173,9 +173,9 @@ impl Core {
         let asked = answer.introduce.or(answer.probed);
         if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, asked) {
             // A member that called wants to know whether this node is here, where it calls.
-            let mut packet = self.packet(usize::MAX);
+            let mut packet = self.out().packet(usize::MAX);
             packet.push(&Message::Ack { nonce });
-            self.send_by_call(sender.from, &packet.finish());
+            self.out().send_by_call(sender.from, &packet.finish());
         }
         if self.answer_proven(sender, answer) || self.answer_unbound(sender, answer) {
             return;
@@ -189,27 +189,28 @@ impl Core {
         if answer.introduce.is_none() && !is_ignored {
             return;
         }
-        let is_expected = self.turns.is_expected(self.cx.now, sender.from);
+        let is_expected = self.packets.turns.is_expected(self.cx.now, sender.from);
         // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
         // those whom this node asked before.
         let is_proven = answer.has_echoed || answer.has_brought_nonce;
         let is_introduction = is_proven && self.cx.phase.is_joining();
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
-        let is_allowed = self.turns.take(self.cx.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
+        let is_allowed =
+            self.packets.turns.take(self.cx.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
         if !is_allowed {
             return self.cx.counters.drop(DropReason::RateLimited);
         }
-        let nonce = self.prover.nonce(sender.from, self.cx.now);
-        let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
+        let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
+        let mut packet = if may_know { self.out().packet(usize::MAX) } else { self.out().anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() > sender.bytes && self.must_be_found() {
             // A bare heartbeat is too short for a question, but its sender looks here if a stranger answers.
-            packet = self.anonymous_packet(usize::MAX);
+            packet = self.out().anonymous_packet(usize::MAX);
             packet.push(&Message::Reply);
         }
-        if self.turns.take_bytes(sender.bytes, packet.len()) {
-            self.transmit(sender.from, Receiver::of(sender.run), packet);
+        if self.packets.turns.take_bytes(sender.bytes, packet.len()) {
+            self.out().transmit(sender.from, Receiver::of(sender.run), packet);
         }
     }
 
@@ -223,12 +224,12 @@ impl Core {
         if sender.way != Way::Unbound || !is_at_home || self.cx.phase.is_joining() {
             return false;
         }
-        let mut packet = self.packet(sender.bytes.max(MAX_HEADER_BYTES));
+        let mut packet = self.out().packet(sender.bytes.max(MAX_HEADER_BYTES));
         packet.push(&Message::Reply);
         let is_answered = packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         if is_answered {
-            self.push_told(&mut packet, slot);
-            self.transmit(sender.from, Receiver::Run(sender.run), packet);
+            self.out().push_told(&mut packet, slot);
+            self.out().transmit(sender.from, Receiver::Run(sender.run), packet);
         }
         is_answered
     }
@@ -250,7 +251,7 @@ impl Core {
 
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
@@ -263,15 +264,17 @@ impl Core {
             self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
         }
         match answer.introduction {
-            Some(Introduction::Tombstoned { incarnation }) if self.turns.take(self.cx.now, Turn::Burial, sender.from) => {
-                let nonce = self.prover.nonce(sender.from, self.cx.now);
+            Some(Introduction::Tombstoned { incarnation })
+                if self.packets.turns.take(self.cx.now, Turn::Burial, sender.from) =>
+            {
+                let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::HeldStatus { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
-                if self.turns.take(self.cx.now, Turn::Burial, sender.from) {
+                if self.packets.turns.take(self.cx.now, Turn::Burial, sender.from) {
                     // It will raise its incarnation above this record, and may say so at once.
-                    let nonce = self.prover.nonce(sender.from, self.cx.now);
+                    let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });
                 }
                 let Record { run, incarnation, status, .. } = **self.view.record(newer);
@@ -279,19 +282,19 @@ impl Core {
                     // It may hold this node at another address, too, and then takes no news from here.
                     packet.push(&Message::HeldStatus { run, incarnation, status, age_ms: 0 });
                 } else {
-                    self.push_update(&mut packet, newer);
+                    self.out().push_update(&mut packet, newer);
                 }
             }
             _ => {}
         }
         let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
         if answer.has_echoed && may_meet {
-            let nonce = self.prover.nonce(sender.from, self.cx.now);
+            let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }
         let is_needed = !packet.is_empty();
         if is_needed {
-            self.transmit(sender.from, Receiver::of(sender.run), packet);
+            self.out().transmit(sender.from, Receiver::of(sender.run), packet);
         }
         is_needed
     }

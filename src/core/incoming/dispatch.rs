@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::questions::Question;
+use crate::Core;
 use crate::counters::DropReason;
 use crate::election::ElectionMessage;
 use crate::limits::MAX_WANTS;
@@ -17,7 +18,6 @@ use crate::member::{LeaveReason, Status};
 use crate::packet::{Introduction, News, Sender, Turn};
 use crate::view::Slot;
 use crate::wire::{Confirmation, Heartbeat, LeaderClaim, Message, Nonce, ViewPart};
-use crate::Core;
 
 impl Core {
     pub(super) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
@@ -32,7 +32,7 @@ impl Core {
                 answer.introduce = Some(nonce);
             }
             Message::IAm { nonce, record } => {
-                answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.cx.now);
+                answer.has_brought_nonce = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
                 answer.advertised = Some(record.address);
                 let is_finder =
                     answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
@@ -70,7 +70,7 @@ impl Core {
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
-                if self.turns.take(self.cx.now, Turn::Objection, sender.from) {
+                if self.packets.turns.take(self.cx.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
                     answer.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
                 }
@@ -127,7 +127,7 @@ impl Core {
         answer.introduction.is_some_and(Introduction::is_unlisted)
             && self.cx.phase.is_up()
             && is_rival
-            && self.turns.take(self.cx.now, Turn::Objection, sender.from)
+            && self.packets.turns.take(self.cx.now, Turn::Objection, sender.from)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
@@ -192,7 +192,7 @@ impl Core {
 
     /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
     fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
-        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
+        if self.packets.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
             self.proved_at_home(slot);
             self.note_contact(slot, self.cx.now);
         } else {

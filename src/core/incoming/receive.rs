@@ -21,6 +21,7 @@
 use std::net::SocketAddr;
 
 use super::answer::Answer;
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output, Receiver};
 use crate::member::ProtocolRange;
@@ -28,7 +29,6 @@ use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
 use crate::view::Slot;
 use crate::window::Sight;
 use crate::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
-use crate::Core;
 
 impl Core {
     pub(crate) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
@@ -36,7 +36,7 @@ impl Core {
         self.cx.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = self.sender_kind(header.run, way);
-            let answer_bytes = bytes.len().saturating_sub(self.seal.slack);
+            let answer_bytes = bytes.len().saturating_sub(self.packets.seal.slack);
             let sender = Sender { from, run: header.run, kind, way, bytes: answer_bytes };
             self.receive_packet(sender, header, messages)
         });
@@ -53,7 +53,7 @@ impl Core {
         messages: Messages<'_>,
     ) -> Result<(), PacketError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        self.turns.begin_packet();
+        self.packets.turns.begin_packet();
         let believed = self.believe(&mut sender, header, messages, &mut inbox);
         if let Ok(true) = believed {
             self.act_on(&sender, header, &mut inbox);
@@ -87,7 +87,7 @@ impl Core {
                 let arrived = self.arrived_at();
                 if sender.way == Way::Datagrams {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
-                    if self.detours.is_any() {
+                    if self.paths.detours.is_any() {
                         // The later copy of a frame counts, too.
                         self.end_detour(slot);
                     }
@@ -180,7 +180,7 @@ impl Core {
             PacketError::UnknownVersion { found } => {
                 self.cx.counters.drop(DropReason::UnknownVersion);
                 self.cx.notice("unknown version", Notice::UnknownVersion { from, version: found });
-                if self.turns.take(self.cx.now, Turn::Refusal, from) {
+                if self.packets.turns.take(self.cx.now, Turn::Refusal, from) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
                     self.cx.output(Output::Transmit { to: from, receiver: Receiver::Anybody, bytes });
                 }
@@ -199,8 +199,9 @@ impl Core {
                     if let Some(joining) = &mut self.joiner {
                         joining.asked.asked_back(sender.from, self.cx.now);
                     }
-                    if self.turns.take(self.cx.now, Turn::Refusal, sender.from) {
-                        self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
+                    if self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) {
+                        self.out()
+                            .answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
                     }
                     return;
                 }

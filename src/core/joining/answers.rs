@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::asked::Answerer;
 use super::join::Joining;
 use super::status::are_all_of_another_cluster;
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{Contacted, Notice, StopReason};
 use crate::election::ElectorateReport;
@@ -18,7 +19,6 @@ use crate::member::Record;
 use crate::packet::{Sender, SenderKind, Turn};
 use crate::timers::Timer;
 use crate::wire::{Nonce, Refusal};
-use crate::Core;
 
 impl Core {
     /// Returns the address that was asked with this nonce, if this node is Joining.
@@ -118,22 +118,22 @@ impl Core {
         let patience = self.cx.settings.retry_interval * FOUNDING_RETRIES;
         let (now, at_most) = (self.cx.now, self.answers_count_for());
         let answerer = self.whose_answer(nonce);
-        let is_asked = answerer.is_some() || self.prover.is_nonce(nonce, by, now);
+        let is_asked = answerer.is_some() || self.packets.prover.is_nonce(nonce, by, now);
         if is_asked {
             self.contacted(by, || Contacted::Refused(refusal.clone()));
         }
         let (joining, asked) = match (&mut self.joiner, answerer) {
             (Some(joining), Some(Answerer { address, is_told: true })) => (joining, address),
             // A member that looks for lost ones met another cluster, or a node with its own name.
-            _ if self.prover.is_nonce(nonce, by, now) => {
+            _ if self.packets.prover.is_nonce(nonce, by, now) => {
                 if let Refusal::NameInUse { holder } = refusal
-                    && self.turns.take_own(now, Turn::Question, holder)
+                    && self.packets.turns.take_own(now, Turn::Question, holder)
                 {
-                    self.ask_who(holder);
+                    self.out().ask_who(holder);
                 }
                 if let Refusal::Unreachable { advertised, .. } = refusal
                     && matches!(sender.kind, SenderKind::Member(_))
-                    && self.detector.health.is_deaf(self.cx.now, &self.cx.settings)
+                    && self.health.is_deaf(self.cx.now, &self.cx.settings)
                 {
                     self.unreached_at = Some(advertised);
                 }

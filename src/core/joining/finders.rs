@@ -22,13 +22,13 @@
 
 use std::net::SocketAddr;
 
+use crate::Core;
 use crate::election::Election;
 use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
 use crate::member::{Record, Status};
+use crate::packet::Sender;
 use crate::recent::Recent;
-use crate::packet::{Sender};
 use crate::time::Time;
-use crate::Core;
 
 /// The members that found this joiner.
 #[derive(Debug, Clone)]

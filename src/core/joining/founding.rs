@@ -31,6 +31,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
+use crate::Core;
 use crate::doors::{Contacted, Notice, Output};
 use crate::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
@@ -41,7 +42,6 @@ use crate::packet::Sender;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Candidacy, Candidate, Nonce, Seeking};
-use crate::Core;
 
 /// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Clone, Default)]

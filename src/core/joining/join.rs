@@ -31,6 +31,8 @@ use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
+use crate::Core;
+use crate::context::Phase;
 use crate::doors::{Contacted, Output, Receiver};
 use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
 use crate::member::{Record, Run, Status};
@@ -39,8 +41,6 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::wire::{Message, Refusal};
-use crate::Core;
-use crate::context::Phase;
 
 /// The state of a node that is joining.
 #[derive(Debug, Clone)]
@@ -257,20 +257,20 @@ impl Core {
             joining.has_other_seeds |= is_told;
         }
         joining.referrals.forget(to);
-        self.turns.expect(now, to);
+        self.packets.turns.expect(now, to);
         let rng = &mut self.random.joiner;
         let nonce = joining.asked.ask(to, is_told, now, || rng.next_u64());
         let cookie = joining.cookies.of(to);
         let record = Record::clone(self.me());
         let seeking = self.seeking(Some(to));
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         if let Some(seeking) = seeking {
             packet.push(&Message::Seeking(seeking));
         }
         packet.push(&Message::Join { nonce, record, cookie });
-        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
-        self.transmit(to, Receiver::Anybody, packet);
-        if self.calls.is_any_connected() {
+        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
+        self.out().transmit(to, Receiver::Anybody, packet);
+        if self.paths.calls.is_any_connected() {
             // The referred addresses are asked by the same way as the node that named them.
             self.call(to);
         }
@@ -294,12 +294,12 @@ impl Core {
                 }
                 Message::WhoAreYou { nonce, .. } => {
                     let seeds = self.reunion.seeds();
-                    let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.cx.now) {
+                    let mine = if seeds.contains(&from) && self.packets.prover.is_nonce(nonce, from, self.cx.now) {
                         Some(from)
                     } else {
                         // A NAT may have sent it back from another address.
                         let seeds = self.reunion.seeds().iter().copied();
-                        seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.cx.now))
+                        seeds.into_iter().find(|seed| self.packets.prover.is_nonce(nonce, *seed, self.cx.now))
                     };
                     if let Some(mine) = mine {
                         self.reunion.note_own_address(mine, self.cx.now);
@@ -370,8 +370,7 @@ impl Core {
     /// Becomes Up from Joining, at the same incarnation.
     pub(super) fn become_up(&mut self) {
         let was_alone = self.view.live().is_empty();
-        let is_founder =
-            self.joiner.take().is_some_and(|joining| joining.founding.answered() > 0 || was_alone);
+        let is_founder = self.joiner.take().is_some_and(|joining| joining.founding.answered() > 0 || was_alone);
         self.cx.phase = Phase::Up;
         self.plan_links();
         self.messaging.begin(self.cx.now);
@@ -380,7 +379,7 @@ impl Core {
             self.cx.timers.cancel(timer);
         }
         self.transfer = None;
-        self.detector.health.start(self.cx.now);
+        self.health.start(self.cx.now);
         self.arrivals.start(self.cx.now, is_founder, was_alone);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();

@@ -21,8 +21,8 @@ use crate::limits::{
     MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
 };
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
+use crate::packet::Newcomer;
 use crate::recent::Recent;
-use crate::packet::{Newcomer};
 use crate::time::Time;
 use crate::timers::Timer;
 

@@ -127,7 +127,7 @@ impl Core {
             if !is_first {
                 self.call(address);
             }
-            self.ask_who(address);
+            self.out().ask_who(address);
         }
     }
 
@@ -141,7 +141,9 @@ impl Core {
         let asked: BTreeSet<SocketAddr> =
             self.name_probes.open.values().filter(about_it).map(|probe| probe.address).collect();
         // The nonce is looked at once for each address, however many wait for its answer.
-        let Some(address) = asked.into_iter().find(|address| self.prover.is_nonce(nonce, *address, self.cx.now)) else {
+        let Some(address) =
+            asked.into_iter().find(|address| self.packets.prover.is_nonce(nonce, *address, self.cx.now))
+        else {
             return;
         };
         let waiting = self.name_probes.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));

@@ -43,6 +43,7 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
+use crate::Core;
 use crate::doors::{Notice, Receiver};
 use crate::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
 use crate::member::{Run, Status};
@@ -50,7 +51,6 @@ use crate::packet::{Sender, SenderKind, Turn};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Message, Nonce, PacketBuilder, Refusal};
-use crate::Core;
 
 /// Joiners that were not reached at their advertised addresses: the time since which they are asked there, and the time
 /// until which that is remembered.
@@ -102,15 +102,15 @@ impl Core {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if self.turns.take(self.cx.now, Turn::AtAdvertised, address) {
-            let cookie = self.prover.cookie(address, run, self.cx.now);
-            let mut packet = self.packet(usize::MAX);
+        let asked_since = if self.packets.turns.take(self.cx.now, Turn::AtAdvertised, address) {
+            let cookie = self.packets.prover.cookie(address, run, self.cx.now);
+            let mut packet = self.out().packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
             // The newcomer may have called, so that datagrams may not pass: its port is asked by a call, too.
-            let is_asked = !self.calls.is_from(newcomer.heard_from) || self.call_with(address, bytes.clone());
-            self.transmit_bytes(address, Receiver::of(run), bytes);
+            let is_asked = !self.paths.calls.is_from(newcomer.heard_from) || self.call_with(address, bytes.clone());
+            self.out().transmit_bytes(address, Receiver::of(run), bytes);
             is_asked.then(|| self.joiners.unreached.ask(run, self.cx.now, self.cx.settings.retry_interval * 3))
         } else {
             // In a crowd its turn may come later: nobody is called unreachable who was not asked.
@@ -172,11 +172,11 @@ impl Core {
         let Some(joining) = &mut self.joiner else { return };
         joining.avoid = Some(run);
         if let Some(cookie) = joining.cookies.of(heard_from) {
-            let mut packet = self.packet(usize::MAX);
+            let mut packet = self.out().packet(usize::MAX);
             packet.push(&Message::Reply);
             let refusal = Refusal::Unreachable { advertised, heard_from };
             packet.push(&Message::Refused { nonce: cookie, refusal });
-            self.transmit(heard_from, Receiver::of(run), packet);
+            self.out().transmit(heard_from, Receiver::of(run), packet);
         }
     }
 
@@ -185,7 +185,7 @@ impl Core {
     pub(super) fn take_unreachable(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
         let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
         let is_told = self.cx.phase.is_up()
-            && self.prover.is_cookie(nonce, sender.from, sender.run, self.cx.now)
+            && self.packets.prover.is_cookie(nonce, sender.from, sender.run, self.cx.now)
             && advertised == self.me().address
             && self.view.live().is_empty();
         if is_told {
@@ -233,10 +233,10 @@ impl Core {
             return self.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
         for to in asked {
-            let mut packet = self.packet(usize::MAX);
+            let mut packet = self.out().packet(usize::MAX);
             packet.push(&Message::ReachMe { nonce, address });
-            packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
-            self.transmit(to, Receiver::Anybody, packet);
+            packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
+            self.out().transmit(to, Receiver::Anybody, packet);
         }
         self.cx.timers.set(Timer::Reach, until.min(self.cx.now + REACH_RETRY));
     }
@@ -248,18 +248,18 @@ impl Core {
         if !self.cx.phase.is_up() || sender.run.is_nobody() {
             return;
         }
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Reply);
         packet.push(&Message::Reached { nonce });
         // A member that has moved waits for it, and asks few. It says at once where it is.
         let is_member = !matches!(sender.kind, SenderKind::Stranger) && sender.way != Way::Unbound;
         if is_member {
-            packet.push(&Message::WhoAreYou { nonce: self.prover.nonce(address, self.cx.now), echo: None });
+            packet.push(&Message::WhoAreYou { nonce: self.packets.prover.nonce(address, self.cx.now), echo: None });
         }
-        if !self.turns.take_bytes(sender.bytes, packet.len()) {
+        if !self.packets.turns.take_bytes(sender.bytes, packet.len()) {
             return;
         }
-        let (now, turns) = (self.cx.now, &mut self.turns);
+        let (now, turns) = (self.cx.now, &mut self.packets.turns);
         let is_its_turn = if is_let_in {
             turns.take_own(now, Turn::Introduction, address)
         } else {
@@ -267,11 +267,11 @@ impl Core {
         };
         if is_member || is_its_turn {
             let bytes = packet.finish();
-            if self.calls.is_from(sender.from) {
+            if self.paths.calls.is_from(sender.from) {
                 // It called, so that datagrams may not pass.
                 self.call_with(address, bytes.clone());
             }
-            self.transmit_bytes(address, Receiver::of(sender.run), bytes);
+            self.out().transmit_bytes(address, Receiver::of(sender.run), bytes);
         }
     }
 
@@ -281,8 +281,7 @@ impl Core {
         if self.reached_at_new_address(sender, nonce) {
             return;
         }
-        let reach =
-            self.joiner.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
+        let reach = self.joiner.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
         match reach {
             None => self.cx.counters.drop(crate::counters::DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),

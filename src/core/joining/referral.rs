@@ -18,6 +18,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
+use crate::Core;
 use crate::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
@@ -25,7 +26,6 @@ use crate::member::Status;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Message, Nonce};
-use crate::Core;
 
 /// The referrals that a joiner got.
 #[derive(Debug, Clone, Default)]

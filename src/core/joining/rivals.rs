@@ -22,12 +22,12 @@
 
 use std::time::Duration;
 
+use crate::Core;
 use crate::doors::{Notice, StopReason};
 use crate::limits::QUESTION_INTERVAL;
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::Core;
 
 /// The number of questions to a rival before its silence counts.
 const QUESTIONS: u8 = 3;
@@ -109,7 +109,7 @@ impl Core {
         }
         open.asked += 1;
         let address = open.rival.address;
-        self.ask_who(address);
+        self.out().ask_who(address);
         // No address is answered more often.
         self.cx.timers.set(Timer::Rival, self.cx.now + self.cx.settings.probe_timeout.max(QUESTION_INTERVAL));
     }

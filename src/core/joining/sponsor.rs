@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Receiver};
 use crate::member::{ProtocolRange, Record, Run, Status};
 use crate::packet::{Newcomer, Sender, Turn};
 use crate::wire::{Message, Nonce, Refusal, Seeking};
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Handles `Join`: first sends a challenge, then decides.
@@ -32,17 +32,19 @@ impl Core {
         if !self.joiners.take_answer(self.cx.now, sender.run, sender.from) {
             return self.cx.counters.drop(DropReason::RateLimited);
         }
-        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.cx.now));
+        let is_of = |address| {
+            cookie.is_some_and(|cookie| self.packets.prover.is_cookie(cookie, address, sender.run, self.cx.now))
+        };
         // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
         let is_of_advertised = is_of(record.address);
         let is_proven = is_of_advertised || is_of(sender.from);
         if self.cx.phase.is_up() && self.serving.is_busy_for(sender.run, sender.from, self.cx.now) {
             let elsewhere = self.refer(sender.from, nonce);
-            return self.answer_with(sender, &elsewhere);
+            return self.out().answer_with(sender, &elsewhere);
         }
         if !is_proven {
-            let cookie = self.prover.cookie(sender.from, sender.run, self.cx.now);
-            return self.answer_with(sender, &Message::Challenge { nonce, cookie });
+            let cookie = self.packets.prover.cookie(sender.from, sender.run, self.cx.now);
+            return self.out().answer_with(sender, &Message::Challenge { nonce, cookie });
         }
         if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
             return self.cx.counters.drop(DropReason::Malformed);
@@ -55,7 +57,7 @@ impl Core {
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.cx.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.turns.take(self.cx.now, Turn::Refusal, sender.from) {
+            if !self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) {
                 return self.cx.counters.drop(DropReason::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
@@ -70,10 +72,10 @@ impl Core {
 
     /// Sends the decision to a newcomer, whose address is proven.
     pub(super) fn decide(&mut self, newcomer: &Newcomer, message: &Message) {
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Reply);
         packet.push(message);
-        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Tells a newcomer why it is not let in now, if it was not told a moment ago.
@@ -97,13 +99,13 @@ impl Core {
     fn answer_not_up(&mut self, newcomer: &Newcomer) {
         let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting() as u32);
         let seeking = self.seeking(None);
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Reply);
         if let Some(seeking) = seeking {
             packet.push(&Message::Seeking(seeking));
         }
         packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
-        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Tells some of the joiners that asked that another candidate comes first.
@@ -166,11 +168,11 @@ impl Core {
         }
         self.hold(&newcomer, held.is_some());
         let sponsor = Record::clone(self.me());
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Reply);
         self.push_founded(&mut packet);
         packet.push(&Message::Welcome { nonce, sponsor });
-        self.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Returns a live member of another name at the joiner's address. It is probed before the joiner is admitted: one

@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::Core;
 use crate::doors::{Contacted, Notice, Unopened};
 use crate::limits::FOUNDING_RETRIES;
 use crate::wire::Refusal;
-use crate::Core;
 
 /// The report of a node that is joining.
 #[derive(Debug, Clone, PartialEq, Eq)]

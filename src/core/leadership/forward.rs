@@ -165,10 +165,10 @@ impl Core {
         // A link may be stalled without anybody knowing, and datagrams may be lost: they are used by turns.
         let is_by_link = forward.asks % 2 == 1;
         let question = ChangeVoters { nonce: forward.nonce, request: forward.request.clone() };
-        let way = if is_by_link { self.best_way(slot) } else { Way::Datagrams };
-        let mut packet = self.packet_by(way, slot);
+        let way = if is_by_link { self.out().best_way(slot) } else { Way::Datagrams };
+        let mut packet = self.out().packet_by(way, slot);
         packet.push(&Message::ChangeVoters(Box::new(question)));
-        self.send_by(way, slot, packet);
+        self.out().send_by(way, slot, packet);
     }
 
     /// Takes the leader's answer to a command.

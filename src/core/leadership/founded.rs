@@ -48,10 +48,10 @@ impl Core {
     /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
         let Some(founded) = self.election().and_then(Election::electorate_report) else { return };
-        let mut packet = self.packet_to(to);
+        let mut packet = self.out().packet_to(to);
         packet.push(&Message::Reply);
         packet.push(&Message::ElectorateReport(founded));
-        self.send_to(to, packet);
+        self.out().send_to(to, packet);
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.

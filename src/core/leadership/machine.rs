@@ -230,7 +230,7 @@ impl Core {
             }
             Action::Lost { term, reason } => self.lose_claim(term, reason),
             Action::Followed { term, leader, sequence, sent, lease } => {
-                let sent = sent - self.detector.health.may_have_waited(self.cx.now);
+                let sent = sent - self.health.may_have_waited(self.cx.now);
                 let lineage = self.election().and_then(Election::lineage);
                 self.learn_claim(Known { lineage, term, leader, sequence, sent, lease }, None);
             }
@@ -281,7 +281,7 @@ impl Core {
     /// voter that lacks the view asks for it.
     fn send_word(&mut self, to: &NodeId, mut word: ElectionMessage) {
         let Some(slot) = self.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME) else { return };
-        let mut packet = self.packet_to(slot);
+        let mut packet = self.out().packet_to(slot);
         let mut message = Message::Election(Box::new(word.clone()));
         if !packet.push(&message) {
             if let Body::Renew(renewal) = &mut word.body {

@@ -124,7 +124,7 @@ impl Core {
         let is_known = cut_off.is_some_and(|at| self.cx.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
             self.voter_may_be_gone(run);
-            self.ask_who_briefly(address);
+            self.out().ask_who_briefly(address);
         }
     }
 
@@ -157,7 +157,7 @@ impl Core {
             return;
         }
         for address in self.addresses_of_missing_voters() {
-            self.ask_who_briefly(address);
+            self.out().ask_who_briefly(address);
         }
         let lot = 0.75 + 0.5 * self.random.lead.random::<f64>();
         let pause = self.pause_of_lookers().mul_f64(lot);

@@ -39,6 +39,8 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::election::{
     Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, Lineage, LossReason, NumberedView,
@@ -48,8 +50,6 @@ use crate::member::{NodeId, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
-use crate::Core;
-use crate::context::Phase;
 use forward::Forwards;
 use hearsay::Hearsay;
 pub use other::OtherElectorate;

@@ -153,7 +153,7 @@ impl Core {
 
     /// Takes a renewal of the known leader; returns true if it is news.
     fn renew_known(&mut self, sequence: u64, age: Duration) -> bool {
-        let (now, waited) = (self.cx.now, self.detector.health.may_have_waited(self.cx.now));
+        let (now, waited) = (self.cx.now, self.health.may_have_waited(self.cx.now));
         let Some(tracker) = &mut self.tracker else { return false };
         let known = tracker.known.as_mut().filter(|known| tracker.claim_until.is_none() && known.sequence < sequence);
         let Some(known) = known else { return false };
@@ -249,8 +249,7 @@ impl Core {
                 self.hear_renewal(led.sequence, Duration::from_millis(led.age_ms));
             }
             Some(leader) => {
-                let sent =
-                    self.cx.now - Duration::from_millis(led.age_ms) - self.detector.health.may_have_waited(self.cx.now);
+                let sent = self.cx.now - Duration::from_millis(led.age_ms) - self.health.may_have_waited(self.cx.now);
                 let lease = Duration::from_millis(led.lease_ms);
                 let known =
                     Known { lineage: Some(led.lineage), term: led.term, leader, sequence: led.sequence, sent, lease };
@@ -290,7 +289,7 @@ impl Core {
         // still be there.
         let is_led = self.tracker.as_ref().is_some_and(|tracker| tracker.known.is_some());
         let Some(mut led) = self.led(true) else { return self.tell_founded(to) };
-        let mut packet = self.packet_to(to);
+        let mut packet = self.out().packet_to(to);
         packet.push(&Message::Reply);
         if !is_led {
             led.leader = None;
@@ -300,7 +299,7 @@ impl Core {
             led.delta = None;
             packet.push(&Message::LeaderClaim(Box::new(led)));
         }
-        self.send_to(to, packet);
+        self.out().send_to(to, packet);
     }
 
     /// Floods news of the leader or of a view at once, like a change of a record.
@@ -319,13 +318,13 @@ impl Core {
         let is_own = tracker.claim_until.is_some() || tracker.leave_by.is_some();
         let Some(mut led) = self.led(true) else { return };
         for target in self.flood_targets(is_own) {
-            let mut packet = self.packet_to(target);
+            let mut packet = self.out().packet_to(target);
             if !packet.push(&Message::LeaderClaim(Box::new(led.clone()))) {
                 let delta = led.delta.take();
                 packet.push(&Message::LeaderClaim(Box::new(led.clone())));
                 led.delta = delta;
             }
-            self.send_to(target, packet);
+            self.out().send_to(target, packet);
         }
     }
 
@@ -372,9 +371,9 @@ impl Core {
             return;
         }
         tracker.asked_at = Some(self.cx.now);
-        let mut packet = self.packet_to(whom);
+        let mut packet = self.out().packet_to(whom);
         packet.push(&Message::WhoLeads);
-        self.send_to(whom, packet);
+        self.out().send_to(whom, packet);
     }
 }
 

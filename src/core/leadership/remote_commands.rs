@@ -107,11 +107,11 @@ impl Core {
     }
 
     fn say_what_became(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
-        let way = self.best_way(to);
-        let mut packet = self.packet_by(way, to);
+        let way = self.out().best_way(to);
+        let mut packet = self.out().packet_by(way, to);
         packet.push(&Message::Reply);
         packet.push(&Message::VotersChanged(Box::new(VotersChanged { nonce, result })));
-        self.send_by(way, to, packet);
+        self.out().send_by(way, to, packet);
     }
 }
 

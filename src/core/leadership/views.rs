@@ -173,9 +173,9 @@ impl Core {
         fetch.retry_at = now + (rtt * 2).max(VIEW_FETCH_RETRY);
         fetch.awaited = VIEW_PARTS;
         let want = WantView { digest: fetch.view.digest, after: fetch.members.last().cloned() };
-        let mut packet = self.packet_to(slot);
+        let mut packet = self.out().packet_to(slot);
         packet.push(&Message::WantView(want));
-        self.send_to(slot, packet);
+        self.out().send_to(slot, packet);
         self.schedule_leadership();
     }
 
@@ -231,9 +231,9 @@ impl Core {
                 members,
             };
             after = part.members.last().cloned();
-            let mut packet = self.packet_to(to);
+            let mut packet = self.out().packet_to(to);
             packet.push(&Message::ViewPart(Box::new(part)));
-            self.send_to(to, packet);
+            self.out().send_to(to, packet);
             if !has_more || after.is_none() {
                 break;
             }

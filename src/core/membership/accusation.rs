@@ -109,9 +109,9 @@ impl Core {
         if is_due(self.cx.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).rare_mut().last_told = Some(self.cx.now);
             let (run, incarnation) = (record.run, record.incarnation);
-            let mut packet = self.packet_to(slot);
+            let mut packet = self.out().packet_to(slot);
             packet.push(&Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 0 });
-            self.send_to(slot, packet);
+            self.out().send_to(slot, packet);
         }
     }
 

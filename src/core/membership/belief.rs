@@ -10,13 +10,13 @@
 
 use std::time::Duration;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::limits::TOLD_INTERVAL;
 use crate::member::{Record, Status};
 use crate::packet::Turn;
 use crate::view::{Slot, is_due};
 use crate::wire::Note;
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Returns true if a record that would replace a held one is not merged for now on this member's word (`None`: the
@@ -35,8 +35,8 @@ impl Core {
     /// Asks a run for its own record, if it is reported live.
     pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-        if is_said_to_live && self.turns.take(self.cx.now, Turn::Hearsay, record.address) {
-            self.ask_who(record.address);
+        if is_said_to_live && self.packets.turns.take(self.cx.now, Turn::Hearsay, record.address) {
+            self.out().ask_who(record.address);
         }
     }
 
@@ -77,9 +77,9 @@ impl Core {
     pub(crate) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
         if is_due(self.cx.now, self.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).rare_mut().last_told = Some(self.cx.now);
-            let mut packet = self.packet_to(slot);
+            let mut packet = self.out().packet_to(slot);
             packet.push_update(note, record);
-            self.send_to(slot, packet);
+            self.out().send_to(slot, packet);
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
+use crate::Core;
 use crate::doors::{Reply, StopReason, Ticket};
 use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
@@ -23,7 +24,6 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Confirmation, Message, Nonce};
-use crate::Core;
 
 /// The action at the end of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,11 +115,11 @@ impl Core {
         let more = FLOOD_FANOUT.max(self.cx.settings.observers).saturating_sub(peers.len());
         peers.extend(others.sample(&mut self.random.commands, more));
         for peer in peers {
-            let mut packet = self.packet_to(peer);
-            if self.push_update(&mut packet, slot) {
+            let mut packet = self.out().packet_to(peer);
+            if self.out().push_update(&mut packet, slot) {
                 packet.push(&Message::Confirm(Confirmation { record: Nonce(hash) }));
             }
-            self.send_to(peer, packet);
+            self.out().send_to(peer, packet);
         }
         self.cx.timers.set(Timer::Confirm(ticket), deadline.min(self.cx.now + CONFIRM_RETRY));
     }

@@ -9,13 +9,13 @@
 use std::net::SocketAddr;
 
 use super::confirm::Purpose;
+use crate::Core;
+use crate::context::Phase;
 use crate::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
 use crate::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
 use crate::member::{LeaveReason, Record, Run, Status, Tags};
 use crate::view::View;
 use crate::wire::{Message, Nonce};
-use crate::Core;
-use crate::context::Phase;
 
 /// The state of this node's own incarnation.
 #[derive(Debug, Clone)]
@@ -95,10 +95,10 @@ impl Core {
             self.raise_incarnation(wanted);
             self.incarnation_raised();
             if let Some((asker, to, nonce)) = self.incarnation.asked_by.take() {
-                let mut packet = self.packet(usize::MAX);
+                let mut packet = self.out().packet(usize::MAX);
                 packet.push(&Message::Reply);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
-                self.transmit(to, Receiver::of(asker), packet);
+                self.out().transmit(to, Receiver::of(asker), packet);
             }
         }
     }

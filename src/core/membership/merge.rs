@@ -110,7 +110,7 @@ impl Core {
             return None;
         }
         self.cx.counters.updates_merged += 1;
-        self.detector.health.heard(self.cx.now);
+        self.health.heard(self.cx.now);
         self.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let lived_at = self.cx.now - note.map_or_else(Default::default, Note::age);
@@ -191,7 +191,7 @@ impl Core {
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             if record.status == Status::Up {
-                self.detector.health.note_withheld_refutation(self.cx.now, self.view.entry(slot), &self.cx.settings);
+                self.health.note_withheld_refutation(self.cx.now, self.view.entry(slot), &self.cx.settings);
             }
             let peer = self.view.peer_mut(slot);
             peer.judged_unheard(false);

@@ -120,10 +120,10 @@ impl Core {
     }
 
     fn ask_to_reach(&mut self, to: SocketAddr, run: Run, address: SocketAddr, nonce: Nonce) {
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::ReachMe { nonce, address });
-        packet.pad_to(self.question_bytes(MIN_QUESTION_BYTES));
-        self.transmit(to, Receiver::Run(run), packet);
+        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
+        self.out().transmit(to, Receiver::Run(run), packet);
     }
 
     /// Returns true if this is the nonce by which members answer that they reach this node at its new address.
@@ -140,9 +140,9 @@ impl Core {
             let is_elsewhere =
                 matches!(sender.kind, SenderKind::Member(slot) if self.view.record(slot).address != sender.from);
             if is_elsewhere && self.moving.is_none() {
-                let mut packet = self.packet(usize::MAX);
-                self.push_update(&mut packet, View::ME);
-                self.transmit(sender.from, Receiver::Run(sender.run), packet);
+                let mut packet = self.out().packet(usize::MAX);
+                self.out().push_update(&mut packet, View::ME);
+                self.out().transmit(sender.from, Receiver::Run(sender.run), packet);
             }
         }
         is_asked

@@ -10,12 +10,12 @@
 
 use std::time::Duration;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Notice, SelfDoubt, StopReason};
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::wire::Note;
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Handles the report that others hold this node as `status`, and last heard it so long ago. Returns true if

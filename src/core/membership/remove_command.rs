@@ -9,13 +9,13 @@
 //! Must not know: the reason of the operator.
 
 use super::confirm::Purpose;
+use crate::Core;
+use crate::context::Phase;
 use crate::doors::{CommandError, Reply, Ticket};
 use crate::limits::CONFIRM_TIMEOUT;
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Status};
 use crate::view::Slot;
 use crate::wire::Message;
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Carries out the command to remove a member.
@@ -67,8 +67,8 @@ impl Core {
 
     /// Tells the removed member; it is told again whenever it is heard.
     pub(super) fn tell_evicted(&mut self, slot: Slot) {
-        let mut packet = self.packet_to(slot);
+        let mut packet = self.out().packet_to(slot);
         packet.push(&Message::Reply);
-        self.send_to(slot, packet);
+        self.out().send_to(slot, packet);
     }
 }

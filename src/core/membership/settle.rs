@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
+use crate::Core;
 use crate::doors::Output;
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::Core;
 
 /// A change of the table that was just made.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Core {
     /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
     /// itself.
     fn send_on(&mut self, slot: Slot, cause: Cause) {
-        if self.cx.phase.is_joining() || self.is_withheld(slot) {
+        if self.cx.phase.is_joining() || self.out().is_withheld(slot) {
             return;
         }
         let from = if let Cause::Told { from, .. } = cause { from } else { None };

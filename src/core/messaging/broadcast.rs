@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Numbers;
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
 use crate::envelope::{MessageId, Payload, Topic};
@@ -30,8 +32,6 @@ use crate::time::Time;
 use crate::view::{Slot, View};
 use crate::window::{Sight, Window};
 use crate::wire::{Broadcast, Span};
-use crate::Core;
-use crate::context::Phase;
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
 #[derive(Debug, Clone, Default)]

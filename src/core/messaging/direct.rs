@@ -21,6 +21,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Delivery, DeliveryKind, Direct, Reply, Ticket};
 use crate::envelope::MessageId;
@@ -30,8 +32,6 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::window::Sight;
-use crate::Core;
-use crate::context::Phase;
 
 /// Numbers in one block.
 const BLOCK: u64 = u64::BITS as u64;

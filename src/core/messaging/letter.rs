@@ -223,7 +223,7 @@ impl Core {
             return;
         }
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let way = self.best_way(slot);
+        let way = self.out().best_way(slot);
         let of_run = self.messaging.letters.pending.iter().filter(|(_, pending)| pending.to == run);
         let under_way = of_run.clone().filter(|(_, pending)| matches!(pending.state, State::Sent(_))).count();
         let waiting = of_run.filter(|(_, pending)| pending.state == State::Waiting).map(|(number, _)| *number);
@@ -237,13 +237,13 @@ impl Core {
             pending.was_sent = true;
             self.cx.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
             let (purpose, payload) = (pending.purpose.clone(), pending.payload.clone());
-            let mut packet = self.packet_by(way, slot);
+            let mut packet = self.out().packet_by(way, slot);
             packet.push(&Message::Letter(Box::new(Letter { number, purpose, payload })));
             if is_repeated {
                 // A member that has no room for the letter answers this all the same, by the link.
-                self.push_probe(&mut packet, slot);
+                self.out().push_probe(&mut packet, slot);
             }
-            self.send_by(way, slot, packet);
+            self.out().send_by(way, slot, packet);
         }
     }
 
@@ -356,9 +356,9 @@ impl Core {
     }
 
     fn send_receipt(&mut self, slot: Slot, way: Way, number: u64) {
-        let mut packet = self.packet_by(way, slot);
+        let mut packet = self.out().packet_by(way, slot);
         packet.push(&Message::Receipt { number });
-        self.send_by(way, slot, packet);
+        self.out().send_by(way, slot, packet);
     }
 
     /// Delivers a letter; returns false if there is no room for its request now.

@@ -111,9 +111,9 @@ impl Core {
         let targets = self.flood_targets(false);
         let chosen: Vec<Slot> = targets.sample(&mut self.random.messages, REPAIR_PEERS).copied().collect();
         for target in chosen {
-            let mut packet = self.packet_to(target);
+            let mut packet = self.out().packet_to(target);
             if self.push_held(&mut packet, MAX_SPANS) {
-                self.send_to(target, packet);
+                self.out().send_to(target, packet);
             }
         }
     }
@@ -182,14 +182,14 @@ impl Core {
         if spans.is_empty() {
             return;
         }
-        let way = self.best_way(slot);
-        let mut packet = self.packet_by(way, slot);
+        let way = self.out().best_way(slot);
+        let mut packet = self.out().packet_by(way, slot);
         for spans in spans.chunks(MAX_SPANS) {
             if !packet.push(&Message::WantBroadcasts(spans.to_vec())) {
                 break;
             }
         }
-        self.send_by(way, slot, packet);
+        self.out().send_by(way, slot, packet);
         self.cx.timers.set_by(Timer::RepairMessages, self.cx.now + WANT_TIMEOUT);
     }
 
@@ -226,7 +226,7 @@ impl Core {
         let wanted: Vec<MessageId> =
             spans.iter().flat_map(|span| self.messaging.broadcasts.kept_in(*span)).take(MAX_WANTS).collect();
         let run = self.view.record(slot).run;
-        let way = self.best_way(slot);
+        let way = self.out().best_way(slot);
         let mut packet = None;
         let mut packets = 0;
         for id in wanted {
@@ -247,14 +247,14 @@ impl Core {
                 break;
             }
             let message = Message::Broadcast(Box::new(message));
-            let mut open = packet.take().unwrap_or_else(|| self.packet_by(way, slot));
+            let mut open = packet.take().unwrap_or_else(|| self.out().packet_by(way, slot));
             if !open.push(&message) {
                 packets += 1;
-                self.send_by(way, slot, open);
+                self.out().send_by(way, slot, open);
                 if packets >= REPAIR_PACKETS {
                     return;
                 }
-                open = self.packet_by(way, slot);
+                open = self.out().packet_by(way, slot);
                 if !open.push(&message) {
                     continue;
                 }
@@ -263,7 +263,7 @@ impl Core {
             packet = Some(open);
         }
         if let Some(packet) = packet {
-            self.send_by(way, slot, packet);
+            self.out().send_by(way, slot, packet);
         }
     }
 }

@@ -93,14 +93,14 @@ impl Core {
             if lacking.is_empty() {
                 continue;
             }
-            let mut packet = self.packet_to(target);
+            let mut packet = self.out().packet_to(target);
             for id in lacking {
                 let Some(message) = self.messaging.broadcasts.message(id, self.cx.now) else { continue };
                 if packet.push(&Message::Broadcast(Box::new(message))) {
                     self.cx.counters.messages.copies_sent += 1;
                 }
             }
-            self.send_to(target, packet);
+            self.out().send_to(target, packet);
         }
     }
 
@@ -121,13 +121,13 @@ impl Core {
                 id.run != run && from != Some(run)
             });
             let spans = spans_of(lacking.copied());
-            let way = self.best_way(target);
+            let way = self.out().best_way(target);
             if let (Way::Link(_), false) = (way, spans.is_empty()) {
-                let mut packet = self.packet_by(way, target);
+                let mut packet = self.out().packet_by(way, target);
                 for spans in spans.chunks(MAX_SPANS) {
                     packet.push(&Message::HaveBroadcasts(spans.to_vec()));
                 }
-                self.send_by(way, target, packet);
+                self.out().send_by(way, target, packet);
             }
         }
     }

@@ -18,16 +18,17 @@
 
 mod inbox;
 mod introduced;
+mod outbox;
 mod proof;
 mod rates;
-mod send;
 mod sender;
 mod senders;
 mod way;
 
 pub(crate) use inbox::{Inbox, News, Received};
 pub(crate) use introduced::{Introduction, Newcomer};
+pub(crate) use outbox::{Outbox, Packets, SealRoom};
 pub(crate) use proof::Prover;
-pub(crate) use rates::{Turn, Turns};
+pub(crate) use rates::Turn;
 pub(crate) use sender::{Sender, SenderKind};
 pub(crate) use way::Way;

@@ -18,7 +18,6 @@ use super::inbox::Inbox;
 use super::sender::SenderKind;
 use super::way::Way;
 use crate::Core;
-use crate::limits::MIN_PROBE_BYTES;
 use crate::member::Run;
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce};
@@ -45,7 +44,7 @@ impl Core {
         let is_its_own = match way {
             Way::Datagrams => true,
             Way::Unbound => false,
-            Way::Link(link) => self.links.leads_to(run, link, home) || self.calls.leads_to(link, home),
+            Way::Link(link) => self.paths.links.leads_to(run, link, home) || self.paths.calls.leads_to(link, home),
         };
         if is_its_own { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
     }
@@ -53,16 +52,6 @@ impl Core {
     /// Returns true if a packet echoes a nonce that was sent to this member's address.
     pub(crate) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
         let home = self.view.record(slot).address;
-        inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.cx.now))
-    }
-
-    /// Asks a member at its address to echo a nonce.
-    pub(crate) fn ask_at_home(&mut self, slot: Slot) {
-        // It has no heartbeat, and replaces none: it is not this node's turn to send one.
-        let mut packet = self.packet(usize::MAX);
-        self.push_probe(&mut packet, slot);
-        // The answer is no larger to whom this node's address is not proven.
-        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
-        self.transmit_bytes_at_home(slot, packet.finish());
+        inbox.messages().filter_map(echo_in).any(|nonce| self.packets.prover.is_nonce(nonce, home, self.cx.now))
     }
 }

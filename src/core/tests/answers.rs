@@ -56,7 +56,7 @@ impl Pair {
 /// Fills a message with what the receiver can answer: names and runs that it knows, and nonces that it gave.
 fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
     let (speaker, receiver) = (&net.nodes[from].core, &net.nodes[to].core);
-    let nonce = receiver.prover.nonce(address(from), net.now);
+    let nonce = receiver.packets.prover.nonce(address(from), net.now);
     let third = net.nodes.last().expect("nodes").core.me().run;
     match message {
         Message::Ack { .. } => Message::Ack { nonce },
@@ -71,7 +71,7 @@ fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
         }
         Message::Join { .. } => {
             let record = speaker.me().with_status(Status::Joining);
-            let cookie = receiver.prover.cookie(address(from), record.run, net.now);
+            let cookie = receiver.packets.prover.cookie(address(from), record.run, net.now);
             Message::Join { nonce: Nonce(7), record, cookie: Some(cookie) }
         }
         Message::Pull { pages, .. } => Message::Pull { after: None, pages },

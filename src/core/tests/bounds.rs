@@ -42,7 +42,7 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
     let mut opened = Vec::new();
     for round in 0..2 {
         for slot in &strangers {
-            let packet = alone.core.packet_to(*slot);
+            let packet = alone.core.out().packet_to(*slot);
             alone.core.send_word_to(*slot, packet);
         }
         opened = alone.outputs();
@@ -75,7 +75,7 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
         for at in [from, from + ms(500)] {
             core.cx.now = at;
             for slot in slots {
-                let packet = core.packet_to(*slot);
+                let packet = core.out().packet_to(*slot);
                 core.send_word_to(*slot, packet);
             }
             let outputs = std::iter::from_fn(|| core.poll());
@@ -102,13 +102,13 @@ fn so_many_calls_stand_at_one_time() {
     }
     let before = alone.drops();
     assert!(!call(&mut alone, MAX_CALLS), "one more is not called");
-    assert_eq!((alone.core.calls.len(), alone.drops()), (MAX_CALLS, before + 1));
+    assert_eq!((alone.core.paths.calls.len(), alone.drops()), (MAX_CALLS, before + 1));
     alone.core.cx.now = alone.core.cx.now + CALL_LASTS / 4;
     assert!(call(&mut alone, MAX_CALLS), "until the others have lasted for a while");
-    assert_eq!(alone.core.calls.len(), MAX_CALLS, "of which the oldest has given way");
+    assert_eq!(alone.core.paths.calls.len(), MAX_CALLS, "of which the oldest has given way");
     alone.core.cx.now = alone.core.cx.now + CALL_LASTS;
     assert!(call(&mut alone, 0), "until all of them are over");
-    assert_eq!(alone.core.calls.len(), 1);
+    assert_eq!(alone.core.paths.calls.len(), 1);
 }
 
 /// Hands in a frame over a connection that somebody opened, in a member's name; returns true if the connection is

@@ -482,8 +482,8 @@ fn ten_thousand_random_and_mutated_datagrams_in_a_members_name_stop_nobody() {
     let run = net.nodes[1].core.me().run;
     let received = net.nodes[0].core.counters().updates_received;
     for i in 0..10_000usize {
-        net.nodes[1].core.sequence += 1;
-        let sequence = net.nodes[1].core.sequence;
+        net.nodes[1].core.packets.sequence += 1;
+        let sequence = net.nodes[1].core.packets.sequence;
         let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
         let bytes = anything(&mut rng, i, &header);
         // Whatever number a mutated one had.

@@ -288,9 +288,9 @@ fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
     assert_eq!(closed_by(&mut net, most + 1), [link(most + 1)], "the others are amid their questions");
     net.run(CALL_LASTS / 4);
     assert_eq!(closed_by(&mut net, most + 2).len(), 1, "one has lasted");
-    assert_eq!(net.nodes[0].core.calls.len(), MAX_CALLS);
+    assert_eq!(net.nodes[0].core.paths.calls.len(), MAX_CALLS);
     net.run(CALL_LASTS + SECOND);
-    assert_eq!(net.nodes[0].core.calls.len(), 0, "they end by themselves");
+    assert_eq!(net.nodes[0].core.paths.calls.len(), 0, "they end by themselves");
 }
 
 fn is_told_of_blocked_datagrams(node: &Node) -> bool {

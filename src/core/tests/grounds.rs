@@ -102,7 +102,7 @@ fn unreachable(net: &Net, node: usize, nonce: Nonce) -> Message {
 #[test]
 fn one_member_does_not_make_a_node_unready_that_others_hear() {
     let mut net = old_cluster(Profile::Local, 3);
-    let nonce = net.nodes[0].core.prover.nonce(address(2), net.now);
+    let nonce = net.nodes[0].core.packets.prover.nonce(address(2), net.now);
     let word = unreachable(&net, 0, nonce);
     Speaker::new(2).says(&mut net, 0, &[word]);
     assert!(net.nodes[0].core.is_reachable());
@@ -114,7 +114,7 @@ fn a_founder_is_told_that_it_is_not_reached_by_those_alone_that_it_gave_a_cookie
         let mut net = Net::cluster(Profile::Local, 1 + others);
         net.forget_reports();
         let run = Run(0xe);
-        let cookie = net.nodes[0].core.prover.cookie(address(99), run, net.now);
+        let cookie = net.nodes[0].core.packets.prover.cookie(address(99), run, net.now);
         for (nth, nonce) in [Nonce(7), cookie].into_iter().enumerate() {
             let word = unreachable(&net, 0, nonce);
             net.input(0, Input::Packet { from: address(99), bytes: &packet(run, 1 + nth as u64, &[word]) });
@@ -129,8 +129,8 @@ fn a_wrong_answer_proves_no_address() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..1, Status::Up);
     let peer = member(0, Status::Up);
-    let elsewhere = alone.core.prover.nonce(address(ELSEWHERE), alone.now);
-    let right = alone.core.prover.nonce(peer.address, alone.now);
+    let elsewhere = alone.core.packets.prover.nonce(address(ELSEWHERE), alone.now);
+    let right = alone.core.packets.prover.nonce(peer.address, alone.now);
     for (nonce, is_proof) in [(Nonce(1), false), (elsewhere, false), (right, true)] {
         alone.hand_in(peer.address, peer.run, |packet| {
             packet.push(&Message::Ack { nonce });
@@ -252,7 +252,7 @@ fn all_that_are_lost_are_looked_for_in_turn() {
 /// Has somebody introduce itself whose record is older than the one that is held, and say this beside.
 fn says_outdated(alone: &mut Alone, words: &[Message]) {
     let record = Record { run: Run(0xe), address: address(ELSEWHERE), incarnation: 4, ..member(0, Status::Up) };
-    let nonce = alone.core.prover.nonce(record.address, alone.now);
+    let nonce = alone.core.packets.prover.nonce(record.address, alone.now);
     alone.hand_in(record.address, record.run, |packet| {
         packet.push(&Message::IAm { nonce, record: record.clone() });
         for word in words {

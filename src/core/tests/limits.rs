@@ -217,7 +217,7 @@ fn so_many_links_are_held_and_one_that_ends_makes_room() {
         alone.core.handle(alone.now, Input::Link { link, event });
         while alone.core.poll().is_some() {}
         // It proves that it is where its record says.
-        let nonce = alone.core.prover.nonce(peer.address, alone.now);
+        let nonce = alone.core.packets.prover.nonce(peer.address, alone.now);
         let mut proof = PacketBuilder::new(&Header { sequence: 2 + alone.sequence, ..header }, 1_400);
         alone.sequence += 1;
         proof.push(&Message::Ack { nonce });

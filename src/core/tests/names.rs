@@ -82,7 +82,7 @@ fn a_seed_is_believed_at_once() {
 
 /// Has a newcomer bring its cookie; returns all that is sent.
 fn asks(alone: &mut Alone, newcomer: &Record) -> Vec<(SocketAddr, Message)> {
-    let cookie = Some(alone.core.prover.cookie(newcomer.address, newcomer.run, alone.now));
+    let cookie = Some(alone.core.packets.prover.cookie(newcomer.address, newcomer.run, alone.now));
     alone.hand_in(newcomer.address, newcomer.run, |packet| {
         assert!(packet.push(&Message::Join { nonce: Nonce(1), record: newcomer.clone(), cookie }));
         packet.pad_to(MIN_QUESTION_BYTES);
@@ -170,7 +170,7 @@ impl Claimed {
     fn comes(&mut self, nth: usize, at: SocketAddr, does_answer: bool) {
         let run = Run(0x20_0000 + nth as u64);
         let newcomer = Record { run, address: at, incarnation: 6, status: Status::Joining, ..self.holder.clone() };
-        let cookie = Some(self.alone.core.prover.cookie(at, run, self.alone.now));
+        let cookie = Some(self.alone.core.packets.prover.cookie(at, run, self.alone.now));
         let sent = self.alone.hand_in(at, run, |packet| {
             packet.push(&Message::Join { nonce: Nonce(1), record: newcomer, cookie });
             packet.pad_to(MIN_QUESTION_BYTES);
@@ -249,7 +249,7 @@ fn one_answer_refuses_all_that_wait_for_it() {
     }
     assert_eq!((claimed.asked.len(), claimed.alone.core.name_probes.size()), (1, 10));
     let (to, nonce) =
-        (claimed.holder.address, claimed.alone.core.prover.nonce(claimed.holder.address, claimed.alone.now));
+        (claimed.holder.address, claimed.alone.core.packets.prover.nonce(claimed.holder.address, claimed.alone.now));
     let record = claimed.holder.clone();
     // An answer to no question changes nothing.
     for nonce in [Nonce(nonce.0 + 1), nonce] {

@@ -110,7 +110,7 @@ fn a_node_whose_questions_are_played_back_to_it_asks_its_seed_all_the_same() {
     let deadline = net.now + net.settings.retry_interval * 3;
     let mut met = 0;
     while net.now < deadline {
-        let nonce = net.nodes[alone].core.prover.nonce(seed, net.now);
+        let nonce = net.nodes[alone].core.packets.prover.nonce(seed, net.now);
         sequence += 1;
         let question = packet(run, sequence, &[Message::WhoAreYou { nonce, echo: None }]);
         net.input(alone, crate::doors::Input::Packet { from: seed, bytes: &question });

@@ -351,7 +351,7 @@ fn an_answer_to_a_question_that_was_not_asked_makes_nobody_up() {
 #[test]
 fn one_member_alone_makes_no_member_unreachable_that_hears_the_others() {
     let mut net = Net::cluster(Profile::Local, 3);
-    let nonce = net.nodes[0].core.prover.nonce(address(1), net.now);
+    let nonce = net.nodes[0].core.packets.prover.nonce(address(1), net.now);
     let refusal = Refusal::Unreachable { advertised: address(0), heard_from: address(50) };
     Speaker::new(1).says(&mut net, 0, &[Message::Refused { nonce, refusal: refusal.clone() }]);
     assert!(net.nodes[0].notices.contains(&Notice::Refused { by: address(1), refusal }), "{}", net.describe());
@@ -399,7 +399,7 @@ fn a_silent_member_that_says_where_it_is_by_now_is_not_told_that_its_address_doe
     for has_moved in [false, true] {
         let (mut alone, silent) = suspecting();
         let from = address(50);
-        let nonce = alone.core.prover.nonce(from, alone.now);
+        let nonce = alone.core.packets.prover.nonce(from, alone.now);
         let sent = alone.hand_in(from, silent.run, |packet| {
             if has_moved {
                 let record = Record { address: from, status: Status::Up, ..silent.clone() };
@@ -419,7 +419,7 @@ fn a_silent_member_that_calls_is_not_told_that_its_address_does_not_answer() {
     let (mut alone, silent) = suspecting();
     // A passing port.
     let (link, from) = (LinkId::Accepted(1), SocketAddr::new(silent.address.ip(), 40_000));
-    let nonce = alone.core.prover.nonce(from, alone.now);
+    let nonce = alone.core.packets.prover.nonce(from, alone.now);
     let bytes = packet(silent.run, 900, &[Message::WhoAreYou { nonce: Nonce(1), echo: Some(nonce) }]);
     alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
     let told: Vec<_> = alone

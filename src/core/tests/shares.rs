@@ -108,7 +108,7 @@ fn joiners_that_gave_up_leave_their_places_to_others() {
 
 /// Has somebody bring a cookie from an address that may be another one than it advertises; returns all that was sent.
 fn asks_from(alone: &mut Alone, from: SocketAddr, record: &Record) -> Vec<(SocketAddr, Message)> {
-    let cookie = Some(alone.core.prover.cookie(from, record.run, alone.now));
+    let cookie = Some(alone.core.packets.prover.cookie(from, record.run, alone.now));
     alone.hand_in(from, record.run, |packet| {
         packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
         packet.pad_to(MIN_QUESTION_BYTES);

@@ -32,8 +32,8 @@ impl Speaker {
     /// Says messages so often, as far as they fit into one packet, and returns its size.
     pub(super) fn fills(&self, net: &mut Net, to: usize, messages: &[Message], most: usize) -> usize {
         let core = &mut net.nodes[self.node].core;
-        core.sequence += 1;
-        let (run, sequence, fingerprint) = (core.me().run, core.sequence, core.fingerprint());
+        core.packets.sequence += 1;
+        let (run, sequence, fingerprint) = (core.me().run, core.packets.sequence, core.fingerprint());
         let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint };
         let mut packet = PacketBuilder::new(&header, 1400);
         for nth in 0..most {

@@ -23,7 +23,7 @@ fn asks(alone: &mut Alone, from: SocketAddr, run: Run, record: &Record) -> Vec<M
     alone.now = alone.now + ms(60);
     alone.core.handle(alone.now, Input::Tick);
     alone.outputs();
-    let cookie = Some(alone.core.prover.cookie(from, run, alone.now));
+    let cookie = Some(alone.core.packets.prover.cookie(from, run, alone.now));
     let sent = alone.hand_in(from, run, |packet| {
         packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
         packet.pad_to(256);

@@ -7,13 +7,13 @@
 use rand::RngExt;
 
 use super::doors::{Action, Failure, Parting};
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{LinkId, Output};
 use crate::member::Run;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::wire::Message;
-use crate::Core;
 
 impl Core {
     /// Carries out what the machine wants done about the link to a member, in order.
@@ -26,8 +26,8 @@ impl Core {
                 Action::Greet(link) => self.greet(link, run),
                 Action::Welcome(link) => {
                     let Some(slot) = self.view.slot_of_run(run) else { continue };
-                    let packet = self.packet_to(slot);
-                    self.send_frame(link, packet);
+                    let packet = self.out().packet_to(slot);
+                    self.out().send_frame(link, packet);
                 }
                 Action::Wait(pause) => {
                     let pause = pause.with(|| self.random.paths.random());
@@ -49,7 +49,7 @@ impl Core {
                     self.letters_wait(run);
                 }
                 Action::Gone => {
-                    self.detours.forget(run);
+                    self.paths.detours.forget(run);
                     self.crashes.await_no_link(run);
                     self.letters_have_no_link(run);
                 }
@@ -82,13 +82,13 @@ impl Core {
     /// Sends the first frame, which tells the other end who we are.
     fn greet(&mut self, link: LinkId, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let packet = self.packet_to(slot);
-        self.send_frame(link, packet);
+        let packet = self.out().packet_to(slot);
+        self.out().send_frame(link, packet);
     }
 
     /// Says goodbye over a link, and ends it.
     fn part(&mut self, link: LinkId, why: Parting) {
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         let says_news_of_me = match why {
             // Its observers hear from itself that it leaves, whoever else says so.
             Parting::Over => self.cx.phase.is_leaving(),
@@ -96,10 +96,10 @@ impl Core {
             Parting::WeMoved => true,
         };
         if says_news_of_me {
-            self.push_update(&mut packet, View::ME);
+            self.out().push_update(&mut packet, View::ME);
         }
         packet.push(&Message::Unlink);
-        self.send_frame(link, packet);
+        self.out().send_frame(link, packet);
         self.cx.output(Output::CloseLink { link });
     }
 }

@@ -7,26 +7,26 @@
 use std::net::SocketAddr;
 
 use super::doors::Wish;
+use crate::Core;
+use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{LinkEvent, LinkId, Output};
 use crate::member::Run;
 use crate::packet::{Sender, SenderKind, Way};
 use crate::wire::{Message, read};
-use crate::Core;
-use crate::context::Phase;
 
 impl Core {
     /// Hands an event of a link to the part that it concerns.
     pub(crate) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
-        if let Some(visited) = self.links.visited_by(link) {
+        if let Some(visited) = self.paths.links.visited_by(link) {
             return self.visited(visited, event);
         }
-        if let Some(address) = self.calls.address_of(link) {
+        if let Some(address) = self.paths.calls.address_of(link) {
             return self.call_event(link, address, event);
         }
-        let run = self.links.run_of(link);
+        let run = self.paths.links.run_of(link);
         if matches!(event, LinkEvent::Closed | LinkEvent::Unopened(_)) {
-            self.guests.forget(link);
+            self.paths.guests.forget(link);
         }
         let Some(run) = run else {
             if let LinkEvent::Frame { from, bytes } = event {
@@ -37,11 +37,13 @@ impl Core {
         };
         let actions = match event {
             LinkEvent::Frame { from, bytes } => return self.receive_frame(link, Some(run), from, bytes),
-            LinkEvent::Connected if self.view.slot_of_run(run).is_none() => self.links.forget(run),
-            LinkEvent::Connected => self.links.connected(run, link),
-            LinkEvent::Refused => self.links.refused(run),
-            LinkEvent::Unreachable => self.links.unreachable(run),
-            LinkEvent::Closed | LinkEvent::Unopened(_) => self.links.closed(self.cx.now, run, self.link_scene_of(run)),
+            LinkEvent::Connected if self.view.slot_of_run(run).is_none() => self.paths.links.forget(run),
+            LinkEvent::Connected => self.paths.links.connected(run, link),
+            LinkEvent::Refused => self.paths.links.refused(run),
+            LinkEvent::Unreachable => self.paths.links.unreachable(run),
+            LinkEvent::Closed | LinkEvent::Unopened(_) => {
+                self.paths.links.closed(self.cx.now, run, self.link_scene_of(run))
+            }
         };
         self.act_on_link(run, actions);
     }
@@ -51,7 +53,7 @@ impl Core {
         self.cx.counters.frame_bytes_received += bytes.len() as u64;
         let Ok((header, messages)) = read(bytes) else {
             self.cx.counters.drop(DropReason::Malformed);
-            self.guests.forget(link);
+            self.paths.guests.forget(link);
             return match known {
                 Some(run) => self.end_garbled(link, run),
                 None => self.cx.output(Output::CloseLink { link }),
@@ -60,7 +62,7 @@ impl Core {
         let Some(run) = known else {
             return match link {
                 LinkId::Accepted(_)
-                    if !self.guests.is_held(link) && self.accept_call(link, from, &header, messages.clone()) =>
+                    if !self.paths.guests.is_held(link) && self.accept_call(link, from, &header, messages.clone()) =>
                 {
                     self.receive_by_call(link, from, bytes);
                 }
@@ -74,12 +76,12 @@ impl Core {
             return self.garbled(link, run);
         }
         if !self.judge_speaker(run, header.cluster, header.run) {
-            let actions = self.links.denied(run, link);
+            let actions = self.paths.links.denied(run, link);
             return self.act_on_link(run, actions);
         }
-        if self.links.is_greeting(run) {
+        if self.paths.links.is_greeting(run) {
             let wish = self.view.slot_of_run(run).map_or(Wish::Nobody, |slot| self.link_wish(slot));
-            let actions = self.links.spoke(self.cx.now, run, wish);
+            let actions = self.paths.links.spoke(self.cx.now, run, wish);
             self.act_on_link(run, actions);
         }
         let way = Way::Link(link);
@@ -88,13 +90,13 @@ impl Core {
             // Its record says another address by now.
             return self.drop_link(run);
         }
-        self.links.heard(self.cx.now, run);
+        self.paths.links.heard(self.cx.now, run);
         let is_over = messages.hold(Message::UNLINK_KIND);
         let sender = Sender { from, run, kind, way, bytes: bytes.len() };
         if self.receive_packet(sender, header, messages).is_err() {
             self.garbled(link, run);
         } else if is_over {
-            let actions = self.links.unlinked(run, link);
+            let actions = self.paths.links.unlinked(run, link);
             self.act_on_link(run, actions);
         }
     }
@@ -106,7 +108,7 @@ impl Core {
     }
 
     fn end_garbled(&mut self, link: LinkId, run: Run) {
-        let actions = self.links.garbled(run, link);
+        let actions = self.paths.links.garbled(run, link);
         self.act_on_link(run, actions);
     }
 

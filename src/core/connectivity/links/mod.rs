@@ -48,7 +48,6 @@ mod doors;
 mod frames;
 mod machine;
 mod pause;
-mod send;
 mod table;
 #[cfg(test)]
 mod tests;

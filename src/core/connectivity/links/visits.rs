@@ -11,13 +11,13 @@ use crate::member::Run;
 impl Core {
     /// Finds out whether anybody listens at a joiner's address.
     pub(crate) fn visit_joiner(&mut self, run: Run, to: SocketAddr) {
-        let actions = self.links.visit(run, to);
+        let actions = self.paths.links.visit(run, to);
         self.act_on_link(run, actions);
     }
 
     /// Ends a visit: nothing is to be found out about the joiner any more.
     pub(crate) fn end_visit(&mut self, run: Run) {
-        let actions = self.links.end_visit(run);
+        let actions = self.paths.links.end_visit(run);
         self.act_on_link(run, actions);
     }
 
@@ -26,7 +26,7 @@ impl Core {
             LinkEvent::Connected => self.end_visit(run),
             LinkEvent::Frame { .. } => {}
             LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed | LinkEvent::Unopened(_) => {
-                self.links.visit_over(run);
+                self.paths.links.visit_over(run);
                 if event == LinkEvent::Refused {
                     self.joiner_refused(run);
                 }

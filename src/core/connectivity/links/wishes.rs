@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::doors::{Meeting, Parting, Scene, Wish};
 use super::machine::Links;
+use crate::Core;
 use crate::doors::{LinkId, Output};
 use crate::member::{LeaveReason, Run, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
-use crate::Core;
 
 /// The scenes and wishes that the machine is given.
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
             Wish::Nobody
         } else if self.observers.observes(slot) {
             Wish::Observed
-        } else if self.detours.wants_link(record.run, self.cx.now) || self.has_letters_for(record.run) {
+        } else if self.paths.detours.wants_link(record.run, self.cx.now) || self.has_letters_for(record.run) {
             Wish::Passing
         } else {
             Wish::Theirs
@@ -53,17 +53,17 @@ impl Core {
 impl Core {
     /// Returns true if the link to a member stands.
     pub(crate) fn is_linked(&self, run: Run) -> bool {
-        self.links.open(run).is_some()
+        self.paths.links.open(run).is_some()
     }
 
     /// Returns the number of links in use.
     pub fn open_links(&self) -> usize {
-        self.links.count()
+        self.paths.links.count()
     }
 
     /// Returns a number for a link that is about to be opened.
     pub(in crate::connectivity) fn next_link(&mut self) -> LinkId {
-        self.links.next_number()
+        self.paths.links.next_number()
     }
 }
 
@@ -72,9 +72,9 @@ impl Core {
     /// Plans the link to a member that became a neighbour or ceased to be one.
     pub(crate) fn plan_link(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
-        let actions = match (self.link_wish(slot).is_ours(), self.links.is_idle(run)) {
-            (true, true) => self.links.wanted(self.cx.now, run, self.link_meeting(slot)),
-            (false, false) => self.links.unwanted(run),
+        let actions = match (self.link_wish(slot).is_ours(), self.paths.links.is_idle(run)) {
+            (true, true) => self.paths.links.wanted(self.cx.now, run, self.link_meeting(slot)),
+            (false, false) => self.paths.links.unwanted(run),
             _ => return,
         };
         self.act_on_link(run, actions);
@@ -85,7 +85,7 @@ impl Core {
         let neighbours: Vec<Slot> = self.observers.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
-            self.links.came_up(self.cx.now);
+            self.paths.links.came_up(self.cx.now);
         }
         for slot in neighbours {
             self.plan_link(slot);
@@ -95,7 +95,7 @@ impl Core {
     /// Acts on a link's timer.
     pub(crate) fn tend_link(&mut self, run: Run) {
         let scene = self.link_scene_of(run);
-        let actions = self.links.due(run, scene);
+        let actions = self.paths.links.due(run, scene);
         self.act_on_link(run, actions);
     }
 
@@ -103,15 +103,15 @@ impl Core {
     pub(crate) fn ensure_link(&mut self, slot: Slot) -> bool {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
-        let actions = self.links.ensure(run, address);
+        let actions = self.paths.links.ensure(run, address);
         self.act_on_link(run, actions);
-        !self.links.is_idle(run)
+        !self.paths.links.is_idle(run)
     }
 
     /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
     pub(in crate::connectivity) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
-        let (stays, actions) = self.links.accept(self.cx.now, run, link, scene);
+        let (stays, actions) = self.paths.links.accept(self.cx.now, run, link, scene);
         self.act_on_link(run, actions);
         stays
     }
@@ -121,16 +121,16 @@ impl Core {
 impl Core {
     /// Ends the link to a member on purpose, if there is one, and forgets it.
     pub(crate) fn drop_link(&mut self, run: Run) {
-        let actions = self.links.forget(run);
+        let actions = self.paths.links.forget(run);
         self.act_on_link(run, actions);
     }
 
     /// Ends all links on purpose.
     pub(crate) fn drop_links(&mut self) {
-        for run in self.links.members() {
+        for run in self.paths.links.members() {
             self.drop_link(run);
         }
-        for link in self.links.end_visits() {
+        for link in self.paths.links.end_visits() {
             self.cx.output(Output::CloseLink { link });
         }
         self.dismiss_guests();
@@ -144,8 +144,8 @@ impl Core {
             Status::Left(_) if record.run != run || !self.is_linked(run) => self.drop_link(run),
             Status::Left(LeaveReason::Graceful) => self.act_on_link(run, Links::lingers()),
             Status::Left(LeaveReason::Forced) => {
-                let packet = self.packet_to(slot);
-                self.copy_to_link(run, &packet.finish());
+                let packet = self.out().packet_to(slot);
+                self.out().copy_to_link(run, &packet.finish());
                 self.drop_link(run);
             }
             _ => self.drop_link(run),
@@ -156,7 +156,7 @@ impl Core {
     /// address may break never, or as late as the kernel gives it up, and shows nothing of the process until then.
     pub(crate) fn follow_by_link(&mut self, slot: Slot) {
         let record = self.view.record(slot);
-        if !self.links.is_at(record.run, record.address) {
+        if !self.paths.links.is_at(record.run, record.address) {
             self.link_anew(slot, Parting::TheyMoved);
         }
     }
@@ -165,7 +165,9 @@ impl Core {
     /// hear of the new address by them, if anything still passes there.
     pub(crate) fn link_all_anew(&mut self) {
         self.dismiss_guests();
-        for slot in self.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>() {
+        for slot in
+            self.paths.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>()
+        {
             self.link_anew(slot, Parting::WeMoved);
         }
     }
@@ -175,7 +177,7 @@ impl Core {
     fn link_anew(&mut self, slot: Slot, why: Parting) {
         let run = self.view.record(slot).run;
         let (scene, is_urgent) = (self.link_scene(slot), self.has_letters_for(run));
-        let actions = self.links.moved(run, why, scene, is_urgent);
+        let actions = self.paths.links.moved(run, why, scene, is_urgent);
         self.act_on_link(run, actions);
     }
 
@@ -183,7 +185,7 @@ impl Core {
     pub(crate) fn renew_silent_link(&mut self, slot: Slot, since: Time, patience: Duration) {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
-        let actions = self.links.silent(self.cx.now, run, address, since, patience);
+        let actions = self.paths.links.silent(self.cx.now, run, address, since, patience);
         self.act_on_link(run, actions);
     }
 }

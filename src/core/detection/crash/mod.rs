@@ -41,13 +41,13 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::Core;
 use crate::counters::DropReason;
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
 use crate::wire::Message;
-use crate::Core;
 
 pub(crate) use machine::Crashes;
 use machine::{Audience, Observer, Scene, Step};
@@ -182,7 +182,7 @@ impl Core {
                     let Some(slot) = self.suspect_of_crash(run) else { continue };
                     match step {
                         Step::Reopen => self.reopen(slot),
-                        Step::Probe => self.probe(slot),
+                        Step::Probe => self.out().probe(slot),
                         Step::Doubt => self.doubts_changed(slot),
                         Step::Ask => self.say_severed(slot),
                         _ => self.convict(slot),
@@ -203,7 +203,7 @@ impl Core {
         let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run, asked) else { return };
         let age_ms = age.as_millis() as u64;
         for slot in observers {
-            self.send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
+            self.out().send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
         }
     }
 
@@ -228,15 +228,15 @@ impl Core {
     pub(crate) fn on_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
         if run == self.cx.run {
             // This node's answer is a sign of life.
-            let packet = self.packet_to(witness);
-            return self.send_to(witness, packet);
+            let packet = self.out().packet_to(witness);
+            return self.out().send_to(witness, packet);
         }
         let Some(subject) = self.suspect_of_crash(run) else { return };
         let refused_at = self.cx.now - Duration::from_millis(age_ms);
         let peer = &self.view.entry(subject).peer;
         let (heard, sequence) = (peer.session.as_ref().map(|session| session.heard), peer.highest_sequence());
         if heard.is_some_and(|heard| heard > refused_at) {
-            return self.send_both_ways(witness, &Message::Alive { run, sequence });
+            return self.out().send_both_ways(witness, &Message::Alive { run, sequence });
         }
         let witness_run = self.view.record(witness).run;
         self.look_into_hearsay(subject);
@@ -258,7 +258,7 @@ impl Core {
             rare.last_hearsay = Some(now);
         }
         if may_probe && !self.crashes.is_refused(run) {
-            self.probe(subject);
+            self.out().probe(subject);
         }
         let rare = self.view.peer_mut(subject).rare_mut();
         if self.crashes.is_case(run) || !is_due(now, rare.last_case, CRASH_HEARSAY_INTERVAL) {
@@ -292,7 +292,7 @@ impl Core {
         };
         self.take_steps(run, steps);
         for slot in told {
-            self.send_both_ways(slot, &Message::Alive { run, sequence });
+            self.out().send_both_ways(slot, &Message::Alive { run, sequence });
         }
     }
 }

@@ -39,11 +39,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use crate::Core;
 use crate::doors::Output;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::Core;
 
 pub(crate) use machine::Partition;
 use machine::Report;
@@ -99,11 +99,8 @@ impl Core {
     /// Reports a partition, since the accusations have gathered.
     pub(crate) fn suspect_partition(&mut self) {
         let live = self.living();
-        let report = if self.cx.phase.is_up() {
-            self.partition.gathered(self.cx.now, live)
-        } else {
-            self.partition.held_back()
-        };
+        let report =
+            if self.cx.phase.is_up() { self.partition.gathered(self.cx.now, live) } else { self.partition.held_back() };
         self.tell_of_partition(report);
     }
 

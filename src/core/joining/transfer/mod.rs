@@ -26,6 +26,7 @@ mod tests;
 
 use std::net::SocketAddr;
 
+use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Receiver};
 use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
@@ -33,7 +34,6 @@ use crate::member::{NodeId, Run};
 use crate::packet::{Sender, SenderKind, Way};
 use crate::timers::Timer;
 use crate::wire::Message;
-use crate::Core;
 
 use machine::{Ask, Step};
 
@@ -141,12 +141,12 @@ impl Core {
     fn pull(&mut self, Ask { after, pages }: Ask) {
         let Some(transfer) = &self.transfer else { return };
         let ((to, run), due) = (transfer.sponsor(), transfer.deadline());
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = self.out().packet(usize::MAX);
         packet.push(&Message::Pull { after, pages });
         if let Some(Joining { page_bytes: Some(bytes), .. }) = self.joiner {
             packet.pad_to(bytes);
         }
-        self.transmit(to, Receiver::of(run), packet);
+        self.out().transmit(to, Receiver::of(run), packet);
         self.cx.timers.set(Timer::Transfer, due);
     }
 
@@ -156,8 +156,8 @@ impl Core {
             SenderKind::Member(slot) if self.view.entry(slot).peer.is_proven() => self.view.record(slot).address,
             SenderKind::Member(slot) => {
                 // This packet carries a probe: the next attempt will find the address proven.
-                let packet = self.packet_to(slot);
-                return self.send_to(slot, packet);
+                let packet = self.out().packet_to(slot);
+                return self.out().send_to(slot, packet);
             }
             SenderKind::ClaimsMember(_) | SenderKind::Stranger => {
                 // Nobody forges the address of a connection.
@@ -208,11 +208,11 @@ impl Core {
     /// more follow.
     fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>, most: usize) -> Option<NodeId> {
         let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
-        let mut packet = self.packet(most - PAGE_MESSAGE_BYTES);
-        let mut fitted = slots.iter().take_while(|slot| self.push_update(&mut packet, **slot)).count();
+        let mut packet = self.out().packet(most - PAGE_MESSAGE_BYTES);
+        let mut fitted = slots.iter().take_while(|slot| self.out().push_update(&mut packet, **slot)).count();
         if fitted == 0 && !slots.is_empty() {
             packet.raise_limit(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
-            fitted = usize::from(self.push_update(&mut packet, slots[0]));
+            fitted = usize::from(self.out().push_update(&mut packet, slots[0]));
         }
         debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
         let last = fitted.checked_sub(1).map(|last| self.view.record(slots[last]).id.clone());
@@ -220,7 +220,7 @@ impl Core {
         packet.raise_limit(self.datagram_bytes());
         let is_pushed = packet.push(&Message::Page { after, more });
         debug_assert!(is_pushed, "room was left for it");
-        self.transmit(to, Receiver::of(run), packet);
+        self.out().transmit(to, Receiver::of(run), packet);
         last.filter(|_| more)
     }
 }

@@ -219,7 +219,7 @@ fn letters_and_requests_have_their_bounds() {
 pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
     let core = &mut net.nodes[to].core;
     let slot = core.view.slot_of(from).expect("a member");
-    let way = core.best_way(slot);
+    let way = core.out().best_way(slot);
     core.on_letter(slot, way, letter);
     net.drain(to);
 }

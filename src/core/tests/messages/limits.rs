@@ -285,12 +285,12 @@ fn a_packet_without_room_costs_no_origin_its_turn() {
     let slot = core.view.live()[0];
     let mut runs = BTreeSet::new();
     for _ in 0..2 {
-        let mut full = core.packet_to(slot);
+        let mut full = core.out().packet_to(slot);
         while full.push(&Message::WantBroadcasts(vec![Span { run: Run(u64::MAX), first: 1, last: 1 }])) {}
         let length = full.len();
         core.push_held_broadcasts(&mut full);
         assert_eq!(full.len(), length, "there was room");
-        let mut packet = core.packet_to(slot);
+        let mut packet = core.out().packet_to(slot);
         core.push_held_broadcasts(&mut packet);
         for message in Packet::decode(&packet.finish()).expect("decodes").messages {
             if let Message::HaveBroadcasts(spans) = message {

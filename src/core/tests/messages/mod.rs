@@ -61,8 +61,8 @@ fn seen(net: &Net) -> usize {
 /// Sends a packet of messages from one node to another.
 fn forge(net: &mut Net, from: usize, to: usize, messages: &[Message]) {
     let core = &mut net.nodes[from].core;
-    core.sequence += 1;
-    let (run, sequence) = (core.me().run, core.sequence);
+    core.packets.sequence += 1;
+    let (run, sequence) = (core.me().run, core.packets.sequence);
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: core.fingerprint() };
     let mut packet = PacketBuilder::new(&header, 1_400);
     assert!(messages.iter().all(|message| packet.push(message)));

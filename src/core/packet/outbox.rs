@@ -11,36 +11,104 @@
 //! Must not know: what rooms put into a packet.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use super::rates::Turn;
+use super::proof::Prover;
+use super::rates::{Turn, Turns};
 use super::sender::Sender;
-use crate::Core;
+use super::way::Way;
+use crate::connectivity::Paths;
+use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
-use crate::doors::{Output, Receiver};
-use crate::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
-use crate::member::Status;
+use crate::detection::{Grounds, LocalHealth};
+use crate::doors::{LinkId, Output, Receiver};
+use crate::limits::{
+    MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL,
+};
+use crate::member::{Record, Run, Status};
+use crate::observers::Observers;
+use crate::settings::Settings;
 use crate::view::{Entry, Slot, View, is_due};
 use crate::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
 
-impl Core {
+/// The numbers and keys of packets, and how often strangers are asked and answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Packets {
+    /// The last sequence number given to a packet.
+    pub(crate) sequence: u64,
+    pub(crate) prover: Prover,
+    /// How often an address is asked, answered and let in.
+    pub(crate) turns: Turns,
+    pub(crate) seal: SealRoom,
+}
+
+impl Packets {
+    pub(crate) fn new(prover: Prover) -> Self {
+        Self { sequence: 0, prover, turns: Turns::default(), seal: SealRoom::default() }
+    }
+}
+
+/// The bytes that the driver's seals take of each datagram.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SealRoom {
+    /// The most that a seal takes.
+    pub(crate) bytes: usize,
+    /// The difference between the longest seal and the shortest.
+    pub(crate) slack: usize,
+}
+
+impl SealRoom {
+    /// Returns the greatest size of a packet in a datagram.
+    pub(crate) fn datagram_bytes(&self, settings: &Settings) -> usize {
+        settings.mtu - self.bytes
+    }
+
     /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
     pub(crate) fn question_bytes(&self, answer: usize) -> usize {
-        answer + self.seal.slack
+        answer + self.slack
+    }
+}
+
+/// What it takes to compose packets and to send them, as it is lent to whoever has something to say.
+#[derive(Debug)]
+pub(crate) struct Outbox<'a> {
+    pub(crate) cx: &'a mut Context,
+    pub(crate) view: &'a mut View,
+    pub(crate) packets: &'a mut Packets,
+    pub(crate) observers: &'a Observers,
+    /// Verdicts of a node that hears nobody are withheld.
+    pub(crate) health: &'a LocalHealth,
+    /// The ways beside datagrams.
+    pub(crate) paths: &'a Paths,
+}
+
+/// Packets.
+impl Outbox<'_> {
+    /// Returns what is judged by.
+    pub(crate) fn grounds(&self) -> Grounds<'_> {
+        let Context { now, settings, .. } = &self.cx;
+        Grounds { now: *now, view: self.view, observers: self.observers, health: self.health, settings }
     }
 
     /// Returns the greatest size of a packet in a datagram.
-    pub fn datagram_bytes(&self) -> usize {
-        self.cx.settings.mtu - self.seal.bytes
+    pub(crate) fn datagram_bytes(&self) -> usize {
+        self.packets.seal.datagram_bytes(&self.cx.settings)
     }
+
+    /// Returns the size of a question to which an answer of this size is not larger, both of them sealed.
+    pub(crate) fn question_bytes(&self, answer: usize) -> usize {
+        self.packets.seal.question_bytes(answer)
+    }
+
 
     /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
     /// that has been proven.
     pub(crate) fn packet(&mut self, limit: usize) -> PacketBuilder {
-        self.sequence += 1;
+        self.packets.sequence += 1;
         let header = Header {
             cluster: self.cx.cluster,
             run: self.cx.run,
-            sequence: self.sequence,
+            sequence: self.packets.sequence,
             fingerprint: self.view.fingerprint(),
         };
         PacketBuilder::new(&header, limit.min(self.datagram_bytes()))
@@ -63,7 +131,7 @@ impl Core {
             packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         }
         self.push_told(&mut packet, slot);
-        if self.detours.is_any() && self.detours.is_unheard(self.view.record(slot).run) {
+        if self.paths.detours.is_any() && self.paths.detours.is_unheard(self.view.record(slot).run) {
             packet.push(&Message::Unheard);
         }
         packet
@@ -71,7 +139,7 @@ impl Core {
 
     /// Asks for a proof of the member's address, if there is room.
     pub(crate) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address, self.cx.now);
+        let nonce = self.packets.prover.nonce(self.view.record(slot).address, self.cx.now);
         packet.push(&Message::Probe { nonce });
     }
 
@@ -186,7 +254,7 @@ impl Core {
     }
 
     pub(crate) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
-        if self.calls.len() > 0 {
+        if self.paths.calls.len() > 0 {
             self.send_by_call(to, &bytes);
         }
         self.transmit_datagram(to, receiver, bytes);
@@ -206,14 +274,14 @@ impl Core {
 
     /// Sends `WhoAreYou` to an address.
     pub(crate) fn ask_who(&mut self, address: SocketAddr) {
-        self.turns.expect(self.cx.now, address);
+        self.packets.turns.expect(self.cx.now, address);
         let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
         self.transmit(address, Receiver::Anybody, packet);
     }
 
     /// Sends a short `WhoAreYou` to an address, and no copy by a call.
     pub(crate) fn ask_who_briefly(&mut self, address: SocketAddr) {
-        self.turns.expect(self.cx.now, address);
+        self.packets.turns.expect(self.cx.now, address);
         let packet = self.who_are_you(address, MIN_PROBE_BYTES);
         self.transmit_datagram(address, Receiver::Anybody, packet.finish());
     }
@@ -222,14 +290,14 @@ impl Core {
     /// will answer: they take no places among the addresses from which answers are expected.
     fn ask_whoever_is_there(&mut self, address: SocketAddr) {
         // This node asks by itself: that is no turn of those who ask it.
-        if self.turns.take_own(self.cx.now, Turn::Question, address) {
+        if self.packets.turns.take_own(self.cx.now, Turn::Question, address) {
             let packet = self.who_are_you(address, MIN_QUESTION_BYTES);
             self.transmit_datagram(address, Receiver::Anybody, packet.finish());
         }
     }
 
     fn who_are_you(&mut self, address: SocketAddr, least: usize) -> PacketBuilder {
-        let nonce = self.prover.nonce(address, self.cx.now);
+        let nonce = self.packets.prover.nonce(address, self.cx.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(self.question_bytes(least));
@@ -244,8 +312,111 @@ impl Core {
         }
         let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
-        if packet.push(message) && self.turns.take_bytes(sender.bytes, packet.len()) {
+        if packet.push(message) && self.packets.turns.take_bytes(sender.bytes, packet.len()) {
             self.transmit(sender.from, Receiver::of(sender.run), packet);
+        }
+    }
+
+    /// Sends a probe, "Are you there?", on every way there is.
+    pub(crate) fn probe(&mut self, slot: Slot) {
+        self.cx.counters.probes_sent += 1;
+        let nonce = self.packets.prover.nonce(self.view.record(slot).address, self.cx.now);
+        self.send_both_ways(slot, &Message::Probe { nonce });
+    }
+
+    /// Asks a member at its address to echo a nonce.
+    pub(crate) fn ask_at_home(&mut self, slot: Slot) {
+        // It has no heartbeat, and replaces none: it is not this node's turn to send one.
+        let mut packet = self.packet(usize::MAX);
+        self.push_probe(&mut packet, slot);
+        // The answer is no larger to whom this node's address is not proven.
+        packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
+        self.transmit_bytes_at_home(slot, packet.finish());
+    }
+}
+
+/// Verdicts that are withheld.
+impl Outbox<'_> {
+    /// Returns true if a verdict of this node is not to be told (yet).
+    pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
+        self.grounds().is_withheld(slot)
+    }
+
+    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
+    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+        Arc::new(self.view.record(slot).with_status(Status::Up))
+    }
+}
+
+/// Ways beside datagrams.
+impl Outbox<'_> {
+    /// Sends a copy of a packet over the link to a member, if there is one.
+    pub(crate) fn copy_to_link(&mut self, run: Run, bytes: &[u8]) {
+        if let Some(link) = self.paths.links.open(run) {
+            self.cx.counters.frames_sent += 1;
+            self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+            self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
+        }
+    }
+
+    pub(crate) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
+        let bytes = packet.finish();
+        self.cx.counters.frames_sent += 1;
+        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+        self.cx.output(Output::SendFrame { link, bytes });
+    }
+
+    /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled
+    /// by a firewall without anybody knowing.
+    pub(crate) fn send_both_ways(&mut self, slot: Slot, message: &Message) {
+        let mut packet = self.packet_to(slot);
+        packet.push(message);
+        self.send_to(slot, packet);
+        if self.paths.detours.is_open(self.view.record(slot).run) {
+            return;
+        }
+        if let Some(link) = self.paths.links.open(self.view.record(slot).run) {
+            let mut packet = self.packet_to(slot);
+            packet.push(message);
+            self.send_frame(link, packet);
+        }
+    }
+
+    /// Returns the way for bulk to a member: its link, if there is one.
+    pub(crate) fn best_way(&self, slot: Slot) -> Way {
+        self.paths.links.open(self.view.record(slot).run).map_or(Way::Datagrams, Way::Link)
+    }
+
+    /// Returns a packet to a member as large as its way allows.
+    pub(crate) fn packet_by(&mut self, way: Way, slot: Slot) -> PacketBuilder {
+        let mut packet = self.packet_to(slot);
+        if matches!(way, Way::Link(_)) {
+            packet.raise_limit(MAX_FRAME_BYTES);
+        }
+        packet
+    }
+
+    /// Sends a packet on its way.
+    pub(crate) fn send_by(&mut self, way: Way, slot: Slot, packet: PacketBuilder) {
+        match way {
+            Way::Datagrams | Way::Unbound => self.send_to(slot, packet),
+            Way::Link(link) => self.send_frame(link, packet),
+        }
+    }
+
+    /// Sends the copy of a packet that goes by the call to its address, if there is one. Where the run at the other end is
+    /// known it is not the only copy: that node may use this very address for datagrams, too.
+    pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let Some(link) = self.paths.calls.connected_to(to) else { return };
+        self.cx.counters.frames_sent += 1;
+        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
+        self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
+    }
+
+    /// Sends the copy of a packet that goes by the link, if the member has a detour.
+    pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
+        if self.paths.detours.is_open(run) {
+            self.copy_to_link(run, bytes);
         }
     }
 }
