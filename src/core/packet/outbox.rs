@@ -100,7 +100,6 @@ impl Outbox<'_> {
         self.packets.seal.question_bytes(answer)
     }
 
-
     /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
     /// that has been proven.
     pub(crate) fn packet(&mut self, limit: usize) -> PacketBuilder {
