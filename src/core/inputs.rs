@@ -83,10 +83,10 @@ impl Core {
             Timer::Found => self.consider_founding(),
             Timer::Transfer => self.pull_again(),
             Timer::Reach => self.ask_to_be_reached(),
-            Timer::CatchUp => self.catch_up(),
+            Timer::CatchUp => self.gossip.catch_up(&mut outbox!(self)),
             Timer::Gossip => self.gossip_tick(),
             Timer::Flood => self.flood(),
-            Timer::FloodAgain => self.flood_own_again(),
+            Timer::FloodAgain => self.gossip.flood_own_again(&mut outbox!(self)),
             Timer::Reunite => self.reunite(),
             Timer::Judge(run) => self.judge(run),
             Timer::Heartbeat(run) => self.heartbeat(run),
@@ -117,7 +117,7 @@ impl Core {
         self.gossip();
         self.review_observed();
         self.tell_the_accused();
-        self.sync_if_needed();
+        self.gossip.sync_if_needed(&mut outbox!(self));
         self.end_old_calls();
     }
 

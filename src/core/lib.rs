@@ -92,6 +92,7 @@ mod random;
 mod recent;
 mod settings;
 mod sizes;
+mod spreading;
 mod time;
 mod timers;
 mod view;
@@ -129,10 +130,7 @@ use detection::Crashes;
 use detection::Partition;
 use detection::{Detector, LocalHealth};
 use discovery::Reunion;
-use dissemination::FingerprintMismatch;
-use dissemination::Flooding;
-use dissemination::Gossiping;
-use dissemination::LeaseUpdates;
+use dissemination::{Gossip, LeaseUpdates};
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
@@ -177,9 +175,7 @@ pub struct Core {
     paths: Paths,
     crashes: Crashes,
     partition: Partition,
-    gossiping: Gossiping,
-    flooding: Flooding,
-    fingerprint_mismatch: FingerprintMismatch,
+    gossip: Gossip,
     transfer: Option<Transfer>,
     serving: ViewServer,
     confirmations: Confirmations,
@@ -238,9 +234,7 @@ impl Core {
             paths: Paths::default(),
             crashes: Crashes::default(),
             partition: Partition::new(&init.settings),
-            gossiping: Gossiping::default(),
-            flooding: Flooding::default(),
-            fingerprint_mismatch: FingerprintMismatch::default(),
+            gossip: Gossip::new(random::stream(init.random_seed, random::GOSSIP)),
             transfer: None,
             serving: ViewServer::default(),
             confirmations: Confirmations::default(),

@@ -11,7 +11,6 @@ use rand_chacha::ChaCha8Rng;
 pub(crate) struct Streams {
     pub(crate) commands: ChaCha8Rng,
     pub(crate) detector: ChaCha8Rng,
-    pub(crate) gossip: ChaCha8Rng,
     pub(crate) joiner: ChaCha8Rng,
     pub(crate) lead: ChaCha8Rng,
     pub(crate) me: ChaCha8Rng,
@@ -28,7 +27,6 @@ impl Streams {
         Self {
             commands: of(1),
             detector: of(2),
-            gossip: of(3),
             joiner: of(4),
             lead: of(5),
             me: of(6),
@@ -39,6 +37,9 @@ impl Streams {
         }
     }
 }
+
+/// The number of the stream of gossip.
+pub(crate) const GOSSIP: u64 = 3;
 
 /// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
 pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {

@@ -60,7 +60,7 @@ impl Core {
             return self.cx.timers.set(Timer::Heartbeat(run), due);
         }
         self.gossip_to(slot, Carrier::Heartbeat);
-        self.gossiping.note_heartbeat(slot);
+        self.gossip.note_heartbeat(slot);
         self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
     }
 

@@ -11,20 +11,22 @@
 //! Must not know: who believed the update, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::Core;
+use super::Gossip;
+use crate::context::Context;
 use crate::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use crate::observers::Observers;
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::view::{Slot, is_due};
+use crate::view::{Slot, View, is_due};
 
 /// Updates that are still to be sent on. All tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Flooding {
+pub(super) struct Flooding {
     /// New updates, and the peer that each came from.
     fresh: BTreeMap<Slot, Option<Slot>>,
     /// Updates that originate here: sent to more peers, and once more.
@@ -36,7 +38,7 @@ pub(crate) struct Flooding {
 
 impl Flooding {
     /// Marks the update about this member as originating here.
-    pub(crate) fn originate(&mut self, slot: Slot) {
+    pub(super) fn originate(&mut self, slot: Slot) {
         if self.fresh.contains_key(&slot) {
             self.own.insert(slot);
         }
@@ -51,7 +53,7 @@ impl Flooding {
         has_room
     }
 
-    pub(crate) fn forget(&mut self, slot: Slot) {
+    pub(super) fn forget(&mut self, slot: Slot) {
         self.fresh.remove(&slot);
         // The next member in this slot has not sent anything yet.
         for from in self.fresh.values_mut() {
@@ -62,53 +64,51 @@ impl Flooding {
     }
 }
 
-impl Core {
+impl Gossip {
     /// Notes a new update about a member, to be sent on.
-    pub(crate) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
+    pub(super) fn flood_news(&mut self, cx: &mut Context, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
         if self.flooding.note(slot, from) {
-            self.cx.timers.set_by(Timer::Flood, self.cx.now + self.flood_batch());
+            // They are gathered for longer if some were sent a moment ago.
+            let is_busy = !is_due(cx.now, self.flooding.last, FLOOD_BUSY_BATCH);
+            let batch = if is_busy { FLOOD_BUSY_BATCH } else { FLOOD_BATCH };
+            cx.timers.set_by(Timer::Flood, cx.now + batch);
         }
     }
 
-    /// Returns the time for which updates are gathered: longer if some were sent a moment ago.
-    fn flood_batch(&self) -> Duration {
-        if is_due(self.cx.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
-    }
-
     /// Sends on the gathered updates.
-    pub(crate) fn flood(&mut self) {
-        self.flooding.last = Some(self.cx.now);
+    pub(crate) fn flood(&mut self, out: &mut Outbox<'_>) {
+        self.flooding.last = Some(out.cx.now);
         let fresh: Vec<_> = std::mem::take(&mut self.flooding.fresh).into_iter().collect();
         let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
-        let sent = self.flood_to_targets(&fresh, is_own);
+        let sent = self.flood_to_targets(out, &fresh, is_own);
         let is_any_sent = sent.contains(&true);
         for ((slot, from), is_sent) in fresh.into_iter().zip(sent) {
             if is_sent {
                 if self.flooding.own.remove(&slot) {
                     self.flooding.again.insert(slot);
-                    self.cx.timers.set_by(Timer::FloodAgain, self.cx.now + FLOOD_AGAIN);
+                    out.cx.timers.set_by(Timer::FloodAgain, out.cx.now + FLOOD_AGAIN);
                 }
             } else if is_any_sent {
                 // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
                 self.flooding.note(slot, from);
-                self.cx.timers.set_by(Timer::Flood, self.cx.now + FLOOD_BATCH);
+                out.cx.timers.set_by(Timer::Flood, out.cx.now + FLOOD_BATCH);
             }
         }
     }
 
     /// Sends this node's own updates for the second time.
-    pub(crate) fn flood_own_again(&mut self) {
+    pub(crate) fn flood_own_again(&mut self, out: &mut Outbox<'_>) {
         let again: Vec<_> = std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
-        self.flood_to_targets(&again, true);
+        self.flood_to_targets(out, &again, true);
     }
 
     /// Sends updates, in this order, to this batch's targets; returns for each whether it fitted (or needs no sending).
-    fn flood_to_targets(&mut self, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
-        let targets = self.flood_targets(is_own);
+    fn flood_to_targets(&mut self, out: &mut Outbox<'_>, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
+        let targets = self.flood_targets(out.view, out.observers, is_own);
         let mut sent = vec![targets.is_empty(); news.len()];
         for target in targets {
-            let mut packet = self.out().packet_to(target);
+            let mut packet = out.packet_to(target);
             let mut carries_news = false;
             for (i, (slot, from)) in news.iter().enumerate() {
                 // The peer that sent us an update has it, and a node knows itself best.
@@ -116,36 +116,37 @@ impl Core {
                     sent[i] = true;
                     continue;
                 }
-                if !self.out().push_news(&mut packet, *slot) {
+                if !out.push_news(&mut packet, *slot) {
                     break;
                 }
                 carries_news = true;
                 sent[i] = true;
-                self.gossiping.recent.sent(*slot);
+                self.recent.sent(*slot);
             }
             // A suspect learns of its suspicion from the members that spread it, by the message that every packet to it
             // carries.
             if carries_news || news.iter().any(|(slot, _)| *slot == target) {
-                self.out().send_to(target, packet);
+                out.send_to(target, packet);
             }
         }
         sent
     }
 
-    pub(crate) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
-        let live = self.view.live();
-        if !self.observers.is_full_mesh(live.len()) {
-            let mut targets = self.observers.flood_targets();
+    /// Returns the members that news is sent to: more of them if it `is_own`.
+    pub(crate) fn flood_targets(&mut self, view: &View, observers: &Observers, is_own: bool) -> Vec<Slot> {
+        let live = view.live();
+        if !observers.is_full_mesh(live.len()) {
+            let mut targets = observers.flood_targets();
             if is_own {
-                targets.extend(self.observers.displaced());
+                targets.extend(observers.displaced());
             }
-            targets.extend(live.choose(&mut self.random.gossip));
+            targets.extend(live.choose(&mut self.rng));
             return targets.into_iter().collect();
         }
         if is_own || live.len() <= FLOOD_FANOUT {
             return live.to_vec();
         }
-        live.sample(&mut self.random.gossip, FLOOD_FANOUT).copied().collect()
+        live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()
     }
 }
 

@@ -107,7 +107,7 @@ impl Core {
             self.answer_stranger(sender, answer);
         }
         let is_live = self.view.record(slot).status.is_live();
-        let differs = is_live && self.compare(slot, fingerprint);
+        let differs = is_live && self.gossip.compare(self.cx.now, &self.view, slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
         let with_updates = differs && !answer.is_reply && is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL);
         let mut confirmed: Vec<u64> =
@@ -147,7 +147,7 @@ impl Core {
             self.out().push_update(&mut packet, View::ME);
         }
         if with_updates {
-            self.push_recent_updates(&mut packet, u32::MAX);
+            self.gossip.push_recent_updates(&mut outbox!(self), &mut packet, u32::MAX);
         }
         if with_updates || !is_proven {
             self.view.peer_mut(slot).rare_mut().last_answer = Some(self.cx.now);

@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::questions::Question;
 use crate::Core;
 use crate::counters::DropReason;
+use crate::dissemination::Gossip;
 use crate::election::ElectionMessage;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
@@ -138,8 +139,8 @@ impl Core {
                 let age = Duration::from_millis(age_ms);
                 answer.myself |= self.on_held_status(run, (incarnation, status), age);
             }
-            Message::Digest { ref buckets } => self.on_digest(slot, buckets, answer.way),
-            Message::Want { ref buckets } => self.on_want(slot, buckets, answer.way),
+            Message::Digest { ref buckets } => Gossip::on_digest(&mut outbox!(self), slot, buckets, answer.way),
+            Message::Want { ref buckets } => self.gossip.on_want(&mut outbox!(self), slot, buckets, answer.way),
             Message::LastHeard { run } => answer.testimony.extend(self.on_last_heard(run)),
             Message::HeardAt { run, age_ms } => self.on_heard_at(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),

@@ -4,7 +4,6 @@
 
 use crate::Core;
 use crate::detection::Inquiries;
-use crate::dissemination::{FingerprintMismatch, Flooding, Gossiping};
 use crate::joining::{NameProbes, Rivals};
 use crate::view::{Slot, View};
 
@@ -24,10 +23,8 @@ impl Core {
         }
         self.cx.timers.clear();
         self.resume_messages();
-        self.gossiping = Gossiping::default();
-        self.flooding = Flooding::default();
+        self.gossip.forget_everybody();
         self.detector.inquiries = Inquiries::default();
-        self.fingerprint_mismatch = FingerprintMismatch::default();
         self.transfer = None;
     }
 }

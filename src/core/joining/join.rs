@@ -383,9 +383,9 @@ impl Core {
         self.arrivals.start(self.cx.now, is_founder, was_alone);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();
-        self.start_gossip();
+        self.gossip.start(&mut self.cx);
         self.start_reunion();
-        self.start_catching_up();
+        self.gossip.start_catching_up(&mut self.cx);
         self.welcome_waiting();
     }
 }

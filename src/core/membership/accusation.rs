@@ -162,8 +162,7 @@ impl Core {
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
         if differs && status == Status::Suspect && is_due(now, rare.last_passed_on, heartbeat) {
             peer.rare_mut().last_passed_on = Some(now);
-            self.gossiping.recent.note(slot);
-            self.flood_news(slot, None);
+            self.gossip.spread(&mut self.cx, slot, None, false);
         }
     }
 }

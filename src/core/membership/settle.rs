@@ -52,7 +52,7 @@ impl Core {
             (Some(held), None) => self.report_forgotten(held),
             (None, None) => {}
         }
-        self.fingerprint_mismatch.view_changed(self.cx.now);
+        self.gossip.view_changed(self.cx.now);
         if slot != View::ME {
             if after.is_some() {
                 self.date_accusation(slot, before.as_deref());
@@ -122,8 +122,7 @@ impl Core {
 
     /// Forgets a place in everything that remembers places, before the table gives it to somebody else.
     fn forget_slot(&mut self, slot: Slot) {
-        self.gossiping.forget(slot);
-        self.flooding.forget(slot);
+        self.gossip.forget(slot);
         self.arrivals.forget(slot);
     }
 
@@ -143,11 +142,7 @@ impl Core {
             return;
         }
         let from = if let Cause::Told { from, .. } = cause { from } else { None };
-        self.gossiping.recent.note(slot);
-        self.flood_news(slot, from);
-        if cause == Cause::Own {
-            self.flooding.originate(slot);
-        }
+        self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
     }
 }
 

@@ -19,6 +19,7 @@
 mod inbox;
 mod introduced;
 mod outbox;
+mod pages;
 mod proof;
 mod rates;
 mod sender;

@@ -13,6 +13,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::pages::Pages;
 use super::proof::Prover;
 use super::rates::{Turn, Turns};
 use super::sender::Sender;
@@ -39,12 +40,14 @@ pub(crate) struct Packets {
     pub(crate) prover: Prover,
     /// How often an address is asked, answered and let in.
     pub(crate) turns: Turns,
+    /// How many packets of records are sent.
+    pub(crate) pages: Pages,
     pub(crate) seal: SealRoom,
 }
 
 impl Packets {
     pub(crate) fn new(prover: Prover) -> Self {
-        Self { sequence: 0, prover, turns: Turns::default(), seal: SealRoom::default() }
+        Self { sequence: 0, prover, turns: Turns::default(), pages: Pages::default(), seal: SealRoom::default() }
     }
 }
 
@@ -213,6 +216,12 @@ impl Outbox<'_> {
     /// Returns the age of the last sign of life, rounded up: rounding must not make a member look fresher at every hop.
     fn age_ms(&self, entry: &Entry) -> u64 {
         self.cx.now.since(entry.peer.last_sign()).as_nanos().div_ceil(1_000_000) as u64
+    }
+
+    /// Takes one more packet of records to this run; returns true if it may be sent now.
+    pub(crate) fn take_page(&mut self, run: Run) -> bool {
+        let is_member = self.view.slot_of_run(run).is_some();
+        self.packets.pages.take(self.cx.now, run, is_member)
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.

@@ -68,9 +68,9 @@ fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
     let over = CATCH_UP_AFTER[1] + tries;
     let begun = alone.now;
     alone.pass(over - ms(50));
-    assert!(alone.core.is_catching_up(), "it has a try left");
+    assert!(alone.core.gossip.is_catching_up(), "it has a try left");
     alone.pass(ms(100));
-    assert!(!alone.core.is_catching_up(), "after {:?}", alone.now.since(begun));
+    assert!(!alone.core.gossip.is_catching_up(), "after {:?}", alone.now.since(begun));
 }
 
 #[test]

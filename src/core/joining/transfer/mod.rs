@@ -200,8 +200,7 @@ impl Core {
 
     /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
     pub(crate) fn take_page(&mut self, run: Run) -> bool {
-        let is_member = self.view.slot_of_run(run).is_some();
-        self.serving.allow(self.cx.now, run, is_member)
+        self.out().take_page(run)
     }
 
     /// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if

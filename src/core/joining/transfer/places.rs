@@ -1,9 +1,7 @@
-//! The sponsor's side as a machine: its inputs are joiners that come and pull, its outputs are whether a page may be sent
-//! now, and whose place is free.
+//! The sponsor's side as a machine: its inputs are joiners that come and pull, its output is whose place is free. (How many
+//! pages are sent is limited with all other records: see `packet::pages`.)
 //!
 //! Invariants:
-//! - At most [`PAGES_PER_INTERVAL`] pages are allowed in [`SERVING_INTERVAL`], whoever they are for; one member gets
-//!   [`PAGES_PER_MEMBER`] of them, and all members [`MEMBERS_PAGES_PER_INTERVAL`].
 //! - At most [`MAX_VIEWS_SERVED`] joiners have a place, one for each address.
 //! - A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`] is given to a joiner that
 //!   has none.
@@ -14,27 +12,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, SYNC_PACKETS, VIEW_PATIENCE};
+use crate::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, VIEW_PATIENCE};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
 
-/// The number of pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
-const PAGES_PER_INTERVAL: u32 = 300;
-/// The number of those that go to members, which compare their views with this node's: the rest is left to joiners.
-const MEMBERS_PAGES_PER_INTERVAL: u32 = 200;
-/// The number of those that go to one member: twice an answer to a comparison.
-const PAGES_PER_MEMBER: u32 = 2 * SYNC_PACKETS as u32;
-/// The interval of [`PAGES_PER_INTERVAL`].
-const SERVING_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The pages that were served lately, and the joiners that they are served to.
+/// The joiners that pages are served to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ViewServer {
-    began: Option<Time>,
-    pages: u32,
-    /// The number of those for members, in all and by run.
-    pages_of_members: u32,
-    pages_of: BTreeMap<Run, u32>,
     /// The joiners that are being served the view; at most [`MAX_VIEWS_SERVED`].
     places: BTreeMap<Run, ServingPlace>,
 }
@@ -63,25 +47,6 @@ impl ServingPlace {
 }
 
 impl ViewServer {
-    /// Returns true if one more page may be sent now to this run; counts it if so.
-    pub(crate) fn allow(&mut self, now: Time, run: Run, is_member: bool) -> bool {
-        if self.began.is_none_or(|began| now.since(began) >= SERVING_INTERVAL) {
-            (self.began, self.pages, self.pages_of_members) = (Some(now), 0, 0);
-            self.pages_of.clear();
-        }
-        let of_run = self.pages_of.get(&run).copied().unwrap_or(0);
-        let is_over = self.pages_of_members >= MEMBERS_PAGES_PER_INTERVAL || of_run >= PAGES_PER_MEMBER;
-        if self.pages >= PAGES_PER_INTERVAL || (is_member && is_over) {
-            return false;
-        }
-        self.pages += 1;
-        if is_member {
-            self.pages_of_members += 1;
-            self.pages_of.insert(run, of_run + 1);
-        }
-        true
-    }
-
     /// Returns true if there is no place for this joiner now.
     pub(in crate::joining) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
@@ -136,28 +101,6 @@ mod tests {
 
     fn at(port: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], port))
-    }
-
-    #[test]
-    fn so_many_pages_are_served_in_an_interval() {
-        let mut serving = ViewServer::default();
-        for page in 0..PAGES_PER_INTERVAL {
-            assert!(serving.allow(Time::ORIGIN, Run(1), false), "{page}");
-        }
-        assert!(!serving.allow(Time::ORIGIN, Run(1), false));
-        assert!(serving.allow(Time::ORIGIN + SERVING_INTERVAL, Run(1), false));
-    }
-
-    #[test]
-    fn one_member_has_a_share_of_them_and_all_members_leave_one_to_joiners() {
-        let mut serving = ViewServer::default();
-        let mut pages = |run: u64, is_member| {
-            (0..1_000).filter(|_| serving.allow(Time::ORIGIN, Run(run), is_member)).count() as u32
-        };
-        assert_eq!(pages(1, true), PAGES_PER_MEMBER);
-        let others: u32 = (2..10).map(|run| pages(run, true)).sum();
-        assert_eq!(others, MEMBERS_PAGES_PER_INTERVAL - PAGES_PER_MEMBER);
-        assert_eq!(pages(20, false), PAGES_PER_INTERVAL - MEMBERS_PAGES_PER_INTERVAL);
     }
 
     #[test]
