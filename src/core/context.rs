@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::doors::{Notice, Output, Reply, Ticket};
+use crate::doors::{LinkId, Notice, Output, Reply, Ticket};
 use crate::limits::NOTICE_INTERVAL;
 use crate::member::{Change, DetectionMethod, Record, Run};
 use crate::recent::Recent;
@@ -85,6 +85,13 @@ impl Context {
     /// Gives something to the driver.
     pub(crate) fn output(&mut self, output: Output) {
         self.outputs.push_back(output);
+    }
+
+    /// Sends a frame over a connection.
+    pub(crate) fn send_frame(&mut self, link: LinkId, bytes: Vec<u8>) {
+        self.counters.frames_sent += 1;
+        self.counters.frame_bytes_sent += bytes.len() as u64;
+        self.output(Output::SendFrame { link, bytes });
     }
 
     /// Takes out what comes next to the driver.

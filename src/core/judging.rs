@@ -152,7 +152,7 @@ impl Core {
         let (heard, sign) = (session.heard, session.sign);
         if self.health.note_contact(self.cx.now, received, &self.cx.settings) {
             self.detector.inquiries.begin_anew();
-            self.give_up_hung_calls(|_| true);
+            self.paths.give_up_hung_calls(&mut self.cx, |_| true);
             self.tell_the_accused();
         }
         self.health.expect_contact(self.observers.quickest());
@@ -181,7 +181,7 @@ impl Core {
             let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
             self.call_all(&called);
             // There may be more of them than calls at one time.
-            self.end_calls_soon();
+            self.paths.end_calls_soon(self.cx.now);
         }
         for slot in accused {
             if self.out().must_be_told(slot) {

@@ -65,6 +65,7 @@ macro_rules! outbox {
     };
 }
 
+mod calling;
 mod connectivity;
 mod context;
 mod counters;
@@ -80,6 +81,7 @@ mod joining;
 mod judging;
 mod leadership;
 pub mod limits;
+mod linking;
 mod look;
 mod map;
 mod member;
@@ -231,7 +233,7 @@ impl Core {
             ),
             detector: Detector::default(),
             health: LocalHealth::new(now),
-            paths: Paths::default(),
+            paths: Paths::new(random::stream(init.random_seed, random::PATHS)),
             crashes: Crashes::default(),
             partition: Partition::new(&init.settings),
             gossip: Gossip::new(random::stream(init.random_seed, random::GOSSIP)),
@@ -282,7 +284,7 @@ impl Core {
         self.forget_letters();
         self.part_from_voters();
         self.drop_links();
-        self.hang_up_all();
+        self.paths.hang_up_all(&mut self.cx);
         self.joiner = None;
         self.cx.phase = Phase::Stopped;
         self.cx.timers.clear();

@@ -15,7 +15,6 @@ pub(crate) struct Streams {
     pub(crate) lead: ChaCha8Rng,
     pub(crate) me: ChaCha8Rng,
     pub(crate) messages: ChaCha8Rng,
-    pub(crate) paths: ChaCha8Rng,
     pub(crate) reunion: ChaCha8Rng,
     pub(crate) sponsor: ChaCha8Rng,
 }
@@ -31,7 +30,6 @@ impl Streams {
             lead: of(5),
             me: of(6),
             messages: of(7),
-            paths: of(8),
             reunion: of(9),
             sponsor: of(10),
         }
@@ -40,6 +38,8 @@ impl Streams {
 
 /// The number of the stream of gossip.
 pub(crate) const GOSSIP: u64 = 3;
+/// The number of the stream of connections.
+pub(crate) const PATHS: u64 = 8;
 
 /// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
 pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {

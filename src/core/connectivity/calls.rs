@@ -23,20 +23,17 @@
 //!
 //! Must not know: what questions mean.
 
-use crate::packet::Way;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::Core;
-use crate::context::Phase;
+use super::Paths;
+use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{LinkEvent, LinkId, Output, Receiver};
-use crate::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_MESSAGES_IN_QUESTION, TOLD_INTERVAL};
+use crate::doors::{LinkId, Output};
+use crate::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, TOLD_INTERVAL};
 use crate::member::Status;
-use crate::packet::Sender;
 use crate::time::Time;
 use crate::view::View;
-use crate::wire::{Header, Message, Messages, Read, read};
 
 /// Calls, by the address at the other end.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +60,7 @@ impl Call {
 }
 
 impl Calls {
-    pub(super) fn address_of(&self, link: LinkId) -> Option<SocketAddr> {
+    pub(crate) fn address_of(&self, link: LinkId) -> Option<SocketAddr> {
         self.addresses.get(&link).copied()
     }
 
@@ -75,6 +72,11 @@ impl Calls {
     /// Returns true if an accepted call comes from this (passing) address.
     pub(crate) fn is_from(&self, address: SocketAddr) -> bool {
         self.at.get(&address).is_some_and(|call| matches!(call.link, LinkId::Accepted(_)))
+    }
+
+    /// Returns true if there is a call to or from an address.
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        self.at.contains_key(&address)
     }
 
     /// Returns the connected call to an address.
@@ -98,7 +100,7 @@ impl Calls {
 
     /// Returns the addresses at the other ends of connected calls that were not told the same a moment ago, and takes
     /// note that they are told now.
-    fn begin_to_tell(&mut self, news: (u64, Status), now: Time) -> Vec<SocketAddr> {
+    pub(crate) fn begin_to_tell(&mut self, news: (u64, Status), now: Time) -> Vec<SocketAddr> {
         let is_news = |call: &Call| call.told.is_none_or(|(told, at)| told != news || now.since(at) >= TOLD_INTERVAL);
         let due = self.at.iter_mut().filter(|(_, call)| call.is_connected && is_news(call));
         let tell = |(address, call): (&SocketAddr, &mut Call)| {
@@ -108,10 +110,17 @@ impl Calls {
         due.map(tell).collect()
     }
 
-    fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
+    pub(crate) fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
         let address = self.addresses.remove(&link)?;
         self.at.remove(&address);
         Some(address)
+    }
+
+    /// Takes note that a call is connected; returns the packet that it is to begin with.
+    pub(crate) fn connected(&mut self, address: SocketAddr) -> Option<Vec<u8>> {
+        let call = self.at.get_mut(&address)?;
+        call.is_connected = true;
+        call.first.take()
     }
 
     fn insert(&mut self, address: SocketAddr, call: Call) {
@@ -120,206 +129,102 @@ impl Calls {
     }
 }
 
-impl Core {
-    /// Calls an address that does not answer datagrams, unless it is called already.
-    pub(crate) fn call(&mut self, address: SocketAddr) {
-        if address != self.me().address && !self.paths.calls.at.contains_key(&address) && self.make_room_for_call(false)
-        {
-            let link = self.next_link();
-            self.paths.calls.insert(address, Call::new(link, false, self.cx.now));
-            self.cx.output(Output::OpenLink { link, to: address });
+impl Paths {
+    /// Returns true if an address may be called: it is not called already, and is not this node's own.
+    pub(crate) fn may_call(&self, view: &View, address: SocketAddr) -> bool {
+        address != view.me().address && !self.calls.is_at(address)
+    }
+
+    /// Calls an address that does not answer datagrams, if there is room for a call.
+    pub(crate) fn call(&mut self, cx: &mut Context, address: SocketAddr) {
+        if self.make_room_for_call(cx, false) {
+            let link = self.links.next_number();
+            self.calls.insert(address, Call::new(link, false, cx.now));
+            cx.output(Output::OpenLink { link, to: address });
         }
     }
 
-    /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
-    /// its next attempt.
-    pub(crate) fn call_again(&mut self, address: SocketAddr) {
-        self.give_up_hung_calls(|to| to == address);
-        self.call(address);
-    }
-
-    /// Gives up calls that are not connected: nothing got through when they were begun.
-    pub(crate) fn give_up_hung_calls(&mut self, is_meant: impl Fn(SocketAddr) -> bool) {
-        let hung = self.paths.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
-        for link in hung.map(|(_, call)| call.link).collect::<Vec<_>>() {
-            self.hang_up(link);
+    /// Takes an accepted link for a call from this address; returns true if there is room for one.
+    pub(crate) fn accept_call(&mut self, cx: &mut Context, link: LinkId, from: SocketAddr) -> bool {
+        let has_room = self.make_room_for_call(cx, true);
+        if has_room {
+            self.calls.insert(from, Call::new(link, true, cx.now));
         }
+        has_room
     }
 
-    /// Calls an address and sends it this packet first. A call that is connected already carries a copy
-    /// of each packet anyway. Returns false if there is no room for a call.
-    pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.call(address);
-        let Some(call) = self.paths.calls.at.get_mut(&address) else { return false };
+    /// Has a call begin with this packet, if it is not connected yet: one that is carries a copy of each packet anyway.
+    /// Returns false if there is no call to this address.
+    pub(crate) fn say_first(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
+        let Some(call) = self.calls.at.get_mut(&address) else { return false };
         if !call.is_connected {
             call.first = Some(bytes);
         }
         true
     }
 
-    /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
-    /// yet, or is not gone.
-    pub(crate) fn announce_by_calls(&mut self) {
-        let news = (self.me().incarnation, self.me().status);
-        for address in self.paths.calls.begin_to_tell(news, self.cx.now) {
-            let mut packet = self.out().packet(usize::MAX);
-            self.out().push_update(&mut packet, View::ME);
-            // A datagram goes where the other end is known: at a call that this node opened, it is believed sooner.
-            let there = self.view.iter().find(|(_, entry)| entry.record.address == address);
-            let run = there.map(|(_, entry)| entry.record.run);
-            match run {
-                Some(run) => self.out().transmit(address, Receiver::Run(run), packet),
-                None => self.out().send_by_call(address, &packet.finish()),
-            }
+    /// Gives up calls that are not connected: nothing got through when they were begun.
+    pub(crate) fn give_up_hung_calls(&mut self, cx: &mut Context, is_meant: impl Fn(SocketAddr) -> bool) {
+        let hung = self.calls.at.iter().filter(|(address, call)| !call.is_connected && is_meant(**address));
+        for link in hung.map(|(_, call)| call.link).collect::<Vec<_>>() {
+            self.hang_up(cx, link);
         }
     }
 
-    /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
-    pub(crate) fn call_all(&mut self, addresses: &[SocketAddr]) {
-        for address in addresses.iter().take(MAX_CALLS / 2) {
-            self.call(*address);
+    /// Ends calls that have lasted long enough; returns the addresses of those that were never connected.
+    pub(crate) fn end_old_calls(&mut self, cx: &mut Context) -> Vec<SocketAddr> {
+        if self.calls.at.is_empty() {
+            return Vec::new();
         }
-    }
-
-    /// Ends calls that have lasted long enough.
-    pub(crate) fn end_old_calls(&mut self) {
-        if self.paths.calls.at.is_empty() {
-            return;
-        }
-        let old = self.paths.calls.at.iter().filter(|(_, call)| call.until <= self.cx.now);
+        let old = self.calls.at.iter().filter(|(_, call)| call.until <= cx.now);
         let old: Vec<_> = old.map(|(address, call)| (*address, call.link, call.is_connected)).collect();
-        for (address, link, is_connected) in old {
-            if !is_connected {
-                self.note_connection(address, false);
-            }
-            self.hang_up(link);
+        for (_, link, _) in &old {
+            self.hang_up(cx, *link);
         }
+        old.into_iter().filter(|(_, _, is_connected)| !is_connected).map(|(address, ..)| address).collect()
     }
 
     /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.
-    pub(crate) fn end_calls_soon(&mut self) {
-        let until = self.cx.now + CALL_LINGER;
-        for call in self.paths.calls.at.values_mut() {
-            call.until = call.until.min(until);
+    pub(crate) fn end_calls_soon(&mut self, now: Time) {
+        for call in self.calls.at.values_mut() {
+            call.until = call.until.min(now + CALL_LINGER);
         }
     }
 
     /// Ends the call to an address in a moment: what goes by it now is perhaps its last word.
-    pub(super) fn end_call_soon(&mut self, address: SocketAddr) {
-        if let Some(call) = self.paths.calls.at.get_mut(&address) {
-            call.until = call.until.min(self.cx.now + CALL_LINGER);
+    pub(crate) fn end_call_soon(&mut self, now: Time, address: SocketAddr) {
+        if let Some(call) = self.calls.at.get_mut(&address) {
+            call.until = call.until.min(now + CALL_LINGER);
         }
     }
 
     /// Ends all calls.
-    pub(crate) fn hang_up_all(&mut self) {
-        for link in self.paths.calls.addresses.keys().copied().collect::<Vec<_>>() {
-            self.hang_up(link);
+    pub(crate) fn hang_up_all(&mut self, cx: &mut Context) {
+        for link in self.calls.addresses.keys().copied().collect::<Vec<_>>() {
+            self.hang_up(cx, link);
         }
     }
 
-    fn hang_up(&mut self, link: LinkId) {
-        if self.paths.calls.remove(link).is_some() {
-            self.cx.output(Output::CloseLink { link });
-        }
-    }
-
-    /// Takes an event of a call.
-    pub(super) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
-        match event {
-            LinkEvent::Connected => {
-                self.note_connection(address, true);
-                let mut first = None;
-                if let Some(call) = self.paths.calls.at.get_mut(&address) {
-                    call.is_connected = true;
-                    first = call.first.take();
-                }
-                if let Some(first) = first {
-                    self.out().send_by_call(address, &first);
-                    return;
-                }
-                match self.cx.phase {
-                    Phase::Joining => self.ask_again_to_join(address),
-                    Phase::Up => self.out().ask_who(address),
-                    _ => {}
-                }
-            }
-            LinkEvent::Frame { bytes, .. } => {
-                self.cx.counters.frames_received += 1;
-                self.cx.counters.frame_bytes_received += bytes.len() as u64;
-                self.receive_by_call(link, address, bytes);
-            }
-            LinkEvent::Refused | LinkEvent::Unreachable => {
-                self.paths.calls.remove(link);
-                self.note_connection(address, false);
-            }
-            LinkEvent::Closed => _ = self.paths.calls.remove(link),
-            LinkEvent::Unopened(why) => {
-                self.paths.calls.remove(link);
-                self.turned_down(address, why);
-            }
-        }
-    }
-
-    pub(super) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
-        let is_read = read(bytes).and_then(|(header, messages)| {
-            let way = Way::Link(link);
-            let kind = self.sender_kind(header.run, way);
-            let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
-            self.receive_packet(sender, header, messages)
-        });
-        if is_read.is_err() {
-            self.cx.counters.drop(DropReason::Malformed);
-            self.hang_up(link);
+    /// Ends a call.
+    pub(crate) fn hang_up(&mut self, cx: &mut Context, link: LinkId) {
+        if self.calls.remove(link).is_some() {
+            cx.output(Output::CloseLink { link });
         }
     }
 
     /// Makes room for one more call, made or accepted, of which the oldest gives way; returns false if there is none.
-    fn make_room_for_call(&mut self, is_accepted: bool) -> bool {
-        self.end_old_calls();
-        if self.paths.calls.of_kind(is_accepted).count() < MAX_CALLS {
+    fn make_room_for_call(&mut self, cx: &mut Context, is_accepted: bool) -> bool {
+        if self.calls.of_kind(is_accepted).count() < MAX_CALLS {
             return true;
         }
         // One that began a moment ago is amid its question: the next one comes again.
-        let lasted = self.cx.now + CALL_LASTS - CALL_LASTS / 4;
-        let oldest =
-            self.paths.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
+        let lasted = cx.now + CALL_LASTS - CALL_LASTS / 4;
+        let oldest = self.calls.of_kind(is_accepted).min_by_key(|call| call.until).filter(|call| call.until <= lasted);
         let Some(link) = oldest.map(|call| call.link) else {
-            self.cx.counters.drop(DropReason::TableFull);
+            cx.counters.drop(DropReason::TableFull);
             return false;
         };
-        self.hang_up(link);
-        true
-    }
-
-    /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
-    /// on.
-    pub(super) fn accept_call(
-        &mut self,
-        link: LinkId,
-        from: SocketAddr,
-        header: &Header,
-        messages: Messages<'_>,
-    ) -> bool {
-        let is_question = |message: &Message| match (message, &self.joiner) {
-            (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
-            // A challenge that this joiner asked for, at the address that it advertises.
-            (Message::Challenge { nonce, .. }, Some(joining)) => joining.asked.answerer(*nonce).is_some(),
-            (Message::Reached { nonce }, _) => self.is_reached_by(*nonce),
-            _ => false,
-        };
-        let is_asked = header.cluster == self.cx.cluster
-            && header.run != self.cx.run
-            && messages
-                .take(MAX_MESSAGES_IN_QUESTION)
-                .any(|message| matches!(message, Ok(Read::Message(message)) if is_question(&message)));
-        if !is_asked || matches!(self.cx.phase, Phase::Leaving | Phase::Stopped) {
-            return false;
-        }
-        if self.paths.calls.at.contains_key(&from) || !self.make_room_for_call(true) {
-            return false;
-        }
-        self.paths.calls.insert(from, Call::new(link, true, self.cx.now));
+        self.hang_up(cx, link);
         true
     }
 }

@@ -20,7 +20,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Core;
+use super::Paths;
+use crate::context::Context;
 use crate::counters::DropReason;
 use crate::doors::{LinkId, Output};
 use crate::limits::{GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_LINKS};
@@ -44,110 +45,111 @@ struct Guest {
 
 impl Guests {
     /// Forgets a connection that ended.
-    pub(super) fn forget(&mut self, link: LinkId) {
+    pub(crate) fn forget(&mut self, link: LinkId) {
         self.held.retain(|_, guest| guest.link != link);
     }
 
-    pub(super) fn is_held(&self, link: LinkId) -> bool {
+    pub(crate) fn is_held(&self, link: LinkId) -> bool {
         self.held.values().any(|guest| guest.link == link)
     }
 }
 
-impl Core {
-    /// Takes a frame over a connection that is nobody's link so far.
-    pub(super) fn receive_from_guest(&mut self, link: LinkId, header: Header, messages: &Messages<'_>) {
-        let run = header.run;
-        let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
-        let is_here = header.cluster == self.cx.cluster && self.cx.phase.is_up();
-        let Some(slot) = slot.filter(|slot| is_here && *slot != View::ME) else {
-            self.cx.counters.drop(DropReason::UnknownRun);
-            return self.dismiss_guest(link);
-        };
-        if messages.clone().any(|message| message.is_err()) {
+impl Paths {
+    /// Takes a frame over a connection that is nobody's link so far; returns the member that is asked at its address now.
+    pub(crate) fn receive_from_guest(
+        &mut self,
+        cx: &mut Context,
+        view: &View,
+        link: LinkId,
+        header: Header,
+        messages: &Messages<'_>,
+    ) -> Option<Slot> {
+        let slot = view.slot_of_run(header.run).filter(|slot| view.record(*slot).status.is_live());
+        let is_here = header.cluster == cx.cluster && cx.phase.is_up();
+        let slot = slot.filter(|slot| is_here && *slot != View::ME);
+        let why_not = match slot {
+            None => Some(DropReason::UnknownRun),
             // A frame that cannot be read greets nobody.
-            self.cx.counters.drop(DropReason::Malformed);
-            return self.dismiss_guest(link);
+            Some(_) if messages.clone().any(|message| message.is_err()) => Some(DropReason::Malformed),
+            Some(_) => None,
+        };
+        if let Some(why) = why_not {
+            cx.counters.drop(why);
         }
-        if messages.hold(Message::UNLINK_KIND) {
-            return self.dismiss_guest(link);
+        if why_not.is_some() || messages.hold(Message::UNLINK_KIND) {
+            self.dismiss_guest(cx, link);
+            return None;
         }
-        self.seat(slot, link);
+        slot.filter(|_| self.seat(cx, header.run, link))
     }
 
-    /// Makes a connection a guest until the member proves its address.
-    fn seat(&mut self, slot: Slot, link: LinkId) {
-        self.cx.counters.drop(DropReason::Claimed);
-        let run = self.view.record(slot).run;
-        let before = self.paths.guests.held.get(&run).map(|guest| guest.link);
+    /// Makes a connection a guest until the member proves its address; returns true if it is a new one.
+    fn seat(&mut self, cx: &mut Context, run: Run, link: LinkId) -> bool {
+        cx.counters.drop(DropReason::Claimed);
+        let before = self.guests.held.get(&run).map(|guest| guest.link);
         if before == Some(link) {
-            return;
+            return false;
         }
-        if self.paths.guests.is_held(link) || before.is_none() && self.paths.guests.held.len() >= MAX_LINKS {
+        if self.guests.is_held(link) || before.is_none() && self.guests.held.len() >= MAX_LINKS {
             // It came in another name before, or there is no room.
-            self.cx.counters.drop(DropReason::TableFull);
-            return self.dismiss_guest(link);
+            cx.counters.drop(DropReason::TableFull);
+            self.dismiss_guest(cx, link);
+            return false;
         }
         if let Some(before) = before {
-            self.dismiss_guest(before);
+            self.dismiss_guest(cx, before);
         }
-        if self.paths.guests.held.is_empty() {
-            self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
+        if self.guests.held.is_empty() {
+            cx.timers.set(Timer::Guests, cx.now + GUEST_PROBE_INTERVAL);
         }
-        self.paths.guests.held.insert(run, Guest { link, since: self.cx.now });
-        self.ask_guest(slot, self.cx.now);
+        self.guests.held.insert(run, Guest { link, since: cx.now });
+        true
     }
 
-    /// Asks the member in whose name a guest came, at its address.
-    fn ask_guest(&mut self, slot: Slot, since: Time) {
-        // Datagrams may not pass: no answer came for as long as several may be lost.
-        if self.are_datagrams_in_doubt() || self.cx.now.since(since) >= GUEST_PATIENCE {
-            self.call(self.view.record(slot).address);
-        }
-        self.out().ask_at_home(slot);
-    }
-
-    /// Asks the members again in whose names guests are, and gives up guests that took too long.
-    pub(crate) fn tend_guests(&mut self) {
-        for (run, guest) in self.paths.guests.held.clone() {
-            match self.view.slot_of_run(run).filter(|_| self.cx.now.since(guest.since) < LINK_TIMEOUT) {
-                None => self.dismiss_guest(guest.link),
-                Some(slot) => self.ask_guest(slot, guest.since),
+    /// Returns the guests whose members are asked again, each with the time since when it waits; gives up those that took too
+    /// long.
+    pub(crate) fn guests_to_ask(&mut self, cx: &mut Context, view: &View) -> Vec<(Slot, Time)> {
+        let mut asked = Vec::new();
+        for (run, guest) in self.guests.held.clone() {
+            match view.slot_of_run(run).filter(|_| cx.now.since(guest.since) < LINK_TIMEOUT) {
+                None => self.dismiss_guest(cx, guest.link),
+                Some(slot) => asked.push((slot, guest.since)),
             }
         }
-        if !self.paths.guests.held.is_empty() {
-            self.cx.timers.set(Timer::Guests, self.cx.now + GUEST_PROBE_INTERVAL);
+        if !self.guests.held.is_empty() {
+            cx.timers.set(Timer::Guests, cx.now + GUEST_PROBE_INTERVAL);
         }
+        asked
     }
 
-    /// Notes that a member's address has echoed a nonce: a connection in its name is its link.
-    pub(crate) fn proved_at_home(&mut self, slot: Slot) {
-        self.view.peer_mut(slot).prove();
-        let record = self.view.record(slot);
-        let (run, address, is_live) = (record.run, record.address, record.status.is_live());
-        let is_welcome = is_live && self.cx.phase.is_up();
-        if is_welcome && let Some(guest) = self.paths.guests.held.remove(&run) {
-            self.accept(slot, guest.link);
-            self.end_call_soon(address);
-        }
+    /// Returns true if the member's address is to be called, too: datagrams may not pass, since no answer came to a guest of it
+    /// for as long as several may be lost.
+    pub(crate) fn must_call_guest(&self, now: Time, since: Time) -> bool {
+        self.are_datagrams_in_doubt() || now.since(since) >= GUEST_PATIENCE
     }
 
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
     /// stranger is connected.
     pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
-        self.paths.calls.is_any_connected() || self.paths.detours.certain().next().is_some()
+        self.calls.is_any_connected() || self.detours.certain().next().is_some()
+    }
+
+    /// Takes the guest in a member's name, which has proven its address.
+    pub(crate) fn take_guest(&mut self, run: Run) -> Option<LinkId> {
+        self.guests.held.remove(&run).map(|guest| guest.link)
     }
 
     /// Closes the connection without a word: nothing is said to strangers here.
-    pub(super) fn dismiss_guest(&mut self, link: LinkId) {
-        self.paths.guests.forget(link);
-        self.cx.output(Output::CloseLink { link });
+    fn dismiss_guest(&mut self, cx: &mut Context, link: LinkId) {
+        self.guests.forget(link);
+        cx.output(Output::CloseLink { link });
     }
 
     /// Closes all connections that are nobody's link.
-    pub(super) fn dismiss_guests(&mut self) {
-        for guest in std::mem::take(&mut self.paths.guests.held).into_values() {
-            self.cx.output(Output::CloseLink { link: guest.link });
+    pub(crate) fn dismiss_guests(&mut self, cx: &mut Context) {
+        for guest in std::mem::take(&mut self.guests.held).into_values() {
+            cx.output(Output::CloseLink { link: guest.link });
         }
-        self.cx.timers.cancel(Timer::Guests);
+        cx.timers.cancel(Timer::Guests);
     }
 }

@@ -14,7 +14,10 @@
 mod calls;
 mod detour;
 mod guests;
-mod links;
+pub(crate) mod links;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 
 use calls::Calls;
 use detour::Detours;
@@ -22,10 +25,23 @@ use guests::Guests;
 use links::Links;
 
 /// All connections of this node, and the ways around what does not pass.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Paths {
+    rng: ChaCha8Rng,
     pub(crate) links: Links,
     pub(crate) guests: Guests,
     pub(crate) detours: Detours,
     pub(crate) calls: Calls,
+}
+
+impl Paths {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        let (links, guests, detours, calls) = Default::default();
+        Self { rng, links, guests, detours, calls }
+    }
+
+    /// Returns the luck by which a pause is spread: at least 0 and below 1.
+    pub(crate) fn luck(&mut self) -> f64 {
+        self.rng.random()
+    }
 }

@@ -55,7 +55,7 @@ impl Core {
         if !is_sending {
             return self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
         }
-        self.mind_datagrams(slot);
+        self.paths.mind_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
         if due > self.cx.now {
             return self.cx.timers.set(Timer::Heartbeat(run), due);
         }

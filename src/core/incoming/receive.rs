@@ -89,7 +89,7 @@ impl Core {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
                     if self.paths.detours.is_any() {
                         // The later copy of a frame counts, too.
-                        self.end_detour(slot);
+                        self.paths.end_detour(&mut self.cx, &self.view, slot);
                     }
                 }
                 let sight = self.view.entry(slot).peer.judge(header.sequence);

@@ -374,7 +374,7 @@ impl Core {
         self.cx.phase = Phase::Up;
         self.plan_links();
         self.messaging.begin(self.cx.now);
-        self.end_calls_soon();
+        self.paths.end_calls_soon(self.cx.now);
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.cx.timers.cancel(timer);
         }

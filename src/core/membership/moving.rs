@@ -64,7 +64,7 @@ impl Core {
             return self.cx.reply(ticket, Reply::AddressSet);
         }
         // Calls that stand lead from the address that this node had.
-        self.hang_up_all();
+        self.paths.hang_up_all(&mut self.cx);
         self.moving =
             Some(Move { ticket, address, nonce: Nonce(self.random.me.next_u64()), asked: 0, is_reached: false });
         self.ask_at_new_address();
@@ -95,7 +95,7 @@ impl Core {
         for (to, run) in members {
             self.ask_to_reach(to, run, address, nonce);
         }
-        if asked > 0 || self.are_datagrams_in_doubt() {
+        if asked > 0 || self.paths.are_datagrams_in_doubt() {
             self.call_all(&addresses);
         }
         if let Some(moving) = &mut self.moving {

@@ -358,20 +358,9 @@ impl Outbox<'_> {
 
 /// Ways beside datagrams.
 impl Outbox<'_> {
-    /// Sends a copy of a packet over the link to a member, if there is one.
-    pub(crate) fn copy_to_link(&mut self, run: Run, bytes: &[u8]) {
-        if let Some(link) = self.paths.links.open(run) {
-            self.cx.counters.frames_sent += 1;
-            self.cx.counters.frame_bytes_sent += bytes.len() as u64;
-            self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
-        }
-    }
-
+    /// Sends a frame over a connection.
     pub(crate) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
-        let bytes = packet.finish();
-        self.cx.counters.frames_sent += 1;
-        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
-        self.cx.output(Output::SendFrame { link, bytes });
+        self.cx.send_frame(link, packet.finish());
     }
 
     /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled
@@ -416,15 +405,13 @@ impl Outbox<'_> {
     /// known it is not the only copy: that node may use this very address for datagrams, too.
     pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
         let Some(link) = self.paths.calls.connected_to(to) else { return };
-        self.cx.counters.frames_sent += 1;
-        self.cx.counters.frame_bytes_sent += bytes.len() as u64;
-        self.cx.output(Output::SendFrame { link, bytes: bytes.to_vec() });
+        self.cx.send_frame(link, bytes.to_vec());
     }
 
     /// Sends the copy of a packet that goes by the link, if the member has a detour.
     pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
         if self.paths.detours.is_open(run) {
-            self.copy_to_link(run, bytes);
+            self.paths.copy_to_link(self.cx, run, bytes);
         }
     }
 }

@@ -70,6 +70,11 @@ impl View {
         Self { by_run: Map::new(key), ..Self::default() }
     }
 
+    /// Returns this node's own record.
+    pub(crate) fn me(&self) -> &Arc<Record> {
+        self.record(Self::ME)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }

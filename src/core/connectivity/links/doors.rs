@@ -11,7 +11,7 @@ use crate::doors::LinkId;
 
 /// An action for the link to the member that the input was about.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// Opens a connection to this address.
     Open(LinkId, SocketAddr),
     /// Greets the process at the other end, which has to answer.
@@ -48,7 +48,7 @@ pub(super) enum Action {
 
 /// The reasons for a goodbye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parting {
+pub(crate) enum Parting {
     /// The link is not wanted, or another one stays.
     Over,
     /// The member is at another address.
@@ -59,7 +59,7 @@ pub(super) enum Parting {
 
 /// The ways in which an attempt fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Nobody listens at the port.
     Refused,
     /// Opened, and closed before the process answered.
@@ -72,17 +72,17 @@ pub(super) enum Failure {
 
 /// The surroundings of a link at the moment of a decision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scene {
-    pub(super) wish: Wish,
+pub(crate) struct Scene {
+    pub(crate) wish: Wish,
     /// The address in the member's record.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// This node has the smaller address of the two: it opens, and what it opened stays.
-    pub(super) is_ours: bool,
+    pub(crate) is_ours: bool,
 }
 
 /// The ends of a link that want it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(crate) enum Wish {
     /// Both ends, since they observe each other.
     Observed,
     /// This node, for a while.
@@ -95,18 +95,18 @@ pub(super) enum Wish {
 
 impl Wish {
     /// Returns true if this node wants the link.
-    pub(super) fn is_ours(self) -> bool {
+    pub(crate) fn is_ours(self) -> bool {
         matches!(self, Wish::Observed | Wish::Passing)
     }
 }
 
 /// The circumstances in which two members come to observe each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Meeting {
+pub(crate) struct Meeting {
     /// This node has the smaller address of the two.
-    pub(super) is_ours: bool,
+    pub(crate) is_ours: bool,
     /// The member was heard of just now, and said nothing yet.
-    pub(super) is_news: bool,
+    pub(crate) is_news: bool,
     /// No newcomer will take the member's place as a neighbour.
-    pub(super) is_for_good: bool,
+    pub(crate) is_for_good: bool,
 }

@@ -59,42 +59,42 @@ impl Links {
     }
 
     /// Returns true if the link to a member leads, or led at last, to this address.
-    pub(super) fn is_at(&self, run: Run, home: SocketAddr) -> bool {
+    pub(crate) fn is_at(&self, run: Run, home: SocketAddr) -> bool {
         self.table.get(run).and_then(Link::home) == Some(home)
     }
 
     /// Returns true if the link to a member is connected and not answered yet.
-    pub(super) fn is_greeting(&self, run: Run) -> bool {
+    pub(crate) fn is_greeting(&self, run: Run) -> bool {
         matches!(self.table.state(run), State::Greeting(_))
     }
 
     /// Returns true if no link to this member stands or is being opened.
-    pub(super) fn is_idle(&self, run: Run) -> bool {
+    pub(crate) fn is_idle(&self, run: Run) -> bool {
         self.table.state(run) == State::Idle
     }
 
     /// Returns the number of open links.
-    pub(in crate::connectivity) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.table.open()
     }
 
     /// Returns the time since which the link to a member stands, if it does.
-    pub(in crate::connectivity) fn open_since(&self, run: Run) -> Option<Time> {
+    pub(crate) fn open_since(&self, run: Run) -> Option<Time> {
         self.table.get(run).and_then(Link::open_since)
     }
 
     /// Returns the member that a link is to.
-    pub(super) fn run_of(&self, link: LinkId) -> Option<Run> {
+    pub(crate) fn run_of(&self, link: LinkId) -> Option<Run> {
         self.table.run_of(link)
     }
 
     /// Returns the joiner that a visit is to.
-    pub(super) fn visited_by(&self, link: LinkId) -> Option<Run> {
+    pub(crate) fn visited_by(&self, link: LinkId) -> Option<Run> {
         self.table.visited_by(link)
     }
 
     /// Returns all members to which there is a link, or was one and another may be planned.
-    pub(super) fn members(&self) -> Vec<Run> {
+    pub(crate) fn members(&self) -> Vec<Run> {
         self.table.members().collect()
     }
 }
@@ -102,17 +102,17 @@ impl Links {
 /// Plans.
 impl Links {
     /// Returns the number of a connection that somebody else opens.
-    pub(super) fn next_number(&mut self) -> LinkId {
+    pub(crate) fn next_number(&mut self) -> LinkId {
         self.table.next_number()
     }
 
     /// Notes that this node has become Up among others. Its neighbours are planned next.
-    pub(super) fn came_up(&mut self, now: Time) {
+    pub(crate) fn came_up(&mut self, now: Time) {
         self.up_since = Some(now);
     }
 
     /// Plans the link to a member that has become a neighbour.
-    pub(super) fn wanted(&self, now: Time, run: Run, meeting: Meeting) -> Vec<Action> {
+    pub(crate) fn wanted(&self, now: Time, run: Run, meeting: Meeting) -> Vec<Action> {
         if !self.is_idle(run) {
             return Vec::new();
         }
@@ -129,17 +129,17 @@ impl Links {
     }
 
     /// Plans the end of the link to a member that is no neighbour any more.
-    pub(super) fn unwanted(&self, run: Run) -> Vec<Action> {
+    pub(crate) fn unwanted(&self, run: Run) -> Vec<Action> {
         if self.is_idle(run) { Vec::new() } else { vec![Action::WaitAtMost(Pause::Exact(LINK_LINGER))] }
     }
 
     /// Plans a look at a link that the other end is to end.
-    pub(super) fn lingers() -> Vec<Action> {
+    pub(crate) fn lingers() -> Vec<Action> {
         vec![Action::Wait(Pause::Exact(LINK_LINGER))]
     }
 
     /// Takes the next step at a deadline: opens, gives up, or ends the link to a member; `None`: a member that is gone.
-    pub(super) fn due(&mut self, run: Run, scene: Option<Scene>) -> Vec<Action> {
+    pub(crate) fn due(&mut self, run: Run, scene: Option<Scene>) -> Vec<Action> {
         let Some(scene) = scene else { return self.forget(run) };
         match (scene.wish, self.table.state(run)) {
             (Wish::Observed, State::Open(_)) | (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
@@ -151,7 +151,7 @@ impl Links {
     }
 
     /// Opens a link now, unless one is being opened or stands.
-    pub(super) fn ensure(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
+    pub(crate) fn ensure(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
         if self.is_idle(run) { self.dial(run, to) } else { Vec::new() }
     }
 
@@ -184,7 +184,7 @@ impl Links {
 /// Events of connections.
 impl Links {
     /// Takes note that a connection that this node asked for stands.
-    pub(super) fn connected(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+    pub(crate) fn connected(&mut self, run: Run, link: LinkId) -> Vec<Action> {
         if self.table.state(run) != State::Opening(link) {
             return Vec::new();
         }
@@ -193,18 +193,18 @@ impl Links {
     }
 
     /// Takes note that nobody listens at the port.
-    pub(super) fn refused(&mut self, run: Run) -> Vec<Action> {
+    pub(crate) fn refused(&mut self, run: Run) -> Vec<Action> {
         self.failed(run, Failure::Refused)
     }
 
     /// Takes note that nobody answered.
-    pub(super) fn unreachable(&mut self, run: Run) -> Vec<Action> {
+    pub(crate) fn unreachable(&mut self, run: Run) -> Vec<Action> {
         self.failed(run, Failure::ProvesNothing)
     }
 
     /// Takes note that the other end, or something between, closed a link. One in use is opened again at once, unless
     /// that was tried a moment ago.
-    pub(super) fn closed(&mut self, now: Time, run: Run, scene: Option<Scene>) -> Vec<Action> {
+    pub(crate) fn closed(&mut self, now: Time, run: Run, scene: Option<Scene>) -> Vec<Action> {
         if self.open(run).is_none() {
             return self.failed(run, Failure::ClosedUnanswered);
         }
@@ -228,12 +228,12 @@ impl Links {
     }
 
     /// Takes note that a frame came that the member may say.
-    pub(super) fn heard(&mut self, now: Time, run: Run) {
+    pub(crate) fn heard(&mut self, now: Time, run: Run) {
         self.table.heard(now, run);
     }
 
     /// Takes a link into use once its greeting is answered.
-    pub(super) fn spoke(&mut self, now: Time, run: Run, wish: Wish) -> Vec<Action> {
+    pub(crate) fn spoke(&mut self, now: Time, run: Run, wish: Wish) -> Vec<Action> {
         match self.table.state(run) {
             State::Greeting(link) => self.opened(now, run, link, wish),
             _ => Vec::new(),
@@ -241,7 +241,7 @@ impl Links {
     }
 
     /// Accepts a link that a member opened and proved: of two that cross, one stays. Returns true if it is this one.
-    pub(super) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> (bool, Vec<Action>) {
+    pub(crate) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> (bool, Vec<Action>) {
         let mut actions = Vec::new();
         match self.table.state(run) {
             State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if scene.is_ours => {
@@ -267,7 +267,7 @@ impl Links {
     }
 
     /// Takes the goodbye of the other end, after what came with it.
-    pub(super) fn unlinked(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+    pub(crate) fn unlinked(&mut self, run: Run, link: LinkId) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.run_of(link) == Some(run) {
             self.table.set(run, State::Idle);
@@ -278,12 +278,12 @@ impl Links {
     }
 
     /// Ends a link whose frame makes no sense.
-    pub(super) fn garbled(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+    pub(crate) fn garbled(&mut self, run: Run, link: LinkId) -> Vec<Action> {
         if self.run_of(link) == Some(run) { self.given_up(run, link) } else { vec![Action::Close(link)] }
     }
 
     /// Ends a link at whose other end is another process, or none that may speak here.
-    pub(super) fn denied(&mut self, run: Run, link: LinkId) -> Vec<Action> {
+    pub(crate) fn denied(&mut self, run: Run, link: LinkId) -> Vec<Action> {
         let mut actions = self.failed(run, Failure::ProvesNothing);
         actions.push(Action::Close(link));
         actions
@@ -293,14 +293,14 @@ impl Links {
 /// Ends on purpose.
 impl Links {
     /// Ends the link to a member, if there is one, and forgets it.
-    pub(super) fn forget(&mut self, run: Run) -> Vec<Action> {
+    pub(crate) fn forget(&mut self, run: Run) -> Vec<Action> {
         let parting = self.table.remove(run).map(|link| Action::Part(link, Parting::Over));
         [Action::Rest].into_iter().chain(parting).chain([Action::Gone]).collect()
     }
 
     /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon, if one is wanted:
     /// `is_urgent` if something waits for it. Attempts that failed at the old address do not count.
-    pub(super) fn moved(&mut self, run: Run, why: Parting, scene: Scene, is_urgent: bool) -> Vec<Action> {
+    pub(crate) fn moved(&mut self, run: Run, why: Parting, scene: Scene, is_urgent: bool) -> Vec<Action> {
         let parting = self.table.remove(run).map(|link| Action::Part(link, why));
         let pause = match scene.is_ours {
             _ if is_urgent => Pause::none(),
@@ -313,7 +313,7 @@ impl Links {
 
     /// Ends a link by which nothing has come for so long, although something was asked at `since`, and opens another one:
     /// a firewall, or a router that forgot it, may have cut it in silence.
-    pub(super) fn silent(
+    pub(crate) fn silent(
         &mut self,
         now: Time,
         run: Run,
@@ -333,7 +333,7 @@ impl Links {
 /// Visits: connections that only find out whether anybody listens at a joiner's address.
 impl Links {
     /// Begins a visit, in place of an earlier one.
-    pub(super) fn visit(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
+    pub(crate) fn visit(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
         let mut actions = self.end_visit(run);
         let next = if self.table.is_full() { Action::Full } else { Action::Open(self.table.visit(run), to) };
         actions.push(next);
@@ -341,17 +341,17 @@ impl Links {
     }
 
     /// Ends a visit, if there is one: nothing is to be found out about the joiner any more.
-    pub(super) fn end_visit(&mut self, run: Run) -> Vec<Action> {
+    pub(crate) fn end_visit(&mut self, run: Run) -> Vec<Action> {
         self.table.end_visit(run).map(Action::Close).into_iter().collect()
     }
 
     /// Forgets all visits, as this node stops; returns the connections, which are to be closed.
-    pub(super) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
+    pub(crate) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
         self.table.end_visits()
     }
 
     /// Takes note that a visit's connection is over.
-    pub(super) fn visit_over(&mut self, run: Run) {
+    pub(crate) fn visit_over(&mut self, run: Run) {
         self.table.end_visit(run);
     }
 }

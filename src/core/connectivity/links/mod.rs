@@ -43,15 +43,12 @@
 //!
 //! [`Message::Unlink`]: crate::wire::Message::Unlink
 
-mod actions;
 mod doors;
-mod frames;
 mod machine;
 mod pause;
 mod table;
 #[cfg(test)]
 mod tests;
-mod visits;
-mod wishes;
 
+pub(crate) use doors::{Action, Failure, Meeting, Parting, Scene, Wish};
 pub(crate) use machine::Links;

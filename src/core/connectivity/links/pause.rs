@@ -12,7 +12,7 @@ use crate::limits::{
 
 /// The time until the next step of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// This long, whatever the luck.
     Exact(Duration),
     /// `after`, and so many times `unit`: `from`, and a random part of `spread` more.
@@ -25,43 +25,43 @@ impl Pause {
     }
 
     /// Returns the pause before this node, which is newly Up, opens: its neighbours are all there already.
-    pub(super) fn at_first() -> Self {
+    pub(crate) fn at_first() -> Self {
         Self::spread(LINK_FIRST_PAUSE, 1.0, 1.0)
     }
 
     /// Returns the pause before this node opens a link to a neighbour that stays one.
-    pub(super) fn for_good() -> Self {
+    pub(crate) fn for_good() -> Self {
         Self::spread(LINK_MESH_SETTLE, 0.0, 1.0)
     }
 
     /// Returns the pause before this node opens a link to a neighbour that the next joiner may displace.
-    pub(super) fn settling() -> Self {
+    pub(crate) fn settling() -> Self {
         Self::spread(LINK_SETTLE, 0.0, 1.0)
     }
 
     /// Returns the time that a newcomer has to open the link itself.
-    pub(super) fn for_newcomer() -> Self {
+    pub(crate) fn for_newcomer() -> Self {
         Self::spread(LINK_NEWCOMER_COURTESY, 1.0, 0.5)
     }
 
     /// Returns the time that the other end has to open the link itself.
-    pub(super) fn courtesy() -> Self {
+    pub(crate) fn courtesy() -> Self {
         Self::Spread { after: LINK_COURTESY, unit: LINK_SETTLE, from: 0.0, spread: 1.0 }
     }
 
     /// Returns no pause at all. It is drawn like the others, so that whatever comes next has the same luck.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::spread(Duration::ZERO, 0.0, 1.0)
     }
 
     /// Returns the pause after so many attempts that failed: it doubles, and is spread, so that a node that comes back is
     /// not stormed.
-    pub(super) fn after_failures(failures: u32) -> Self {
+    pub(crate) fn after_failures(failures: u32) -> Self {
         Self::spread(doubled(LINK_BACKOFF, failures.saturating_sub(1)), 0.5, 1.0)
     }
 
     /// Returns the time that this pause takes with this luck, at least 0 and below 1, which is drawn only if it matters.
-    pub(super) fn with(self, luck: impl FnOnce() -> f64) -> Duration {
+    pub(crate) fn with(self, luck: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Exact(pause) => pause,
             Self::Spread { after, unit, from, spread } => after + unit.mul_f64(from + luck() * spread),

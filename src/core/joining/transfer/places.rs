@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::limits::{IDLE_PLACE, MAX_PLACE_TIME, MAX_VIEWS_SERVED, VIEW_PATIENCE};
 use crate::member::{NodeId, Run};
@@ -97,6 +96,8 @@ impl ViewServer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(port: u16) -> SocketAddr {
