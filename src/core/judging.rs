@@ -2,10 +2,9 @@
 //!
 //! Must not know: how silence is judged.
 
-use rand::seq::IndexedRandom;
-
 use crate::Core;
 use crate::context::Phase;
+use crate::counters::Carrier;
 use crate::detection::{Grounds, Pause, Step, arrived_at};
 use crate::doors::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
@@ -13,7 +12,7 @@ use crate::member::{DetectionMethod, LeaveReason, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{RareState, Slot};
-use crate::wire::Heartbeat;
+use crate::wire::{Heartbeat, Message};
 
 /// Silence.
 impl Core {
@@ -31,7 +30,8 @@ impl Core {
     /// Sets the deadlines of a member whose record or last sign has just changed.
     pub(crate) fn watch(&mut self, slot: Slot) {
         let threshold = self.detector.threshold(self.grounds(), slot);
-        let is_timed = threshold.is_some() || self.is_owed_heartbeats(slot);
+        let is_owed_heartbeats = self.grounds().is_owed_heartbeats(slot);
+        let is_timed = threshold.is_some() || is_owed_heartbeats;
         if !self.view.set_timed(slot, is_timed) && !is_timed {
             // Most members of a large cluster: there was nothing to wait for, and there is nothing.
             return;
@@ -41,7 +41,7 @@ impl Core {
             Some(at) => self.judge_at(run, slot, at),
             None => self.cx.timers.cancel(Timer::Judge(run)),
         }
-        self.schedule_heartbeat(slot);
+        self.detector.schedule_heartbeat(&mut self.cx, run, is_owed_heartbeats);
     }
 
     fn judge_at(&mut self, run: Run, slot: Slot, threshold: Time) {
@@ -104,6 +104,50 @@ impl Core {
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 
+    /// Sends a member a sign of life if it is due: most often some other packet was one.
+    pub(crate) fn heartbeat(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let now = self.cx.now;
+        let period = self.detector.heartbeat_period(&self.cx.settings);
+        let mut next = now + period;
+        if !self.cx.phase.is_joining() {
+            self.paths.mind_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
+            let last_sent = self.view.entry(slot).peer.rare().last_sent;
+            match last_sent.map(|sent| sent + period).filter(|due| *due > now) {
+                Some(due) => next = due,
+                None => {
+                    self.gossip_to(slot, Carrier::Heartbeat);
+                    self.gossip.note_heartbeat(slot);
+                }
+            }
+        }
+        self.cx.timers.set(Timer::Heartbeat(run), next);
+    }
+
+    /// Asks witnesses about a silent member.
+    fn probe_indirectly(&mut self, subject: Slot) {
+        let run = self.view.record(subject).run;
+        for slot in self.detector.witnesses(self.cx.now, &self.view, &self.observers, subject) {
+            let mut packet = self.out().packet_to(slot);
+            packet.push(&Message::LastHeard { run });
+            self.out().send_to(slot, packet);
+        }
+    }
+
+    /// Takes a witness's answer that it heard the subject.
+    pub(crate) fn on_heard_at(&mut self, witness: Slot, run: Run, age_ms: u64) {
+        let arrived = self.arrived_at();
+        let Some(heard) = self.detector.heard_at(&mut outbox!(self), arrived, witness, run, age_ms) else { return };
+        self.watch(heard.slot);
+        self.cx.counters.degraded_links += u64::from(heard.is_news);
+        if heard.is_degraded {
+            let links = self.detector.link_degraded(&mut self.cx, &self.view, heard.slot, witness);
+            if links > 1 {
+                self.doubt_myself(SelfDoubt::DegradedLinks { links });
+            }
+        }
+    }
+
     /// Counts a refutation by a suspected member.
     pub(crate) fn note_refutation(&mut self, slot: Slot) {
         self.cx.counters.suspicions_refuted += 1;
@@ -118,8 +162,51 @@ impl Core {
     }
 }
 
-/// Signs of life, and contact.
+/// Signs of life, and contact. (A sign makes nobody Up, and refutes nothing. It moves the time from which silence counts, and
+/// ends what began with silence.)
 impl Core {
+    /// Takes a packet of a member's run as a sign that it lives. The status that it is held at does not change by that.
+    pub(crate) fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
+        let record = self.view.record(slot);
+        let (id, run) = (record.id.clone(), record.run);
+        if self.grounds().counts_as_alive(slot) {
+            self.sign_counts(slot, arrived);
+        }
+        self.cx.output(Output::Heard(id));
+        if self.observers.heard_on_the_way(slot) {
+            self.doubts_changed(slot);
+        }
+        if self.crashes.is_case(run) {
+            self.heard_suspected_crash(slot);
+        }
+    }
+
+    /// Counts a packet of a member's run that shows that the member lives (see `echo`).
+    pub(crate) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
+        self.cx.counters.signs_of_life += 1;
+        self.measure_age(slot, arrived);
+        if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
+            self.remember_flapping(slot);
+            self.view.peer_mut(slot).lived_at(arrived);
+        }
+        if let Some(session) = &mut self.view.peer_mut(slot).session {
+            session.sign = session.sign.max(arrived);
+        }
+        self.detector.heard_directly(&mut self.cx, &self.view, slot);
+    }
+
+    /// Measures the age that the last sign of life of an observed member has reached.
+    fn measure_age(&mut self, slot: Slot, arrived: Time) {
+        if !self.observers.observes(slot) {
+            return;
+        }
+        let age = self.view.entry(slot).peer.session.as_ref().map(|session| arrived.since(session.sign));
+        // The session begins with the first sign, which ends no silence.
+        if let Some(age) = age.filter(|age| !age.is_zero()) {
+            self.cx.counters.heartbeat_ages.observe(age);
+        }
+    }
+
     /// Keeps the refutations of a member that is heard again, if its silence was long enough to have it suspected
     /// without damping.
     pub(crate) fn remember_flapping(&mut self, slot: Slot) {
@@ -178,7 +265,7 @@ impl Core {
         if self.cx.now.since(self.health.heard_again()) >= TOLD_INTERVAL {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
-            let called: Vec<_> = addresses.sample(&mut self.random.detector, addresses.len()).copied().collect();
+            let called = self.detector.shuffled(&addresses);
             self.call_all(&called);
             // There may be more of them than calls at one time.
             self.paths.end_calls_soon(self.cx.now);

@@ -69,6 +69,7 @@ mod calling;
 mod connectivity;
 mod context;
 mod counters;
+mod crashing;
 mod detection;
 mod discovery;
 mod dissemination;
@@ -128,8 +129,8 @@ pub use view::RecordPool;
 
 use connectivity::Paths;
 use context::{Context, Phase};
-use detection::Crashes;
 use detection::Partition;
+use detection::crash::Crashes;
 use detection::{Detector, LocalHealth};
 use discovery::Reunion;
 use dissemination::{Gossip, LeaseUpdates};
@@ -231,7 +232,7 @@ impl Core {
                 init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
-            detector: Detector::default(),
+            detector: Detector::new(random::stream(init.random_seed, random::DETECTOR)),
             health: LocalHealth::new(now),
             paths: Paths::new(random::stream(init.random_seed, random::PATHS)),
             crashes: Crashes::default(),

@@ -12,6 +12,17 @@ use crate::time::Time;
 use crate::view::View;
 
 impl Core {
+    /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.
+    pub fn unreachable(&self) -> usize {
+        self.partition.missing()
+    }
+
+    /// Returns the number of links to observed members that are bad now: others hear those members and this node does
+    /// not, or no datagram passes while TCP does.
+    pub fn degraded_links(&self) -> usize {
+        self.detector.degraded_links(self.paths.detours.certain())
+    }
+
     /// Returns this node's own record.
     pub fn me(&self) -> &Arc<Record> {
         self.view.record(View::ME)

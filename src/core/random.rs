@@ -10,7 +10,6 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
     pub(crate) commands: ChaCha8Rng,
-    pub(crate) detector: ChaCha8Rng,
     pub(crate) joiner: ChaCha8Rng,
     pub(crate) lead: ChaCha8Rng,
     pub(crate) me: ChaCha8Rng,
@@ -25,7 +24,6 @@ impl Streams {
         let of = |number| stream(seed, number);
         Self {
             commands: of(1),
-            detector: of(2),
             joiner: of(4),
             lead: of(5),
             me: of(6),
@@ -36,6 +34,8 @@ impl Streams {
     }
 }
 
+/// The number of the stream of the detector.
+pub(crate) const DETECTOR: u64 = 2;
 /// The number of the stream of gossip.
 pub(crate) const GOSSIP: u64 = 3;
 /// The number of the stream of connections.

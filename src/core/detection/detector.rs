@@ -28,7 +28,11 @@
 //!
 //! Must not know: the way a sign of life took.
 
+use std::net::SocketAddr;
 use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
 
 use super::health::forgiving_step;
 use super::{Inquiries, LocalHealth};
@@ -43,8 +47,9 @@ use crate::view::{Entry, Slot, View};
 const PROBES: u32 = 3;
 
 /// The failure detector's own state.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Detector {
+    pub(super) rng: ChaCha8Rng,
     /// The doubts under way, and bad links.
     pub(crate) inquiries: Inquiries,
 }
@@ -79,6 +84,10 @@ pub(crate) enum Step {
 }
 
 impl Detector {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        Self { rng, inquiries: Inquiries::default() }
+    }
+
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
     pub(crate) fn threshold(&self, grounds: Grounds<'_>, slot: Slot) -> Option<Time> {
         let entry = grounds.view.entry(slot);
@@ -161,6 +170,11 @@ impl Detector {
         let answered_by = now + pace;
         let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
         Step::Probe { nth: probed, next }
+    }
+
+    /// Draws some of these addresses, as many as there are, in an order of its own.
+    pub(crate) fn shuffled(&mut self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+        addresses.sample(&mut self.rng, addresses.len()).copied().collect()
     }
 
     /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.

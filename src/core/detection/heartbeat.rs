@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::Core;
-use crate::counters::Carrier;
+use super::{Detector, Grounds};
+use crate::context::Context;
 use crate::member::Run;
+use crate::settings::Settings;
 use crate::timers::Timer;
 use crate::view::Slot;
 
@@ -26,46 +27,28 @@ const SHARE: f64 = 0.9;
 /// interval ends.
 const JITTER: f64 = 0.07;
 
-impl Core {
-    /// Starts or stops a member's heartbeats, as it became live or stopped being so.
-    pub(crate) fn schedule_heartbeat(&mut self, slot: Slot) {
-        let record = self.view.record(slot);
-        let timer = Timer::Heartbeat(record.run);
-        if !self.is_owed_heartbeats(slot) {
-            self.cx.timers.cancel(timer);
-        } else if !self.cx.timers.is_set(timer) {
-            let phase = self.cx.settings.heartbeat_interval.mul_f64(self.random.detector.random::<f64>());
-            self.cx.timers.set(timer, self.cx.now + phase);
-        }
-    }
-
+impl Grounds<'_> {
+    /// Returns true if a member is to hear from this node regularly.
     pub(crate) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
         self.view.entry(slot).status.is_live() && self.observers.observes(slot)
     }
+}
 
-    /// Sends a member a sign of life if it is due: most often some other packet was one.
-    pub(crate) fn heartbeat(&mut self, run: Run) {
-        let Some(slot) = self.view.slot_of_run(run) else { return };
-        let period = self.heartbeat_period();
-        let is_sending = !self.cx.phase.is_joining();
-        let due = match self.view.entry(slot).peer.rare().last_sent {
-            Some(sent) => sent + period,
-            None => self.cx.now,
-        };
-        if !is_sending {
-            return self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
+impl Detector {
+    /// Starts or stops a member's heartbeats, as it became live or stopped being so.
+    pub(crate) fn schedule_heartbeat(&mut self, cx: &mut Context, run: Run, is_owed: bool) {
+        let timer = Timer::Heartbeat(run);
+        if !is_owed {
+            cx.timers.cancel(timer);
+        } else if !cx.timers.is_set(timer) {
+            let phase = cx.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
+            cx.timers.set(timer, cx.now + phase);
         }
-        self.paths.mind_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
-        if due > self.cx.now {
-            return self.cx.timers.set(Timer::Heartbeat(run), due);
-        }
-        self.gossip_to(slot, Carrier::Heartbeat);
-        self.gossip.note_heartbeat(slot);
-        self.cx.timers.set(Timer::Heartbeat(run), self.cx.now + period);
     }
 
-    fn heartbeat_period(&mut self) -> Duration {
-        let share = SHARE + JITTER * self.random.detector.random::<f64>();
-        self.cx.settings.heartbeat_interval.mul_f64(share)
+    /// Returns the time until a member's next heartbeat.
+    pub(crate) fn heartbeat_period(&mut self, settings: &Settings) -> Duration {
+        let share = SHARE + JITTER * self.rng.random::<f64>();
+        settings.heartbeat_interval.mul_f64(share)
     }
 }

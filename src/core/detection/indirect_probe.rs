@@ -17,17 +17,20 @@
 //!
 //! Must not know: what is done about a subject that nobody heard.
 
-use crate::doors::SelfDoubt;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use crate::Core;
+use super::{Detector, Grounds};
+use crate::context::Context;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output};
 use crate::member::Run;
+use crate::observers::Observers;
+use crate::packet::Outbox;
 use crate::time::Time;
-use crate::view::Slot;
+use crate::view::{Slot, View};
 use crate::wire::Message;
 
 /// The number of peers asked first, and of answers that are enough to judge by.
@@ -134,117 +137,117 @@ impl Inquiries {
     }
 }
 
-impl Core {
-    /// Asks witnesses about a silent member; later, since the doubt has not ended, the other observers, and again the
-    /// silent ones.
-    pub(crate) fn probe_indirectly(&mut self, subject: Slot) {
-        let run = self.view.record(subject).run;
-        let Some(inquiry) = self.detector.inquiries.open.get(&run) else { return };
+impl Detector {
+    /// Returns the witnesses that are asked about a silent member now; later, since the doubt has not ended, the other
+    /// observers, and again the silent ones.
+    pub(crate) fn witnesses(&mut self, now: Time, view: &View, observers: &Observers, subject: Slot) -> Vec<Slot> {
+        let run = view.record(subject).run;
+        let Some(inquiry) = self.inquiries.open.get_mut(&run) else { return Vec::new() };
         let is_first = inquiry.asked.is_empty();
-        let run_at = |slot: &Slot| self.view.record(*slot).run;
-        let silent = self
-            .observers
-            .observers_of(&self.view, subject)
-            .into_iter()
-            .filter(|slot| !inquiry.answered.contains(&run_at(slot)));
+        let run_at = |slot: &Slot| view.record(*slot).run;
+        let all = observers.observers_of(view, subject).into_iter();
+        let silent = all.filter(|slot| !inquiry.answered.contains(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
-        let more = if is_first { WITNESSES } else { self.cx.settings.observers };
-        let witnesses: Vec<Slot> = others.sample(&mut self.random.detector, more).copied().chain(again).collect();
-        for slot in witnesses {
-            let witness = self.view.record(slot).run;
-            if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
-                inquiry.asked.entry(witness).or_insert(self.cx.now);
-            }
-            let mut packet = self.out().packet_to(slot);
-            packet.push(&Message::LastHeard { run });
-            self.out().send_to(slot, packet);
+        let more = if is_first { WITNESSES } else { observers.wanted() };
+        let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
+        for slot in &witnesses {
+            inquiry.asked.entry(run_at(slot)).or_insert(now);
         }
+        witnesses
     }
 
-    /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
-    /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
-    /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
-    pub(crate) fn on_last_heard(&mut self, run: Run) -> Option<Message> {
-        let slot = self.view.slot_of_run(run)?;
-        let entry = self.view.entry(slot);
-        let heard = entry.peer.session.as_ref()?.sign;
-        let is_fresh = self.cx.now.since(heard) < entry.record.timing.suspect_timeout();
-        if !is_fresh && !self.observers.observes(slot) {
+    /// Takes a witness's answer that it heard the subject, this node's question having arrived by `arrived` at the earliest.
+    /// Returns what it shows.
+    pub(crate) fn heard_at(
+        &mut self,
+        out: &mut Outbox<'_>,
+        arrived: Time,
+        witness: Slot,
+        run: Run,
+        age_ms: u64,
+    ) -> Option<HeardElsewhere> {
+        let asked = out.view.record(witness).run;
+        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
+        else {
+            out.cx.counters.drop(DropReason::Unasked);
+            return None;
+        };
+        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(out.cx.now);
+        inquiry.answered.insert(asked);
+        let slot = out.view.slot_of_run(run)?;
+        let heard = asked_at.min(arrived) - Duration::from_millis(age_ms);
+        let tolerance = out.cx.settings.probe_timeout;
+        let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
+        // This node could not have heard a member before it took it over, because of doubts about others.
+        let taken_over = out.observers.walk.taken_over_since(slot);
+        let peer = out.view.peer_mut(slot);
+        if heard <= peer.last_sign() {
             return None;
         }
-        let age_ms = self.cx.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
-        Some(Message::HeardAt { run, age_ms })
+        let is_news = heard > peer.last_sign() + tolerance;
+        let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
+            && taken_over.is_none_or(|since| heard > since + tolerance);
+        peer.lived_at(heard);
+        let is_degraded = is_news && is_degraded && out.observers.observes(slot);
+        Some(HeardElsewhere { slot, is_news, is_degraded })
     }
 
-    /// Takes a witness's answer that it heard the subject.
-    pub(crate) fn on_heard_at(&mut self, witness: Slot, run: Run, age_ms: u64) {
-        let asked = self.view.record(witness).run;
-        let Some(inquiry) = self.detector.inquiries.open.get(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
-        else {
-            return self.cx.counters.drop(DropReason::Unasked);
-        };
-        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.cx.now);
-        if let Some(inquiry) = self.detector.inquiries.open.get_mut(&run) {
-            inquiry.answered.insert(asked);
-        }
-        let Some(slot) = self.view.slot_of_run(run) else { return };
-        let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
-        let tolerance = self.cx.settings.probe_timeout;
-        let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
-        // This node could not have heard a member before it took it over, because of doubts about others.
-        let taken_over = self.observers.walk.taken_over_since(slot);
-        let peer = self.view.peer_mut(slot);
-        if heard > peer.last_sign() {
-            let is_news = heard > peer.last_sign() + tolerance;
-            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
-                && taken_over.is_none_or(|since| heard > since + tolerance);
-            peer.lived_at(heard);
-            self.watch(slot);
-            if is_news {
-                self.cx.counters.degraded_links += 1;
-            }
-            if is_news && is_degraded && self.observers.observes(slot) {
-                self.link_degraded(slot, witness);
-            }
-        }
-    }
-
-    /// Reports a bad link: a witness heard what this node should have heard.
-    fn link_degraded(&mut self, slot: Slot, witness: Slot) {
-        let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
-        let heard_by = self.view.record(witness).id.clone();
-        let was_told = self.detector.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
-        let is_told = was_told || self.cx.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
-        self.detector.inquiries.degraded.insert(run, Degraded { last: self.cx.now, is_told });
-        let links = self.detector.inquiries.degraded.len();
-        if links > 1 {
-            self.doubt_myself(SelfDoubt::DegradedLinks { links });
-        }
+    /// Reports a bad link, since a witness heard what this node should have heard; returns the number of bad links.
+    pub(crate) fn link_degraded(&mut self, cx: &mut Context, view: &View, slot: Slot, witness: Slot) -> usize {
+        let (id, run) = (view.record(slot).id.clone(), view.record(slot).run);
+        let heard_by = view.record(witness).id.clone();
+        let was_told = self.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
+        let is_told = was_told || cx.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
+        self.inquiries.degraded.insert(run, Degraded { last: cx.now, is_told });
+        self.inquiries.degraded.len()
     }
 
     /// Notes that a member was heard directly: its link may have recovered.
-    pub(crate) fn heard_directly(&mut self, slot: Slot) {
-        if self.detector.inquiries.degraded.is_empty() {
+    pub(crate) fn heard_directly(&mut self, cx: &mut Context, view: &View, slot: Slot) {
+        if self.inquiries.degraded.is_empty() {
             return;
         }
-        let record = self.view.record(slot);
+        let record = view.record(slot);
         let (run, quiet) = (record.run, record.timing.suspect_timeout() * RECOVERED_AFTER);
-        let now = self.cx.now;
-        let has_recovered = |link: &Degraded| now.since(link.last) >= quiet;
-        if !self.detector.inquiries.degraded.get(&run).is_some_and(has_recovered) {
-            return;
-        }
-        if self.detector.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
-            let id = self.view.record(slot).id.clone();
-            self.cx.output(Output::Notice(Notice::LinkRecovered { id }));
+        let has_recovered = |link: &Degraded| cx.now.since(link.last) >= quiet;
+        if self.inquiries.degraded.get(&run).is_some_and(has_recovered)
+            && self.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told)
+        {
+            cx.output(Output::Notice(Notice::LinkRecovered { id: record.id.clone() }));
         }
     }
 
-    /// Returns the number of links to observed members that are bad now: others hear those members and this node does
-    /// not, or no datagram passes while TCP does.
-    pub fn degraded_links(&self) -> usize {
-        let by_detour = self.paths.detours.certain().filter(|run| !self.detector.inquiries.degraded.contains_key(run));
-        self.detector.inquiries.degraded.len() + by_detour.count()
+    /// Returns the number of links that are bad now, with those to members whose datagrams do not pass.
+    pub(crate) fn degraded_links(&self, blocked: impl Iterator<Item = Run>) -> usize {
+        let others = blocked.filter(|run| !self.inquiries.degraded.contains_key(run));
+        self.inquiries.degraded.len() + others.count()
+    }
+}
+
+/// A sign of life that a witness heard, and this node did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeardElsewhere {
+    pub(crate) slot: Slot,
+    /// It is later than all that this node knew of, by more than packets take.
+    pub(crate) is_news: bool,
+    /// This node should have heard it: the link to the member is bad.
+    pub(crate) is_degraded: bool,
+}
+
+impl Grounds<'_> {
+    /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
+    /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
+    /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
+    pub(crate) fn last_heard(&self, run: Run) -> Option<Message> {
+        let slot = self.view.slot_of_run(run)?;
+        let entry = self.view.entry(slot);
+        let heard = entry.peer.session.as_ref()?.sign;
+        let is_fresh = self.now.since(heard) < entry.record.timing.suspect_timeout();
+        if !is_fresh && !self.observers.observes(slot) {
+            return None;
+        }
+        let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
+        Some(Message::HeardAt { run, age_ms })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | sending heartbeats; counting signs of life; only while the member hears this node | `heartbeat`; `sign`; `echo` |
+//! | when heartbeats are due; signs of life count only while the member hears this node | `heartbeat`; `echo` |
 //! | **the detector** (no core): judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
@@ -13,7 +13,7 @@
 //!
 //! Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
 
-mod crash;
+pub(crate) mod crash;
 mod deaf;
 mod detector;
 mod echo;
@@ -21,11 +21,9 @@ mod health;
 mod heartbeat;
 mod indirect_probe;
 mod partition;
-mod sign;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crash::Crashes;
 pub(crate) use detector::{Detector, Grounds, Step};
 pub(crate) use health::{LocalHealth, Pause, arrived_at};
 pub(crate) use indirect_probe::Inquiries;

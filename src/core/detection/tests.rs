@@ -34,7 +34,7 @@ impl World {
         }
         let mut observers = Observers::new(4, 1);
         _ = observers.place_anew(Sight { now: Time::ORIGIN, view: &view, is_up: true }, IT);
-        let (health, detector) = (LocalHealth::new(Time::ORIGIN), Detector::default());
+        let (health, detector) = (LocalHealth::new(Time::ORIGIN), Detector::new(crate::random::stream(1, 2)));
         Self { view, observers, settings: Settings::default(), health, detector, now: Time::ORIGIN }
     }
 

@@ -141,7 +141,7 @@ impl Core {
             }
             Message::Digest { ref buckets } => Gossip::on_digest(&mut outbox!(self), slot, buckets, answer.way),
             Message::Want { ref buckets } => self.gossip.on_want(&mut outbox!(self), slot, buckets, answer.way),
-            Message::LastHeard { run } => answer.testimony.extend(self.on_last_heard(run)),
+            Message::LastHeard { run } => answer.testimony.extend(self.grounds().last_heard(run)),
             Message::HeardAt { run, age_ms } => self.on_heard_at(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.on_confirmed(slot, record.0),

@@ -16,7 +16,7 @@ impl Core {
         self.name_probes = NameProbes::default();
         self.rivals = Rivals::default();
         self.drop_joiners();
-        self.forget_partition();
+        self.partition.forget_everybody(&mut self.cx, &self.view);
         let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
         for slot in others {
             self.drop_from_view(slot);

@@ -31,7 +31,12 @@ impl Core {
         let (now, tolerance) = (self.cx.now, self.cx.settings.probe_timeout);
         let held = self.view.record(slot);
         let (timing, is_held_up) = (held.timing, held.status == Status::Up);
-        let is_from_afar = record.status == Status::Down && self.is_spoken_of_from_afar(record.run, from);
+        let is_from_afar = record.status == Status::Down
+            && self.partition.is_spoken_of_from_afar(
+                self.cx.now,
+                record.run,
+                from.map(|slot| self.view.record(slot).run),
+            );
         // The links of a process that ended broke before any observer could find out that its port refuses new ones.
         let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
         let peer = self.view.peer_mut(slot);

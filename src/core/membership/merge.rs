@@ -206,7 +206,7 @@ impl Core {
             }
             None
         };
-        let method = self.note_silence(slot, &record, note.map(|note| note.method));
+        let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, note.map(|note| note.method));
         self.count_suspicion(held.status, record.status, method);
         if !is_new_run {
             self.count_detection(slot, held.status, record.status, method);
@@ -222,7 +222,7 @@ impl Core {
         let held = Arc::clone(self.view.record(slot));
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
-        let method = self.note_silence(slot, &record, Some(method));
+        let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, Some(method));
         self.count_suspicion(held.status, status, method);
         self.count_detection(slot, held.status, status, method);
         self.mark_judged(slot, status, method);

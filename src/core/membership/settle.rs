@@ -131,7 +131,7 @@ impl Core {
         self.cx.timers.cancel(Timer::Judge(run));
         self.cx.timers.cancel(Timer::Heartbeat(run));
         if is_forgotten {
-            self.account_for(run, true);
+            self.partition.account_for(&mut self.cx, run, true);
         }
     }
 

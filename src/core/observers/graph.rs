@@ -97,6 +97,11 @@ impl Observers {
         self.quickest
     }
 
+    /// Returns the configured number of observers.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// Returns the rings over all live members.
     pub(super) fn rings(&self) -> &Rings {
         &self.rings

@@ -218,7 +218,7 @@ fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_
         let began = alone.core.cx.now;
         alone.core.refused_link(run, true);
         alone.outputs();
-        while alone.core.is_case(run) {
+        while alone.core.crashes.is_case(run) {
             alone.now = alone.core.next_deadline().expect("a case has a timer");
             assert!(alone.now.since(began) < std::time::Duration::from_secs(8), "{members}");
             alone.core.handle(alone.now, Input::Tick);

@@ -19,9 +19,9 @@ use crate::member::Run;
 use crate::time::Time;
 
 /// The number of probes that must stay unanswered before an observer is sure.
-pub(super) const PROBES: u32 = 3;
+pub(crate) const PROBES: u32 = 3;
 /// The number of probes that must stay unanswered if no other member could have heard the subject.
-pub(super) const PROBES_ALONE: u32 = 5;
+pub(crate) const PROBES_ALONE: u32 = 5;
 
 /// The cases of members that may have crashed, by run. At most one per neighbour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ enum Stage {
 
 /// A step of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Opens a link to the subject, or waits for the one that is being opened.
     Reopen,
     /// Asks the subject for a sign of life.
@@ -77,25 +77,25 @@ pub(super) enum Step {
 
 /// The surroundings of a case at the moment of a decision.
 #[derive(Debug, Default)]
-pub(super) struct Scene {
+pub(crate) struct Scene {
     /// The time for which an answer to a probe is awaited.
-    pub(super) gap: Duration,
+    pub(crate) gap: Duration,
     /// True while other members are missing, too, who may be the observers whose word is awaited.
-    pub(super) is_walking: bool,
+    pub(crate) is_walking: bool,
     /// The other observers of the subject. Asked for only if [`Crashes::is_decided_next`].
-    pub(super) others: Vec<Observer>,
+    pub(crate) others: Vec<Observer>,
 }
 
 /// Another observer of a subject.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Observer {
-    pub(super) run: Run,
-    pub(super) is_suspect: bool,
+pub(crate) struct Observer {
+    pub(crate) run: Run,
+    pub(crate) is_suspect: bool,
 }
 
 /// The observers that are told of a sign of life.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Audience {
+pub(crate) enum Audience {
     /// The members that asked this node about the subject.
     Askers(BTreeSet<Run>),
     /// All observers, since this node asked them.
@@ -135,7 +135,7 @@ impl Crashes {
 
     /// Opens a case at the beginning: a link to the subject is being opened. `sequence`: the highest number of its
     /// packets that this node received.
-    pub(super) fn open(&mut self, run: Run, sequence: u64, reviews: u8) {
+    pub(crate) fn open(&mut self, run: Run, sequence: u64, reviews: u8) {
         self.cases.insert(run, Case::new(sequence, reviews));
     }
 
@@ -170,18 +170,18 @@ impl Crashes {
     }
 
     /// Returns true if the next step of the case may be the verdict.
-    pub(super) fn is_decided_next(&self, run: Run) -> bool {
+    pub(crate) fn is_decided_next(&self, run: Run) -> bool {
         self.cases.get(&run).is_some_and(|case| case.were_in_vain(PROBES - 1))
     }
 
     /// Returns true if the port of the subject has refused, and no sign of life has come since.
-    pub(super) fn is_refused(&self, run: Run) -> bool {
+    pub(crate) fn is_refused(&self, run: Run) -> bool {
         self.cases.get(&run).is_some_and(|case| case.refused_at().is_some())
     }
 
     /// Returns the members that were asked for a sign of life of the subject.
     #[cfg(test)]
-    pub(super) fn asked(&self, run: Run) -> impl Iterator<Item = Run> {
+    pub(crate) fn asked(&self, run: Run) -> impl Iterator<Item = Run> {
         self.cases.get(&run).into_iter().flat_map(|case| case.asked.iter().copied())
     }
 
@@ -191,14 +191,14 @@ impl Crashes {
     }
 
     /// Notes that the port of the subject of a case refused a link. The case is to be investigated.
-    pub(super) fn refused(&mut self, now: Time, run: Run) {
+    pub(crate) fn refused(&mut self, now: Time, run: Run) {
         if let Some(case) = self.cases.get_mut(&run) {
             case.stage = Stage::Refused { at: now, rounds: 0 };
         }
     }
 
     /// Notes that a link to the subject could not be opened, but nobody refused it.
-    pub(super) fn no_link(&mut self, run: Run) -> Vec<Step> {
+    pub(crate) fn no_link(&mut self, run: Run) -> Vec<Step> {
         match self.cases.remove(&run) {
             Some(_) => vec![Step::Close, Step::Probe],
             None => Vec::new(),
@@ -206,7 +206,7 @@ impl Crashes {
     }
 
     /// Notes that a link was opened, and closed before the subject answered over it.
-    pub(super) fn closed_unanswered(&mut self, run: Run) -> Vec<Step> {
+    pub(crate) fn closed_unanswered(&mut self, run: Run) -> Vec<Step> {
         match self.cases.get_mut(&run) {
             Some(case) if case.reviews > 0 => {
                 case.reviews -= 1;
@@ -218,7 +218,7 @@ impl Crashes {
     }
 
     /// Takes the next step of a case.
-    pub(super) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+    pub(crate) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
         let Some(case) = self.cases.get_mut(&run) else { return Vec::new() };
         let over = match &mut case.stage {
             Stage::Reopening => return Vec::new(),
@@ -250,7 +250,7 @@ impl Crashes {
     }
 
     /// Decides a case, if there is enough evidence.
-    pub(super) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+    pub(crate) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
         let Some(case) = self.cases.get(&run).filter(|case| case.were_in_vain(PROBES)) else { return Vec::new() };
         // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
         let fresh = now - scene.gap * 2;
@@ -267,7 +267,7 @@ impl Crashes {
 
     /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure,
     /// which is what they are told; `None` if there is nothing to ask.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         now: Time,
         run: Run,
@@ -285,7 +285,7 @@ impl Crashes {
     }
 
     /// Takes another observer's word that it cannot reach the subject either. Returns true if the case is to be judged.
-    pub(super) fn told_severed(&mut self, now: Time, run: Run, by: Run, is_sure: bool) -> bool {
+    pub(crate) fn told_severed(&mut self, now: Time, run: Run, by: Run, is_sure: bool) -> bool {
         let Some(case) = self.cases.get_mut(&run) else { return false };
         if case.askers.len() < MAX_CRASH_WITNESSES {
             case.askers.insert(by);
@@ -298,12 +298,12 @@ impl Crashes {
     }
 
     /// Takes a member's word that it received this packet of the subject after a refusal; `None` if it was not asked.
-    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<Step>> {
+    pub(crate) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<Step>> {
         self.is_asked(run, by).then(|| self.note_alive(run, sequence))
     }
 
     /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.
-    pub(super) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<Step>, Audience)> {
+    pub(crate) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<Step>, Audience)> {
         let case = self.cases.get_mut(&run)?;
         let askers = std::mem::take(&mut case.askers);
         let audience = if case.refused_at().is_some() { Audience::Observers } else { Audience::Askers(askers) };

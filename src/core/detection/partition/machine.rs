@@ -289,7 +289,7 @@ impl Partition {
     /// Returns true if a partition is reported, this member is not on its far side, and what is told of it may come from
     /// there: the teller is on the far side itself, or not all of that is silent any more. Or if one is over since a moment:
     /// those who are back may not have heard yet that this side lives.
-    pub(super) fn is_spoken_of_from_afar(&self, now: Time, run: Run, teller: Option<Run>) -> bool {
+    pub(crate) fn is_spoken_of_from_afar(&self, now: Time, run: Run, teller: Option<Run>) -> bool {
         let is_far = |cut: &Cut, run| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
         let may_tell = |cut: &Cut| cut.has_returns || teller.is_none_or(|teller| is_far(cut, teller));
         let is_healed = self.far_until.is_some_and(|until| now < until) && !self.silent.contains_key(&run);
@@ -297,7 +297,7 @@ impl Partition {
     }
 
     /// Returns the number of members of the reported partition that are still missing.
-    pub(super) fn missing(&self) -> usize {
+    pub(crate) fn missing(&self) -> usize {
         self.cut.as_ref().map_or(0, |cut| cut.far.missing.len())
     }
 

@@ -25,7 +25,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the silent members, the reports, the end: a machine of its own | `machine` |
-//! | the machine's inputs from the core, and its reports as events | here |
+//! | the machine's inputs, and its reports as events | here |
 //!
 //! [`MIN_PARTITION`]: crate::limits::MIN_PARTITION
 //! [`PARTITION_PAUSE_PER_NAME`]: crate::limits::PARTITION_PAUSE_PER_NAME
@@ -39,7 +39,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::Core;
+use crate::context::Context;
 use crate::doors::Output;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::timers::Timer;
@@ -48,122 +48,111 @@ use crate::view::{Slot, View};
 pub(crate) use machine::Partition;
 use machine::Report;
 
-impl Core {
+impl Partition {
     /// Notes that a member's record is about to become another one, found out by `method`. Returns the method to
     /// report.
     pub(crate) fn note_silence(
         &mut self,
+        cx: &mut Context,
+        view: &View,
         slot: Slot,
         record: &Record,
         method: Option<DetectionMethod>,
     ) -> Option<DetectionMethod> {
-        let held = self.view.record(slot);
+        let held = view.record(slot);
         let (run, before) = (held.run, held.status);
         let is_accused = run == record.run && matches!(record.status, Status::Suspect | Status::Down);
         let is_silent =
             is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if !is_silent {
             let is_gone = is_accused || matches!(record.status, Status::Left(_));
-            self.account_for(run, is_gone);
+            self.account_for(cx, run, is_gone);
             return method;
         }
-        if !self.cx.phase.is_up() {
+        if !cx.phase.is_up() {
             return method;
         }
-        let live = self.living();
+        let live = living(view);
         if before == Status::Up {
-            let (id, since) = (held.id.clone(), self.view.entry(slot).peer.last_sign());
-            self.partition.fell_silent(self.cx.now, run, id, since, live);
+            let (id, since) = (held.id.clone(), view.entry(slot).peer.last_sign());
+            self.fell_silent(cx.now, run, id, since, live);
         }
         let mut is_cut_off = false;
         if record.status == Status::Down {
-            if self.partition.is_due_before_death(self.cx.now, run, before == Status::Suspect) {
-                let report = self.partition.gathered_before_death(self.cx.now, live);
-                self.tell_of_partition(report);
+            if self.is_due_before_death(cx.now, run, before == Status::Suspect) {
+                let report = self.gathered_before_death(cx.now, live);
+                self.report(cx, view, report);
             }
-            is_cut_off = self.partition.died(run, live);
+            is_cut_off = self.died(run, live);
         }
-        self.set_partition_timers();
+        self.set_timers(cx);
         if is_cut_off { Some(DetectionMethod::NetworkPartition) } else { method }
     }
 
     /// Notes that a silent member is back, or `is_gone` for good.
-    pub(crate) fn account_for(&mut self, run: Run, is_gone: bool) {
-        if self.partition.is_idle() {
+    pub(crate) fn account_for(&mut self, cx: &mut Context, run: Run, is_gone: bool) {
+        if self.is_idle() {
             return;
         }
-        self.partition.accounted_for(self.cx.now, run, is_gone);
-        self.set_partition_timers();
+        self.accounted_for(cx.now, run, is_gone);
+        self.set_timers(cx);
     }
 
     /// Reports a partition, since the accusations have gathered.
-    pub(crate) fn suspect_partition(&mut self) {
-        let live = self.living();
-        let report =
-            if self.cx.phase.is_up() { self.partition.gathered(self.cx.now, live) } else { self.partition.held_back() };
-        self.tell_of_partition(report);
+    pub(crate) fn suspect(&mut self, cx: &mut Context, view: &View) {
+        let live = living(view);
+        let report = if cx.phase.is_up() { self.gathered(cx.now, live) } else { self.held_back() };
+        self.report(cx, view, report);
     }
 
     /// Ends a partition: the members that are still missing had long enough to come back.
-    pub(crate) fn partition_over(&mut self) {
-        let report = self.partition.over(self.cx.now);
-        self.tell_of_partition(report);
+    pub(crate) fn end(&mut self, cx: &mut Context, view: &View) {
+        let report = self.over(cx.now);
+        self.report(cx, view, report);
     }
 
     /// Ends a partition, since all members are being forgotten: that accounts for them.
-    pub(crate) fn forget_partition(&mut self) {
-        if let Some(far) = self.partition.forget() {
-            let (unreachable, _) = far.beside(self.reachable());
-            let reachable = vec![self.me().id.clone()];
-            self.cx.output(Output::PartitionHealed { unreachable, reachable });
+    pub(crate) fn forget_everybody(&mut self, cx: &mut Context, view: &View) {
+        if let Some(far) = self.forget() {
+            let (unreachable, _) = far.beside(reachable(view));
+            let reachable = vec![view.me().id.clone()];
+            cx.output(Output::PartitionHealed { unreachable, reachable });
         }
-        self.set_partition_timers();
+        self.set_timers(cx);
     }
 
-    /// Returns true if a partition is reported, or over since a moment, this member is on this side of it, and what is told of
-    /// it may come from the far side.
-    pub(crate) fn is_spoken_of_from_afar(&self, run: Run, teller: Option<Slot>) -> bool {
-        let teller = teller.map(|slot| self.view.record(slot).run);
-        self.partition.is_spoken_of_from_afar(self.cx.now, run, teller)
-    }
-
-    /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.
-    pub fn unreachable(&self) -> usize {
-        self.partition.missing()
-    }
-
-    fn tell_of_partition(&mut self, report: Option<Report>) {
-        self.set_partition_timers();
+    fn report(&mut self, cx: &mut Context, view: &View, report: Option<Report>) {
+        self.set_timers(cx);
         let Some(report) = report else { return };
         let (far, is_over) = match report {
             Report::Suspected(far) => (far, false),
             Report::Healed(far) => (far, true),
         };
-        let (unreachable, reachable) = far.beside(self.reachable());
-        self.cx.output(if is_over {
+        let (unreachable, reachable) = far.beside(reachable(view));
+        cx.output(if is_over {
             Output::PartitionHealed { unreachable, reachable }
         } else {
             Output::PartitionSuspected { unreachable, reachable }
         });
     }
 
-    fn set_partition_timers(&mut self) {
-        let (gathered, over) = self.partition.deadlines();
+    fn set_timers(&mut self, cx: &mut Context) {
+        let (gathered, over) = self.deadlines();
         for (timer, at) in [(Timer::Partition, gathered), (Timer::PartitionOver, over)] {
             match at {
-                Some(at) => self.cx.timers.set(timer, at),
-                None => self.cx.timers.cancel(timer),
+                Some(at) => cx.timers.set(timer, at),
+                None => cx.timers.cancel(timer),
             }
         }
     }
+}
 
-    /// Returns the number of live members, this node included.
-    fn living(&self) -> usize {
-        1 + self.view.live().len()
-    }
+/// Returns the number of live members, this node included.
+fn living(view: &View) -> usize {
+    1 + view.live().len()
+}
 
-    fn reachable(&self) -> BTreeSet<NodeId> {
-        let live = [View::ME].into_iter().chain(self.view.live().iter().copied());
-        live.map(|slot| self.view.record(slot).id.clone()).collect()
-    }
+fn reachable(view: &View) -> BTreeSet<NodeId> {
+    let live = [View::ME].into_iter().chain(view.live().iter().copied());
+    live.map(|slot| view.record(slot).id.clone()).collect()
 }
