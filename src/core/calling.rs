@@ -127,7 +127,7 @@ impl Core {
             (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
             (Message::Challenge { nonce, .. }, Some(joining)) => joining.asked.answerer(*nonce).is_some(),
-            (Message::Reached { nonce }, _) => self.is_reached_by(*nonce),
+            (Message::Reached { nonce }, _) => self.me.moving.is_reached_by(*nonce),
             _ => false,
         };
         let is_asked = header.cluster == self.cx.cluster

@@ -62,7 +62,7 @@ impl Core {
             health: &self.health,
             settings: &self.cx.settings,
         };
-        let are_rivals_met = |within| self.rivals.are_met(self.cx.now, within);
+        let are_rivals_met = |within| self.me.rivals.are_met(self.cx.now, within);
         let Some(step) = self.detector.judge(grounds, slot, self.cx.phase.is_up(), are_rivals_met) else { return };
         match step {
             Step::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
@@ -243,7 +243,7 @@ impl Core {
             self.tell_the_accused();
         }
         self.health.expect_contact(self.observers.quickest());
-        self.unreached_at = None;
+        self.me.unreached_at = None;
         if heard > sign {
             self.sign_counts(slot, heard);
         }

@@ -87,13 +87,16 @@ mod look;
 mod map;
 mod member;
 mod membership;
+mod merging;
 mod messaging;
+mod myself;
 mod observers;
 mod observing;
 mod packet;
 mod random;
 mod recent;
 mod settings;
+mod settling;
 mod sizes;
 mod spreading;
 mod time;
@@ -105,7 +108,6 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
@@ -137,18 +139,15 @@ use dissemination::{Gossip, LeaseUpdates};
 use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
-use joining::Rivals;
 use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
-use membership::Confirmations;
-use membership::Incarnation;
-use membership::{Arrivals, Move};
+use membership::{Arrivals, Confirmations, Incarnation, Moving, Rivals};
 use messaging::Messaging;
+use myself::Myself;
 use observers::Observers;
 use packet::Inbox;
 use packet::{Outbox, Packets, Prover, SealRoom};
 use random::Streams;
-use view::Tombstones;
 use view::View;
 use view::{Peer, Shared};
 use wire::Header;
@@ -167,10 +166,7 @@ pub struct Core {
     /// Texts and records that are kept once for many members.
     shared: Shared,
     view: View,
-    tombstones: Tombstones,
-    incarnation: Incarnation,
-    /// The change of this node's address, until its observers know it.
-    moving: Option<Move>,
+    me: Myself,
     observers: Observers,
     detector: Detector,
     /// How far this node can trust its own observation.
@@ -185,10 +181,7 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
-    rivals: Rivals,
     arrivals: Arrivals,
-    /// This node's address, since members said that nothing answers there; until one of them hears this node again.
-    unreached_at: Option<SocketAddr>,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
     /// The state of leadership; `None` if leaders are not elected here.
@@ -225,9 +218,12 @@ impl Core {
             inbox: Inbox::default(),
             shared: Shared::default(),
             view: View::new(key),
-            tombstones: Tombstones::default(),
-            incarnation: Incarnation::new(init.stored_bound),
-            moving: None,
+            me: Myself {
+                incarnation: Incarnation::new(init.stored_bound),
+                moving: Moving::new(random::stream(init.random_seed, random::ME)),
+                rivals: Rivals::default(),
+                unreached_at: None,
+            },
             observers: Observers::new(
                 init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
@@ -240,12 +236,10 @@ impl Core {
             gossip: Gossip::new(random::stream(init.random_seed, random::GOSSIP)),
             transfer: None,
             serving: ViewServer::default(),
-            confirmations: Confirmations::default(),
+            confirmations: Confirmations::new(random::stream(init.random_seed, random::COMMANDS)),
             reunion: Reunion::new(init.seeds, init.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            unreached_at: None,
-            rivals: Rivals::default(),
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),

@@ -23,6 +23,11 @@ impl Core {
         self.detector.degraded_links(self.paths.detours.certain())
     }
 
+    /// Returns true if there were no other members when this node became Up: nobody knew more than it.
+    pub fn has_begun_alone(&self) -> bool {
+        self.arrivals.was_alone()
+    }
+
     /// Returns this node's own record.
     pub fn me(&self) -> &Arc<Record> {
         self.view.record(View::ME)
@@ -46,7 +51,7 @@ impl Core {
     /// Returns true if this node is reached at the address that it advertises, as far as it knows: no, if a member said
     /// so and none has shown since that it receives what this node sends.
     pub fn is_reachable(&self) -> bool {
-        self.unreached_at != Some(self.me().address)
+        self.me.unreached_at != Some(self.me().address)
     }
 
     /// Returns the order-independent sum of the hashes of all records in the view.

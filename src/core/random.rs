@@ -9,10 +9,8 @@ use rand_chacha::ChaCha8Rng;
 /// The streams, each named after what is drawn from it: for commands, for the detector, for gossip, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
-    pub(crate) commands: ChaCha8Rng,
     pub(crate) joiner: ChaCha8Rng,
     pub(crate) lead: ChaCha8Rng,
-    pub(crate) me: ChaCha8Rng,
     pub(crate) messages: ChaCha8Rng,
     pub(crate) reunion: ChaCha8Rng,
     pub(crate) sponsor: ChaCha8Rng,
@@ -22,22 +20,18 @@ impl Streams {
     /// Returns the streams of one seed.
     pub(crate) fn new(seed: u64) -> Self {
         let of = |number| stream(seed, number);
-        Self {
-            commands: of(1),
-            joiner: of(4),
-            lead: of(5),
-            me: of(6),
-            messages: of(7),
-            reunion: of(9),
-            sponsor: of(10),
-        }
+        Self { joiner: of(4), lead: of(5), messages: of(7), reunion: of(9), sponsor: of(10) }
     }
 }
 
+/// The number of the stream of commands.
+pub(crate) const COMMANDS: u64 = 1;
 /// The number of the stream of the detector.
 pub(crate) const DETECTOR: u64 = 2;
 /// The number of the stream of gossip.
 pub(crate) const GOSSIP: u64 = 3;
+/// The number of the stream of this node's own changes.
+pub(crate) const ME: u64 = 6;
 /// The number of the stream of connections.
 pub(crate) const PATHS: u64 = 8;
 

@@ -40,7 +40,7 @@ impl Core {
         Sizes {
             members: self.view.len(),
             timers: self.cx.timers.size(),
-            tombstones: self.tombstones.size(),
+            tombstones: self.view.tombstones.size(),
             joiners: self.joiners.size(),
             links: self.paths.links.size(),
             crashes: self.crashes.size(),

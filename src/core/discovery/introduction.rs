@@ -70,7 +70,8 @@ impl Core {
         if is_here {
             self.answered_contact(sender.from, &record.id);
         }
-        if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
+        if let Some(incarnation) =
+            self.view.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
         {
             self.cx.counters.drop(DropReason::Outdated);
             return Introduction::Tombstoned { incarnation };
@@ -105,7 +106,7 @@ impl Core {
             self.cx.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
         }
-        if held.is_none() && self.is_of_long_standing(&record) {
+        if held.is_none() && self.arrivals.is_of_long_standing(self.cx.now, self.view.me(), &record) {
             self.reunion.met(&record.id, record.address);
         }
         let (run, id) = (record.run, record.id.clone());
@@ -145,7 +146,7 @@ impl Core {
         }
         let (is_outdated, is_elsewhere) = (held.supersedes(&record), sender.from != held.address);
         if is_elsewhere && sender.way == Way::Datagrams {
-            self.ask_at_new_address_also(sender.from, sender.run);
+            self.me.moving.ask_also(&mut outbox!(self), sender.from, sender.run);
         }
         if is_outdated {
             return Introduction::Outdated { newer: slot };

@@ -20,12 +20,11 @@ use crate::Core;
 use crate::doors::{Notice, Output};
 use crate::limits::{
     CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SEEDS_ASKED_ALONE,
-    SETTLE,
 };
-use crate::member::{NodeId, Record, Run, Status};
+use crate::member::{NodeId, Run, Status};
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::view::Slot;
+use crate::view::{Entry, Slot};
 use crate::wire::Message;
 
 /// Addresses beyond the view, and the turns of those that are looked for.
@@ -180,6 +179,11 @@ impl Reunion {
         self.seeds.contains(&address) || self.extra.contains(&address) || self.contacts.are_asked(address)
     }
 
+    /// Returns true if a member is at such an address, and has proven it.
+    pub(crate) fn is_contact_of(&self, entry: &Entry) -> bool {
+        entry.peer.is_proven() && self.is_contact(entry.record.address)
+    }
+
     /// Returns true if this node met itself under this address.
     pub(crate) fn is_mine(&self, address: SocketAddr) -> bool {
         self.mine.contains_key(&address)
@@ -213,19 +217,11 @@ impl Core {
         self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
     }
 
-    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
-    /// waited for long to be let in.
-    pub(crate) fn is_of_long_standing(&self, record: &Record) -> bool {
-        let up_for = self.arrivals.up_for(self.cx.now);
-        let clock = self.me().incarnation.saturating_add(up_for.as_millis() as u64);
-        up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
-    }
-
     /// Looks for lost seeds and members, and remembers where the others are.
     pub(crate) fn reunite(&mut self) {
         let pace = 0.9 + 0.1 * self.random.reunion.random::<f64>();
         self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
-        self.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
+        self.view.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
         self.arrivals.tidy(self.cx.now);
         self.reap_the_longest_gone();
         self.release_observed();

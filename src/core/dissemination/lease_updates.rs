@@ -114,7 +114,8 @@ impl Core {
         if self.lease_updates.heard.contains(word) {
             return;
         }
-        let is_believed = self.counts_about_leases(from);
+        let is_contact = self.reunion.is_contact_of(self.view.entry(from));
+        let is_believed = self.arrivals.counts_about_leases(self.cx.now, &self.view, from, is_contact);
         if !self.lease_updates.take(self.cx.now, is_believed) {
             return self.cx.counters.drop(DropReason::RateLimited);
         }

@@ -16,6 +16,7 @@ use crate::doors::Receiver;
 use crate::election::ElectorateReport;
 use crate::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::member::{NodeId, Record, Status};
+use crate::membership::may_confirm;
 use crate::packet::{Introduction, Sender, SenderKind, Turn, Way};
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking, Span};
@@ -112,7 +113,7 @@ impl Core {
         let with_updates = differs && !answer.is_reply && is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL);
         let mut confirmed: Vec<u64> =
             answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
-        if !confirmed.is_empty() && !self.may_confirm() {
+        if !confirmed.is_empty() && !may_confirm(self.cx.phase, &self.view) {
             confirmed.clear();
         }
         let is_proven = peer.is_proven();
@@ -140,7 +141,8 @@ impl Core {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
         }
         if let Some(nonce) = answer.introduce.filter(|_| !asks_from_elsewhere) {
-            if !(is_proven && self.defer_introduction(sender.run, self.view.record(slot).address, nonce)) {
+            if !(is_proven && self.me.incarnation.take_introduction(sender.run, self.view.record(slot).address, nonce))
+            {
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
         } else if answer.myself {

@@ -85,7 +85,7 @@ impl Core {
         joining.reached = Some(now);
         // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
         // would go round in circles.
-        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
+        if incarnation >= self.me().incarnation && !self.me.incarnation.is_waiting() {
             self.raise_incarnation(incarnation + 1);
             self.incarnation_raised();
         }
@@ -93,7 +93,7 @@ impl Core {
 
     /// Asks again at once, as the incarnation of a joiner that was behind has been raised.
     pub(crate) fn incarnation_raised(&mut self) {
-        if self.cx.phase.is_joining() && !self.incarnation.is_waiting() && self.transfer.is_none() {
+        if self.cx.phase.is_joining() && !self.me.incarnation.is_waiting() && self.transfer.is_none() {
             self.try_at_once();
         }
     }
@@ -135,7 +135,7 @@ impl Core {
                     && matches!(sender.kind, SenderKind::Member(_))
                     && self.health.is_deaf(self.cx.now, &self.cx.settings)
                 {
-                    self.unreached_at = Some(advertised);
+                    self.me.unreached_at = Some(advertised);
                 }
                 return self.cx.notice("refused", Notice::Refused { by, refusal });
             }

@@ -293,7 +293,7 @@ impl Core {
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
         let may_found = (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up();
-        if may_found && self.transfer.is_none() && !self.incarnation.is_waiting() {
+        if may_found && self.transfer.is_none() && !self.me.incarnation.is_waiting() {
             self.cx.output(Output::Notice(Notice::Founded));
             self.become_up();
         }

@@ -353,7 +353,7 @@ impl Core {
 
     /// Handles the end of the pull from this sponsor.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
-        if self.cx.phase.is_joining() && !self.incarnation.is_waiting() {
+        if self.cx.phase.is_joining() && !self.me.incarnation.is_waiting() {
             if let Some(slot) = self.view.slot_of_run(sponsor)
                 && self.view.record(slot).address == address
             {

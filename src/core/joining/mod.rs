@@ -7,16 +7,14 @@
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, reachability of joiners | `sponsor`, `reachable` |
 //! | the joiners that it holds beside the view | `joiners` |
-//! | a node that was cut off for too long begins anew | `anew` |
 //! | crowds: being referred to another sponsor | `referral` |
-//! | the owner of a name; two live processes of one name | `names`, `rivals` |
+//! | the owner of a name | `names` |
 //! | moving a whole view, page by page | `transfer/` |
 //!
 //! Owns: joiners beside the view, name probes, places for joiners that are served the view.
 //!
 //! Must not know: what happens to a member once it is Up.
 
-mod anew;
 mod answers;
 mod asked;
 mod cookies;
@@ -27,7 +25,6 @@ mod joiners;
 mod names;
 mod reachable;
 mod referral;
-mod rivals;
 mod sponsor;
 mod status;
 mod transfer;
@@ -35,6 +32,5 @@ mod transfer;
 pub(crate) use join::Joining;
 pub(crate) use joiners::Joiners;
 pub(crate) use names::NameProbes;
-pub(crate) use rivals::Rivals;
 pub use status::JoinReport;
 pub(crate) use transfer::{Transfer, ViewServer};

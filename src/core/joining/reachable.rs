@@ -285,7 +285,7 @@ impl Core {
         match reach {
             None => self.cx.counters.drop(crate::counters::DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
-            Some(_) if !self.incarnation.is_waiting() => self.become_up(),
+            Some(_) if !self.me.incarnation.is_waiting() => self.become_up(),
             // As soon as the disk has stored the incarnation, it is asked again.
             Some(reach) => {
                 if let Some(joining) = &mut self.joiner {

@@ -130,7 +130,7 @@ impl Core {
             return self.deny(&newcomer, &Message::Refused { nonce, refusal });
         }
         let held = self.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(self.view.record(slot)));
-        let last = self.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
+        let last = self.view.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
             return self.deny(&newcomer, &Message::Behind { nonce, incarnation });
         }

@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::Core;
 use crate::limits::SETTLE;
+use crate::member::Record;
 use crate::time::Time;
-use crate::view::Slot;
+use crate::view::{Slot, View};
 
 /// The number of other members up to which the word of all of them counts.
 const FEW: usize = 2;
@@ -60,18 +60,18 @@ impl Arrivals {
     }
 
     /// Notes the number of live members; returns the largest one so far.
-    pub(super) fn note_live(&mut self, live: usize) -> usize {
+    pub(crate) fn note_live(&mut self, live: usize) -> usize {
         self.largest = self.largest.max(live);
         self.largest
     }
 
     /// Returns the time for which this node has been Up.
-    pub(crate) fn up_for(&self, now: Time) -> Duration {
+    fn up_for(&self, now: Time) -> Duration {
         self.up_since.map_or(Duration::ZERO, |up_since| now.since(up_since))
     }
 
     /// Notes the time at which a new run came.
-    pub(super) fn note_arrival(&mut self, now: Time, slot: Slot) {
+    pub(crate) fn note_arrival(&mut self, now: Time, slot: Slot) {
         if let Some(up_since) = self.up_since {
             let place = slot as usize;
             if self.young.len() <= place {
@@ -105,54 +105,44 @@ impl Arrivals {
         }
     }
 
-    /// Returns the time at which a member came, if that was after this node and a short while ago.
-    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
-        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
-        (ago < SETTLE).then(|| now - ago)
-    }
-}
-
-impl Core {
     /// Returns true if there were no other members when this node became Up: nobody knew more than it.
-    pub fn has_begun_alone(&self) -> bool {
-        self.arrivals.was_alone
+    pub(crate) fn was_alone(&self) -> bool {
+        self.was_alone
     }
 
-    /// Returns true if a member came before this node, or long ago.
-    pub(crate) fn is_known_for_long(&self, slot: Slot) -> bool {
-        self.arrivals.came(self.cx.now, slot).is_none()
-    }
-
-    /// Returns true if a member is at an address where this node was told to look for members, and has proven that
-    /// address.
-    pub(crate) fn is_contact(&self, slot: Slot) -> bool {
-        self.view.entry(slot).peer.is_proven() && self.reunion.is_contact(self.view.record(slot).address)
-    }
-
-    /// Returns true if this node has been Up for so short a while that no member is known for longer.
-    pub(crate) fn is_new_here(&self) -> bool {
-        self.arrivals.up_since.is_none_or(|since| self.cx.now.since(since) < SETTLE)
-    }
-
-    /// Returns true if a member's word about leases counts.
-    pub(crate) fn counts_about_leases(&self, slot: Slot) -> bool {
-        let entry = self.view.entry(slot);
-        let is_back = entry.peer.is_proven() && self.arrivals.back.get(&slot) == Some(&entry.record.address);
-        let are_few = self.view.live().len() <= FEW;
-        is_back
-            || are_few
-            || self.is_contact(slot)
-            || self.is_known_for_long(slot)
-            || (self.arrivals.is_founder && self.is_new_here())
+    /// Returns true if a member's word about leases counts. `is_contact`: it is at an address where this node was told to look
+    /// for members, and has proven that address.
+    pub(crate) fn counts_about_leases(&self, now: Time, view: &View, slot: Slot, is_contact: bool) -> bool {
+        let entry = view.entry(slot);
+        let is_back = entry.peer.is_proven() && self.back.get(&slot) == Some(&entry.record.address);
+        let are_few = view.live().len() <= FEW;
+        let is_known_for_long = self.came(now, slot).is_none();
+        // No member is known for longer.
+        let is_new_here = self.up_since.is_none_or(|since| now.since(since) < SETTLE);
+        is_back || are_few || is_contact || is_known_for_long || (self.is_founder && is_new_here)
     }
 
     /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
     /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name
     /// between.
-    pub(super) fn meet_new_run(&mut self, slot: Slot) {
-        if self.arrivals.up_since.is_some() && self.counts_about_leases(slot) {
-            self.arrivals.back.insert(slot, self.view.record(slot).address);
+    pub(crate) fn meet_new_run(&mut self, now: Time, view: &View, slot: Slot, is_contact: bool) {
+        if self.up_since.is_some() && self.counts_about_leases(now, view, slot, is_contact) {
+            self.back.insert(slot, view.record(slot).address);
         }
-        self.arrivals.note_arrival(self.cx.now, slot);
+        self.note_arrival(now, slot);
+    }
+
+    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
+    /// waited for long to be let in.
+    pub(crate) fn is_of_long_standing(&self, now: Time, me: &Record, record: &Record) -> bool {
+        let up_for = self.up_for(now);
+        let clock = me.incarnation.saturating_add(up_for.as_millis() as u64);
+        up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
+    }
+
+    /// Returns the time at which a member came, if that was after this node and a short while ago.
+    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
+        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
+        (ago < SETTLE).then(|| now - ago)
     }
 }

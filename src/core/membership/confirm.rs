@@ -13,13 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
 
-use crate::Core;
-use crate::doors::{Reply, StopReason, Ticket};
+use crate::context::{Context, Phase};
+use crate::doors::{Reply, Ticket};
 use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
 };
 use crate::member::{Run, Status};
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
@@ -27,7 +29,7 @@ use crate::wire::{Confirmation, Message, Nonce};
 
 /// The action at the end of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// This node's own Leaving was confirmed: it becomes Left.
     Leaving,
     /// This node's own Left was confirmed: it stops.
@@ -48,8 +50,9 @@ impl Purpose {
 }
 
 /// The records that wait to be confirmed; at most [`MAX_PENDING_COMMANDS`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Confirmations {
+    rng: ChaCha8Rng,
     open: BTreeMap<Ticket, Open>,
     /// The beginning of this interval of removals, and their number in it.
     removals: Option<(Time, u32)>,
@@ -70,12 +73,12 @@ impl Confirmations {
         self.open.len()
     }
 
-    pub(super) fn cancel(&mut self, purpose: Purpose) {
+    pub(crate) fn cancel(&mut self, purpose: Purpose) {
         self.open.remove(&purpose.ticket());
     }
 
     /// Counts one more removal; returns true if it may be made now.
-    pub(super) fn take_removal(&mut self, now: Time) -> bool {
+    pub(crate) fn take_removal(&mut self, now: Time) -> bool {
         let (began, count) = self.removals.get_or_insert((now, 0));
         if now.since(*began) >= REMOVALS_INTERVAL {
             (*began, *count) = (now, 0);
@@ -84,105 +87,111 @@ impl Confirmations {
         *count <= MAX_REMOVALS
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.open.len() < MAX_PENDING_COMMANDS
     }
 }
 
-impl Core {
-    /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`.
-    pub(super) fn ask_for_confirmation(&mut self, purpose: Purpose, slot: Slot, wait: Duration) {
-        let hash = self.view.entry(slot).hash;
-        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: self.cx.now + wait };
-        self.confirmations.open.insert(purpose.ticket(), open);
-        self.ask_for_confirmation_again(purpose.ticket());
+impl Confirmations {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        Self { rng, open: BTreeMap::new(), removals: None }
     }
 
-    /// Asks the peers that have not answered, or ends.
-    pub(crate) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
-        let Some(open) = self.confirmations.open.get(&ticket) else { return };
+    /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`. Returns the purpose if that is
+    /// over at once.
+    pub(crate) fn ask(
+        &mut self,
+        out: &mut Outbox<'_>,
+        purpose: Purpose,
+        slot: Slot,
+        wait: Duration,
+    ) -> Option<Purpose> {
+        let hash = out.view.entry(slot).hash;
+        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: out.cx.now + wait };
+        self.open.insert(purpose.ticket(), open);
+        self.ask_again(out, purpose.ticket())
+    }
+
+    /// Asks the peers that have not answered, or ends; returns the purpose in that case.
+    pub(crate) fn ask_again(&mut self, out: &mut Outbox<'_>, ticket: Ticket) -> Option<Purpose> {
+        let open = self.open.get(&ticket)?;
         let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
-        let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
-        let witnesses = self.witnesses();
-        if self.cx.now >= deadline || !is_current || self.is_confirmed(open, &witnesses) {
-            return self.end_confirmation(ticket);
+        let is_current = out.view.get(slot).is_some_and(|entry| entry.hash == hash);
+        let witnesses = witnesses(out.view);
+        if out.cx.now >= deadline || !is_current || is_confirmed(out.view, open, &witnesses) {
+            return self.end(out.cx, out.view, ticket);
         }
-        let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
+        let is_unasked = |peer: &Slot| !open.by.contains(&out.view.record(*peer).run) && *peer != slot;
         let unasked = witnesses.into_iter().filter(is_unasked);
         // Its own observers should hear it from this node itself: the word of others about it may not be believed.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
-            unasked.partition(|peer| slot == View::ME && self.observers.observes(*peer));
-        let more = FLOOD_FANOUT.max(self.cx.settings.observers).saturating_sub(peers.len());
-        peers.extend(others.sample(&mut self.random.commands, more));
+            unasked.partition(|peer| slot == View::ME && out.observers.observes(*peer));
+        let more = FLOOD_FANOUT.max(out.observers.wanted()).saturating_sub(peers.len());
+        peers.extend(others.sample(&mut self.rng, more));
         for peer in peers {
-            let mut packet = self.out().packet_to(peer);
-            if self.out().push_update(&mut packet, slot) {
+            let mut packet = out.packet_to(peer);
+            if out.push_update(&mut packet, slot) {
                 packet.push(&Message::Confirm(Confirmation { record: Nonce(hash) }));
             }
-            self.out().send_to(peer, packet);
+            out.send_to(peer, packet);
         }
-        self.cx.timers.set(Timer::Confirm(ticket), deadline.min(self.cx.now + CONFIRM_RETRY));
+        out.cx.timers.set(Timer::Confirm(ticket), deadline.min(out.cx.now + CONFIRM_RETRY));
+        None
     }
 
-    /// Notes that a peer holds a record.
-    pub(crate) fn on_confirmed(&mut self, peer: Slot, hash: u64) {
-        let run = self.view.record(peer).run;
+    /// Notes that a peer holds a record; returns the purposes that are done by that.
+    pub(crate) fn confirmed(&mut self, cx: &mut Context, view: &View, peer: Slot, hash: u64) -> Vec<Purpose> {
+        let run = view.record(peer).run;
         let mut is_open = false;
-        for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
+        for open in self.open.values_mut().filter(|open| open.hash == hash) {
             open.by.insert(run);
             is_open = true;
         }
         if !is_open {
             // Nothing is looked up for what nobody asked.
-            return;
+            return Vec::new();
         }
-        let witnesses = self.witnesses();
-        let is_done = |open: &Open| open.hash == hash && self.is_confirmed(open, &witnesses);
-        let done: Vec<Ticket> =
-            self.confirmations.open.iter().filter(|(_, open)| is_done(open)).map(|(ticket, _)| *ticket).collect();
-        for ticket in done {
-            self.end_confirmation(ticket);
-        }
+        let witnesses = witnesses(view);
+        let is_done = |open: &Open| open.hash == hash && is_confirmed(view, open, &witnesses);
+        let done = self.open.iter().filter(|(_, open)| is_done(open)).map(|(ticket, _)| *ticket);
+        let done: Vec<Ticket> = done.collect();
+        done.into_iter().filter_map(|ticket| self.end(cx, view, ticket)).collect()
     }
 
     /// Ends the open confirmations with their present state, before the view is dropped.
-    pub(crate) fn end_confirmations(&mut self) {
-        for ticket in self.confirmations.open.keys().copied().collect::<Vec<_>>() {
-            self.end_confirmation(ticket);
+    pub(crate) fn end_all(&mut self, cx: &mut Context, view: &View) -> Vec<Purpose> {
+        let open: Vec<Ticket> = self.open.keys().copied().collect();
+        open.into_iter().filter_map(|ticket| self.end(cx, view, ticket)).collect()
+    }
+
+    /// Ends a confirmation, and answers the command that asked for it.
+    fn end(&mut self, cx: &mut Context, view: &View, ticket: Ticket) -> Option<Purpose> {
+        cx.timers.cancel(Timer::Confirm(ticket));
+        let open = self.open.remove(&ticket)?;
+        if let Purpose::Removal(ticket) = open.purpose {
+            let (held_by, confirmed) = (open.by.len(), is_confirmed(view, &open, &witnesses(view)));
+            cx.reply(ticket, Reply::Removed { held_by, confirmed });
         }
+        Some(open.purpose)
     }
+}
 
-    /// Returns the members whose confirmation counts: those that are Up. A leaving member takes its knowledge along,
-    /// and counts only if no other is left.
-    fn witnesses(&self) -> Vec<Slot> {
-        let live = self.view.live();
-        let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.entry(*slot).status == Status::Up).collect();
-        if up.is_empty() { live.to_vec() } else { up }
-    }
+/// Returns the members whose confirmation counts: those that are Up. A leaving member takes its knowledge along,
+/// and counts only if no other is left.
+fn witnesses(view: &View) -> Vec<Slot> {
+    let live = view.live();
+    let up: Vec<Slot> = live.iter().copied().filter(|slot| view.entry(*slot).status == Status::Up).collect();
+    if up.is_empty() { live.to_vec() } else { up }
+}
 
-    /// Returns true if this node's own confirmation counts: it stays, or no member does.
-    pub(crate) fn may_confirm(&self) -> bool {
-        let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
-        self.cx.phase.is_up() || !self.view.live().iter().any(is_up)
-    }
+/// Returns true if this node's own confirmation counts: it stays, or no member does.
+pub(crate) fn may_confirm(phase: Phase, view: &View) -> bool {
+    let is_up = |slot: &Slot| view.entry(*slot).status == Status::Up;
+    phase.is_up() || !view.live().iter().any(is_up)
+}
 
-    fn is_confirmed(&self, open: &Open, witnesses: &[Slot]) -> bool {
-        let is_known_to = |slot: &&Slot| open.by.contains(&self.view.record(**slot).run);
-        let needed = CONFIRMATIONS.min(witnesses.len());
-        witnesses.iter().filter(is_known_to).take(needed).count() >= needed
-    }
-
-    fn end_confirmation(&mut self, ticket: Ticket) {
-        self.cx.timers.cancel(Timer::Confirm(ticket));
-        let Some(open) = self.confirmations.open.remove(&ticket) else { return };
-        match open.purpose {
-            Purpose::Leaving => self.announce_left(0),
-            Purpose::Left => self.stop(StopReason::Left),
-            Purpose::Removal(ticket) => {
-                let held_by = open.by.len();
-                let confirmed = self.is_confirmed(&open, &self.witnesses());
-                self.cx.reply(ticket, Reply::Removed { held_by, confirmed });
-            }
-        }
-    }
+fn is_confirmed(view: &View, open: &Open, witnesses: &[Slot]) -> bool {
+    let is_known_to = |slot: &&Slot| open.by.contains(&view.record(**slot).run);
+    let needed = CONFIRMATIONS.min(witnesses.len());
+    witnesses.iter().filter(is_known_to).take(needed).count() >= needed
 }

@@ -23,12 +23,13 @@ use std::net::SocketAddr;
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
 
-use crate::Core;
+use crate::context::Context;
 use crate::doors::{CommandError, Notice, Receiver, Reply, Ticket};
 use crate::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
-use crate::member::{Record, Run, Status, is_reachable};
-use crate::packet::{Sender, SenderKind};
+use crate::member::{Run, Status};
+use crate::packet::Outbox;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce};
@@ -38,7 +39,7 @@ const MOST_ASKED: u32 = 5;
 
 /// An address at which nobody has reached this node so far.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Move {
+struct Move {
     /// The command's number.
     ticket: Ticket,
     address: SocketAddr,
@@ -49,117 +50,108 @@ pub(crate) struct Move {
     is_reached: bool,
 }
 
-impl Core {
-    /// Carries out the command to change this node's address, as soon as a member has reached it there. Who is Joining is
-    /// in no record yet: its address is proven when it is let in.
-    pub(crate) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
-        if self.cx.phase.is_leaving() {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
-        }
-        if !is_reachable(address) {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
-        }
-        self.give_up_move();
-        if address == self.me().address {
-            return self.cx.reply(ticket, Reply::AddressSet);
-        }
-        // Calls that stand lead from the address that this node had.
-        self.paths.hang_up_all(&mut self.cx);
-        self.moving =
-            Some(Move { ticket, address, nonce: Nonce(self.random.me.next_u64()), asked: 0, is_reached: false });
-        self.ask_at_new_address();
+/// This node's own move, and its luck.
+#[derive(Debug, Clone)]
+pub(crate) struct Moving {
+    rng: ChaCha8Rng,
+    open: Option<Move>,
+}
+
+/// What comes of asking members.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The address goes into the record now: a member has reached it, or there is nobody to ask.
+    Take,
+    /// Members were asked, and these are to be called besides.
+    Called(Vec<SocketAddr>),
+    /// Nothing, or no member reaches this node there.
+    Over,
+}
+
+impl Moving {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        Self { rng, open: None }
+    }
+
+    /// Begins a move.
+    pub(crate) fn begin(&mut self, ticket: Ticket, address: SocketAddr) {
+        let nonce = Nonce(self.rng.next_u64());
+        self.open = Some(Move { ticket, address, nonce, asked: 0, is_reached: false });
     }
 
     /// Asks members whether they reach this node at its new address.
-    pub(crate) fn ask_at_new_address(&mut self) {
-        let Some(Move { address, nonce, asked, is_reached, .. }) = self.moving else { return };
-        let live: Vec<Slot> = self.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
-        if is_reached || live.is_empty() || self.cx.phase.is_joining() {
-            return self.take_address();
+    pub(crate) fn ask(&mut self, out: &mut Outbox<'_>) -> Asked {
+        let Some(moving) = &mut self.open else { return Asked::Over };
+        let Move { address, nonce, asked, is_reached, .. } = *moving;
+        let live: Vec<Slot> = out.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
+        if is_reached || live.is_empty() || out.cx.phase.is_joining() {
+            return Asked::Take;
         }
-        let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.record(*slot).status == Status::Up).collect();
+        let up: Vec<Slot> = live.iter().copied().filter(|slot| out.view.record(*slot).status == Status::Up).collect();
         let among = if up.is_empty() { live } else { up };
         let members: Vec<(SocketAddr, Run)> = among
-            .sample(&mut self.random.me, REACH_ASKED << asked)
-            .map(|slot| (self.view.record(*slot).address, self.view.record(*slot).run))
+            .sample(&mut self.rng, REACH_ASKED << asked)
+            .map(|slot| (out.view.record(*slot).address, out.view.record(*slot).run))
             .collect();
         let addresses: Vec<SocketAddr> = members.iter().map(|(address, _)| *address).collect();
         if asked >= MOST_ASKED {
-            let kept = self.me().address;
-            self.cx.notice(
-                "move not reached",
-                Notice::MoveNotReached { kept, address, others: addresses.into_iter().take(REACH_ASKED).collect() },
-            );
-            return self.give_up_move();
+            let (kept, others) = (out.view.me().address, addresses.into_iter().take(REACH_ASKED).collect());
+            out.cx.notice("move not reached", Notice::MoveNotReached { kept, address, others });
+            self.give_up(out.cx);
+            return Asked::Over;
         }
+        moving.asked += 1;
         for (to, run) in members {
-            self.ask_to_reach(to, run, address, nonce);
+            ask_to_reach(out, to, run, address, nonce);
         }
-        if asked > 0 || self.paths.are_datagrams_in_doubt() {
-            self.call_all(&addresses);
-        }
-        if let Some(moving) = &mut self.moving {
-            moving.asked += 1;
-        }
-        self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY * 2_u32.pow(asked));
-    }
-
-    /// Keeps the address that this node has, if it wanted another one.
-    pub(crate) fn give_up_move(&mut self) {
-        self.cx.timers.cancel(Timer::Move);
-        if let Some(Move { ticket, address, .. }) = self.moving.take() {
-            self.cx.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
-        }
+        out.cx.timers.set(Timer::Move, out.cx.now + REACH_RETRY * 2_u32.pow(asked));
+        let must_call = asked > 0 || out.paths.are_datagrams_in_doubt();
+        Asked::Called(if must_call { addresses } else { Vec::new() })
     }
 
     /// Asks a member that is not where its record says: it may have moved, too, and know of nobody else.
-    pub(crate) fn ask_at_new_address_also(&mut self, to: SocketAddr, run: Run) {
-        if let Some(Move { address, nonce, .. }) = self.moving {
-            self.ask_to_reach(to, run, address, nonce);
+    pub(crate) fn ask_also(&self, out: &mut Outbox<'_>, to: SocketAddr, run: Run) {
+        if let Some(Move { address, nonce, .. }) = self.open {
+            ask_to_reach(out, to, run, address, nonce);
         }
     }
 
-    fn ask_to_reach(&mut self, to: SocketAddr, run: Run, address: SocketAddr, nonce: Nonce) {
-        let mut packet = self.out().packet(usize::MAX);
-        packet.push(&Message::ReachMe { nonce, address });
-        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
-        self.out().transmit(to, Receiver::Run(run), packet);
+    /// Keeps the address that this node has, if it wanted another one.
+    pub(crate) fn give_up(&mut self, cx: &mut Context) {
+        cx.timers.cancel(Timer::Move);
+        if let Some(Move { ticket, address, .. }) = self.open.take() {
+            cx.reply(ticket, Reply::Refused(CommandError::NotReached { address }));
+        }
     }
 
     /// Returns true if this is the nonce by which members answer that they reach this node at its new address.
     pub(crate) fn is_reached_by(&self, nonce: Nonce) -> bool {
-        self.moving.is_some_and(|moving| moving.nonce == nonce)
+        self.open.is_some_and(|moving| moving.nonce == nonce)
     }
 
-    /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. A member
-    /// that is not where its record says is told the address by a packet of its own: what goes to all does not reach it.
-    pub(crate) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
-        let is_asked = self.is_reached_by(nonce);
-        if is_asked {
-            self.take_address();
-            let is_elsewhere =
-                matches!(sender.kind, SenderKind::Member(slot) if self.view.record(slot).address != sender.from);
-            if is_elsewhere && self.moving.is_none() {
-                let mut packet = self.out().packet(usize::MAX);
-                self.out().push_update(&mut packet, View::ME);
-                self.out().transmit(sender.from, Receiver::Run(sender.run), packet);
-            }
-        }
-        is_asked
+    /// Returns true if this node wants another address.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
-    /// Writes the new address into this node's record, as soon as the disk allows it.
-    fn take_address(&mut self) {
-        let Some(moving) = &mut self.moving else { return };
-        moving.is_reached = true;
-        let (ticket, address) = (moving.ticket, moving.address);
-        if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
-            return self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY);
-        }
-        self.moving = None;
-        self.cx.timers.cancel(Timer::Move);
-        self.flood();
-        self.link_all_anew();
-        self.cx.reply(ticket, Reply::AddressSet);
+    /// Notes that a member has reached this node at its new address; returns that.
+    pub(crate) fn reached(&mut self) -> Option<SocketAddr> {
+        self.open.as_mut().map(|moving| {
+            moving.is_reached = true;
+            moving.address
+        })
     }
+
+    /// Ends the move: the record says the new address.
+    pub(crate) fn end(&mut self, cx: &mut Context) -> Option<Ticket> {
+        cx.timers.cancel(Timer::Move);
+        self.open.take().map(|moving| moving.ticket)
+    }
+}
+
+fn ask_to_reach(out: &mut Outbox<'_>, to: SocketAddr, run: Run, address: SocketAddr, nonce: Nonce) {
+    let mut packet = out.packet(usize::MAX);
+    packet.push(&Message::ReachMe { nonce, address });
+    packet.pad_to(out.question_bytes(MIN_QUESTION_BYTES));
+    out.transmit(to, Receiver::Run(run), packet);
 }

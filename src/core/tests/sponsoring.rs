@@ -59,7 +59,7 @@ fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_
 fn who_was_reaped_comes_back_above_the_incarnation_that_is_remembered() {
     let mut alone = Alone::new(0);
     let reaped = Record { incarnation: 9, ..member(1, Status::Left(LeaveReason::Graceful)) };
-    alone.core.tombstones.insert(alone.now, &reaped);
+    alone.core.view.tombstones.insert(alone.now, &reaped);
     for (incarnation, is_behind) in [(8, true), (9, true), (10, false)] {
         alone.pass(SECOND);
         let joiner = Record { incarnation, ..member(1, Status::Joining) };

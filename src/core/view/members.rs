@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::Slot;
 use super::peer::Peer;
 use super::tally::Tally;
+use super::tombstones::Tombstones;
 use crate::map::Map;
 use crate::member::{NodeId, Record, Run, Status};
 
@@ -59,6 +60,8 @@ pub(crate) struct View {
     by_run: Map<Run, Slot>,
     live: Vec<Slot>,
     tally: Tally,
+    /// The names that were reaped.
+    pub(crate) tombstones: Tombstones,
 }
 
 impl View {

@@ -27,6 +27,7 @@ pub(crate) use peer::{Peer, RareState, is_due};
 pub use pool::RecordPool;
 pub(crate) use pool::Shared;
 pub(crate) use tally::BUCKETS;
+#[cfg(test)]
 pub(crate) use tombstones::Tombstones;
 
 /// The index of a member in the table.

@@ -1,6 +1,6 @@
 //! Settling: what follows from a change of the table of members, whoever made it, in one order.
 //!
-//! A change is made in `merge` (another node's word, this node's verdict, its own record) or `reap` (a record is forgotten).
+//! A change is made in `merging`: another node's word, this node's verdict, its own record, or a record that is forgotten.
 //! Everything else hears of it here: nobody keeps a list of its own of what has to be done about it.
 //!
 //! Must not know: why a record was changed.
@@ -10,26 +10,27 @@ use std::sync::Arc;
 use crate::Core;
 use crate::doors::Output;
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::membership::accusation::date_accusation;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 
 /// A change of the table that was just made.
 #[derive(Debug)]
-pub(super) struct Transition {
+pub(crate) struct Transition {
     /// The member's place, which is free again if it was forgotten.
-    pub(super) slot: Slot,
+    pub(crate) slot: Slot,
     /// The record that was held; `None` if the name is new.
-    pub(super) before: Option<Arc<Record>>,
+    pub(crate) before: Option<Arc<Record>>,
     /// The record as which programs were told of it, if it was listed before it was held: a joiner's.
-    pub(super) listed: Option<Arc<Record>>,
+    pub(crate) listed: Option<Arc<Record>>,
     /// How the member was found out, if it is accused or Down.
-    pub(super) method: Option<DetectionMethod>,
-    pub(super) cause: Cause,
+    pub(crate) method: Option<DetectionMethod>,
+    pub(crate) cause: Cause,
 }
 
 /// The origin of a change: whose word it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// Another node's: a member's, or a stranger's. This node may have let the member in.
     Told { from: Option<Slot>, is_brought_in: bool },
     /// This node's, about another or about itself; or it forgets a record.
@@ -38,7 +39,7 @@ pub(super) enum Cause {
 
 impl Core {
     /// Settles a change.
-    pub(super) fn settle(&mut self, change: Transition) {
+    pub(crate) fn settle(&mut self, change: Transition) {
         let Transition { slot, before, listed, method, cause } = change;
         let after = self.view.get(slot).map(|entry| Arc::clone(&entry.record));
         let was_live = before.as_ref().is_some_and(|held| held.status.is_live());
@@ -55,7 +56,7 @@ impl Core {
         self.gossip.view_changed(self.cx.now);
         if slot != View::ME {
             if after.is_some() {
-                self.date_accusation(slot, before.as_deref());
+                date_accusation(self.cx.now, &mut self.view, slot, before.as_deref());
             } else {
                 self.forget_slot(slot);
             }

@@ -1,8 +1,9 @@
-//! Merging updates into the view: the one place in which another node's word changes a member's record.
+//! Merging: the one place in which the table of members is changed, whoever says so, and in which everything that follows is
+//! settled, in one order.
 //!
 //! Invariants:
 //! - A held record is only ever replaced by one that supersedes it (see [`Record::supersedes`]).
-//! - This node's own record is written by no other: updates about oneself go to `refutation`.
+//! - This node's own record is written by no other: updates about oneself go to `myself`.
 //! - An update that is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
 //! - A suspicion that waited while this process stood still is not believed: its true age is unknown by then, and
 //!   passed on it would make dead members look fresher, or live ones older, everywhere. A member that still holds it
@@ -11,20 +12,35 @@
 //!   packets heard, notes, and raised incarnations; notes only count while the accusation is new, since a note that
 //!   waits anywhere looks fresher than it is.
 //! - No member is held as Down for silence, on anyone's word, that was not Suspect here before, long enough to refute.
+//! - Down and Left records are reaped at age `reap_after`, everywhere at the same age, since their ages travel with them. A
+//!   tombstone stays as long again, so that a late copy is not merged as a new member.
+//! - A removal holds for the run: whoever holds it answers any later record of that run by the same removal at that
+//!   incarnation. (Precedence cannot do this: if a removal beat any incarnation of its run, three records of one name could
+//!   beat each other in a circle.)
 //!
-//! Must not know: how silence is measured, or to whom an update is sent on.
+//! Must not know: how silence is measured, or why a member is gone.
 
 use std::sync::Arc;
 
-use super::settle::{Cause, Transition};
 use crate::Core;
 use crate::counters::DropReason;
-use crate::limits::MAX_MEMBERS;
+use crate::detection::Inquiries;
+use crate::doors::Notice;
+use crate::joining::NameProbes;
+use crate::limits::{MAX_GONE, MAX_MEMBERS};
 use crate::member::{DetectionMethod, LeaveReason, Record, Status};
+use crate::membership::Rivals;
+use crate::membership::accusation::{
+    compare_notes, count_change, note_false_obituary, skipped_suspicion, take_contradiction, tell_accused,
+};
+use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
 use crate::packet::News;
+use crate::settling::{Cause, Transition};
+use crate::time::Time;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
 
+/// Words of others, and verdicts of this node.
 impl Core {
     /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
     pub(crate) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
@@ -43,11 +59,11 @@ impl Core {
             return None;
         }
         let is_old = note.is_some_and(|note| note.age() >= self.cx.settings.reap_after);
-        if is_old || self.tombstones.covers(&record) {
+        if is_old || self.view.tombstones.covers(&record) {
             self.cx.counters.drop(DropReason::Outdated);
             if !is_old && from.is_some() {
                 // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
-                self.ask_if_live(&record);
+                ask_if_live(&mut self.out(), &record);
             }
             return None;
         }
@@ -61,7 +77,7 @@ impl Core {
                     let is_removal = |status| status == Status::Left(LeaveReason::Forced);
                     if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
                         self.remove_again(slot, &record);
-                    } else if !self.doubts(slot, &record, note, from) {
+                    } else if !take_doubt(&mut self.out(), slot, &record, note, from) {
                         self.supersede(slot, record, hash, note, from);
                     }
                 } else if let Some(note) = note
@@ -111,7 +127,7 @@ impl Core {
         }
         self.cx.counters.updates_merged += 1;
         self.health.heard(self.cx.now);
-        self.tombstones.remove(&record.id);
+        self.view.tombstones.remove(&record.id);
         let joiner = self.joiners.take(&record);
         let lived_at = self.cx.now - note.map_or_else(Default::default, Note::age);
         let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
@@ -120,7 +136,7 @@ impl Core {
         let slot = self.view.insert(record, hash, peer);
         self.arrivals.note_arrival(self.cx.now, slot);
         let record = self.view.record(slot);
-        if record.status.is_live() && self.is_of_long_standing(record) {
+        if record.status.is_live() && self.arrivals.is_of_long_standing(self.cx.now, self.view.me(), record) {
             let id = record.id.clone();
             self.reunion.met_another(&id);
         }
@@ -129,12 +145,26 @@ impl Core {
         Some(hash)
     }
 
+    /// Returns true if this node knows better than an accusation.
+    fn contradicts(&mut self, slot: Slot, record: &Record, note: Note, from: Option<Slot>) -> bool {
+        let teller = from.map(|slot| self.view.record(slot).run);
+        let is_from_afar = self.partition.is_spoken_of_from_afar(self.cx.now, record.run, teller);
+        take_contradiction(&mut self.out(), slot, record, note, is_from_afar)
+    }
+
+    /// Takes another note about a record that is held.
+    fn compare_notes(&mut self, slot: Slot, note: Note) {
+        if compare_notes(&self.cx, &mut self.view, slot, note) {
+            self.gossip.spread(&mut self.cx, slot, None, false);
+        }
+    }
+
     /// Tells a live run of another one that takes its name: it gives way (see `joining::rivals`), and would learn of that late,
     /// since nobody speaks to it any more. Its observers tell it.
     fn tell_replaced(&mut self, slot: Slot, held: &Record, record: &Record) {
         let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
         if are_apart && self.observers.observes(slot) {
-            self.tell_of_rival(slot, record, None);
+            tell_of_rival(&mut self.out(), slot, record, None);
         }
     }
 
@@ -152,10 +182,10 @@ impl Core {
         if let Some(note) = note.filter(|_| !is_new_run)
             && self.contradicts(slot, &record, note, from)
         {
-            return self.tell_accused(slot, &record);
+            return tell_accused(&mut self.out(), slot, &record);
         }
-        let skipped_suspicion =
-            note.is_some_and(|note| !is_new_run && self.skipped_suspicion(&held, slot, &record, note));
+        let skipped_suspicion = note
+            .is_some_and(|note| !is_new_run && skipped_suspicion(self.cx.now, self.view.entry(slot), &record, note));
         if skipped_suspicion && held.status == Status::Suspect && held.incarnation == record.incarnation {
             return;
         }
@@ -177,12 +207,13 @@ impl Core {
             self.cx.counters.suspicions_confirmed += 1;
         }
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
-            self.note_false_obituary(slot);
+            note_false_obituary(self.cx.now, &mut self.view, slot);
         }
         let mut is_brought_in = false;
         let peer = if is_new_run {
             self.tell_replaced(slot, &held, &record);
-            self.meet_new_run(slot);
+            let is_contact = self.reunion.is_contact_of(self.view.entry(slot));
+            self.arrivals.meet_new_run(self.cx.now, &self.view, slot, is_contact);
             is_brought_in = self.joiners.take(&record).proven;
             Some(Peer::new(sign).with_proof(is_brought_in))
         } else {
@@ -207,10 +238,8 @@ impl Core {
             None
         };
         let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, note.map(|note| note.method));
-        self.count_suspicion(held.status, record.status, method);
-        if !is_new_run {
-            self.count_detection(slot, held.status, record.status, method);
-        }
+        let changed = &self.view.entry(slot).peer;
+        count_change(&mut self.cx, changed, held.status, record.status, method, !is_new_run);
         self.view.replace(slot, record, hash, peer);
         self.view.peer_mut(slot).method = method;
         let cause = Cause::Told { from, is_brought_in };
@@ -223,8 +252,7 @@ impl Core {
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
         let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, Some(method));
-        self.count_suspicion(held.status, status, method);
-        self.count_detection(slot, held.status, status, method);
+        count_change(&mut self.cx, &self.view.entry(slot).peer, held.status, status, method, true);
         self.mark_judged(slot, status, method);
         let peer = self.view.peer_mut(slot);
         peer.method = method;
@@ -245,5 +273,82 @@ impl Core {
         self.view.replace(View::ME, record, hash, None);
         self.view.peer_mut(View::ME).lived_at(self.cx.now);
         self.settle(Transition { slot: View::ME, before: Some(held), listed: None, method: None, cause: Cause::Own });
+    }
+}
+
+/// Removals, and reaping.
+impl Core {
+    /// Removes a removed run again, at the incarnation that it has raised meanwhile.
+    pub(crate) fn remove_again(&mut self, slot: Slot, record: &Record) {
+        let record = Arc::new(record.with_status(Status::Left(LeaveReason::Forced)));
+        let hash = record.hash();
+        self.supersede(slot, record, hash, None, None);
+    }
+
+    /// Tells who removed a live member, and the member itself.
+    pub(crate) fn note_removal(&mut self, slot: Slot, was_live: bool, from: Option<Slot>) {
+        if let Some(from) = from.filter(|_| was_live) {
+            let (id, by) = (self.view.record(slot).id.clone(), self.view.record(from).id.clone());
+            self.cx.notice("member removed", Notice::MemberRemoved { id, by });
+        }
+        if from.is_none() {
+            self.view.peer_mut(slot).rare_mut().last_told = None;
+            self.tell_evicted(slot);
+        }
+    }
+
+    /// Forgets those that are gone the longest, before their time, if there are more than [`MAX_GONE`] and than four for each
+    /// member of the largest cluster that this node has seen: a process that crashes again and again under fresh names fills
+    /// nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not know yet.
+    pub(crate) fn reap_the_longest_gone(&mut self) {
+        let live = self.view.live().len() + 1;
+        let most = MAX_GONE.max(4 * self.arrivals.note_live(live));
+        if self.view.len() - live <= most {
+            return;
+        }
+        let is_spare = |status: Status| !status.is_live() && status != Status::Left(LeaveReason::Forced);
+        let gone = self.view.iter().filter(|(slot, entry)| *slot != View::ME && is_spare(entry.status));
+        let mut gone: Vec<(Time, Slot)> = gone.map(|(slot, entry)| (entry.peer.last_sign(), slot)).collect();
+        let spare = gone.len().saturating_sub(most);
+        if spare < gone.len() {
+            gone.select_nth_unstable(spare);
+        }
+        for (_, slot) in gone.into_iter().take(spare) {
+            self.reap(slot);
+        }
+    }
+
+    /// Removes a member from the view for good.
+    pub(crate) fn reap(&mut self, slot: Slot) {
+        let record = Arc::clone(self.view.record(slot));
+        self.view.tombstones.insert(self.cx.now, &record);
+        self.drop_from_view(slot);
+    }
+
+    /// Removes a member from the view, and nothing prevents that it is met again.
+    pub(crate) fn drop_from_view(&mut self, slot: Slot) {
+        let held = self.view.remove(slot);
+        self.settle(Transition { slot, before: Some(held), listed: None, method: None, cause: Cause::Own });
+    }
+
+    /// Forgets all members but this node, and all state about them.
+    pub(crate) fn forget_everybody(&mut self) {
+        self.me.moving.give_up(&mut self.cx);
+        let over = self.confirmations.end_all(&mut self.cx, &self.view);
+        self.confirmation_over(over);
+        self.end_contacts();
+        self.name_probes = NameProbes::default();
+        self.me.rivals = Rivals::default();
+        self.drop_joiners();
+        self.partition.forget_everybody(&mut self.cx, &self.view);
+        let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
+        for slot in others {
+            self.drop_from_view(slot);
+        }
+        self.cx.timers.clear();
+        self.resume_messages();
+        self.gossip.forget_everybody();
+        self.detector.inquiries = Inquiries::default();
+        self.transfer = None;
     }
 }

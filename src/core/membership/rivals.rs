@@ -20,12 +20,13 @@
 //!
 //! Must not know: how the rival got the name.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
-use crate::doors::{Notice, StopReason};
+use crate::context::Context;
+use crate::doors::Notice;
 use crate::limits::QUESTION_INTERVAL;
-use crate::member::{LeaveReason, Record, Run, Status};
+use crate::member::{Record, Run};
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -63,73 +64,65 @@ impl Rivals {
     }
 }
 
-impl Core {
-    /// Handles the report of others that another run, at another address, has this node's name and a record that
-    /// supersedes ours.
-    pub(crate) fn hear_of_rival(&mut self, rival: &Record) {
-        if !self.cx.phase.is_up() {
-            return;
+/// What this node does about a rival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is asked at its address who it is.
+    Ask(SocketAddr),
+    /// It has the name: this node announces that it left, and stops.
+    GiveWay(SocketAddr),
+    /// It is silent: this node raises its incarnation above this one.
+    RaiseAbove(u64),
+}
+
+impl Rivals {
+    /// Takes the report of others that another run, at another address, has this node's name and a record that
+    /// supersedes ours. `is_raising`: this node's own raise above it waits for the disk.
+    pub(crate) fn heard_of(&mut self, cx: &mut Context, me: &Record, rival: &Record, is_raising: bool) -> Option<Step> {
+        if !cx.phase.is_up() {
+            return None;
         }
-        if let Some(open) = &mut self.rivals.open {
+        if let Some(open) = &mut self.open {
             if open.rival.run == rival.run && rival.supersedes(&open.rival) {
                 open.rival = rival.clone();
             }
-            return;
+            return None;
         }
-        if self.rivals.last.is_some_and(|last| self.cx.now.since(last) < self.cx.settings.probe_timeout) {
-            return;
+        if is_raising || self.are_met(cx.now, cx.settings.probe_timeout) {
+            return None;
         }
-        if self.incarnation.covers(rival.incarnation) {
-            // It is being raised above, and waits for the disk.
-            return;
+        if self.raises(rival.run) >= MAX_RAISES {
+            return Some(Step::GiveWay(rival.address));
         }
-        if self.rivals.raises(rival.run) >= MAX_RAISES {
-            return self.give_way(rival);
-        }
-        self.rivals.open = Some(NameConflict { rival: rival.clone(), asked: 0 });
-        self.dispute();
+        self.open = Some(NameConflict { rival: rival.clone(), asked: 0 });
+        self.dispute(cx, me)
     }
 
-    /// Handles another run of this node's name that introduced itself from its own address.
-    pub(crate) fn met_rival(&mut self, rival: &Record) {
-        if !self.cx.phase.is_up() {
-            return;
+    /// Takes note of another run of this node's name that introduced itself from its own address.
+    pub(crate) fn met(&mut self, cx: &Context, me: &Record, rival: &Record) -> Option<Step> {
+        if !cx.phase.is_up() {
+            return None;
         }
-        self.rivals.last = Some(self.cx.now);
-        if rival.supersedes(self.me()) {
-            self.give_way(rival);
-        }
+        self.last = Some(cx.now);
+        rival.supersedes(me).then_some(Step::GiveWay(rival.address))
     }
 
-    /// Asks the rival once more, or takes its silence for an answer.
-    pub(crate) fn dispute(&mut self) {
-        let Some(open) = &mut self.rivals.open else { return };
-        if open.asked >= QUESTIONS {
-            return self.take_name_back();
+    /// Asks the rival once more, or takes its silence for an answer: those that hold it learn of a higher incarnation.
+    pub(crate) fn dispute(&mut self, cx: &mut Context, me: &Record) -> Option<Step> {
+        let open = self.open.as_mut()?;
+        if open.asked < QUESTIONS {
+            open.asked += 1;
+            // No address is answered more often.
+            cx.timers.set(Timer::Rival, cx.now + cx.settings.probe_timeout.max(QUESTION_INTERVAL));
+            return Some(Step::Ask(open.rival.address));
         }
-        open.asked += 1;
-        let address = open.rival.address;
-        self.out().ask_who(address);
-        // No address is answered more often.
-        self.cx.timers.set(Timer::Rival, self.cx.now + self.cx.settings.probe_timeout.max(QUESTION_INTERVAL));
-    }
-
-    /// Announces that it left, so that the name is free at once among those that knew this node, and stops.
-    fn give_way(&mut self, rival: &Record) {
-        let id = self.me().id.clone();
-        self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Graceful)));
-        self.flood();
-        self.stop(StopReason::NameInUse { id, holder: rival.address });
-    }
-
-    /// Keeps the name: those that hold the rival learn of a higher incarnation.
-    fn take_name_back(&mut self) {
-        let Some(NameConflict { rival, .. }) = self.rivals.open.take() else { return };
-        self.rivals.last = Some(self.cx.now);
-        self.cx.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
-        if rival.supersedes(self.me()) {
-            self.rivals.raised_above = Some((rival.run, self.rivals.raises(rival.run) + 1));
-            self.raise_incarnation(rival.incarnation + 1);
+        let NameConflict { rival, .. } = self.open.take()?;
+        self.last = Some(cx.now);
+        cx.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
+        if !rival.supersedes(me) {
+            return None;
         }
+        self.raised_above = Some((rival.run, self.raises(rival.run) + 1));
+        Some(Step::RaiseAbove(rival.incarnation))
     }
 }
