@@ -9,7 +9,7 @@ use crate::Core;
 use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
 use crate::doors::{LinkEvent, LinkId, Receiver};
-use crate::limits::{MAX_CALLS, MAX_MESSAGES_IN_QUESTION};
+use crate::limits::MAX_MESSAGES_IN_QUESTION;
 use crate::packet::{Sender, Way};
 use crate::time::Time;
 use crate::view::{Slot, View, is_due};
@@ -17,41 +17,6 @@ use crate::wire::{Header, Message, Messages, PacketBuilder, Read, read};
 
 /// Calls: ways to addresses at which nobody knows yet who is there.
 impl Core {
-    /// Calls an address that does not answer datagrams, unless it is called already.
-    pub(crate) fn call(&mut self, address: SocketAddr) {
-        if self.paths.may_call(&self.view, address) {
-            self.end_old_calls();
-            self.paths.call(&mut self.cx, address);
-        }
-    }
-
-    /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
-    /// its next attempt.
-    pub(crate) fn call_again(&mut self, address: SocketAddr) {
-        self.paths.give_up_hung_calls(&mut self.cx, |to| to == address);
-        self.call(address);
-    }
-
-    /// Calls an address and sends it this packet first. Returns false if there is no room for a call.
-    pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.call(address);
-        self.paths.say_first(address, bytes)
-    }
-
-    /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
-    pub(crate) fn call_all(&mut self, addresses: &[SocketAddr]) {
-        for address in addresses.iter().take(MAX_CALLS / 2) {
-            self.call(*address);
-        }
-    }
-
-    /// Ends calls that have lasted long enough.
-    pub(crate) fn end_old_calls(&mut self) {
-        for address in self.paths.end_old_calls(&mut self.cx) {
-            self.note_connection(address, false);
-        }
-    }
-
     /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
     /// yet, or is not gone.
     pub(crate) fn announce_by_calls(&mut self) {
@@ -73,13 +38,13 @@ impl Core {
     pub(crate) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
         match event {
             LinkEvent::Connected => {
-                self.note_connection(address, true);
+                self.joiner.note_connection(&self.cx, address, true);
                 if let Some(first) = self.paths.calls.connected(address) {
                     self.out().send_by_call(address, &first);
                     return;
                 }
                 match self.cx.phase {
-                    Phase::Joining => self.ask_again_to_join(address),
+                    Phase::Joining => self.joiner.ask_again_to_join(&mut outbox!(self), &self.reunion, address),
                     Phase::Up => self.out().ask_who(address),
                     _ => {}
                 }
@@ -91,12 +56,12 @@ impl Core {
             }
             LinkEvent::Refused | LinkEvent::Unreachable => {
                 self.paths.calls.remove(link);
-                self.note_connection(address, false);
+                self.joiner.note_connection(&self.cx, address, false);
             }
             LinkEvent::Closed => _ = self.paths.calls.remove(link),
             LinkEvent::Unopened(why) => {
                 self.paths.calls.remove(link);
-                self.turned_down(address, why);
+                self.joiner.turned_down(&mut self.cx, &mut self.reunion, address, why);
             }
         }
     }
@@ -123,7 +88,7 @@ impl Core {
         header: &Header,
         messages: Messages<'_>,
     ) -> bool {
-        let is_question = |message: &Message| match (message, &self.joiner) {
+        let is_question = |message: &Message| match (message, &self.joiner.joining) {
             (Message::Join { .. } | Message::WhoAreYou { .. }, _) => true,
             // A challenge that this joiner asked for, at the address that it advertises.
             (Message::Challenge { nonce, .. }, Some(joining)) => joining.asked.answerer(*nonce).is_some(),
@@ -141,7 +106,7 @@ impl Core {
         if self.paths.calls.is_at(from) {
             return false;
         }
-        self.end_old_calls();
+        self.paths.end_old_calls(&mut self.cx);
         self.paths.accept_call(&mut self.cx, link, from)
     }
 }
@@ -151,7 +116,8 @@ impl Core {
     /// Asks the member in whose name a guest came, at its address.
     pub(crate) fn ask_guest(&mut self, slot: Slot, since: Time) {
         if self.paths.must_call_guest(self.cx.now, since) {
-            self.call(self.view.record(slot).address);
+            let address = self.view.record(slot).address;
+            self.out().call(address);
         }
         self.out().ask_at_home(slot);
     }

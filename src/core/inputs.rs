@@ -42,8 +42,12 @@ impl Core {
             // It was taken note of above.
             Input::Worked(_) => {}
             Input::Command(command) => self.command(command),
-            Input::SeedAddresses(addresses) => self.seed_addresses(addresses, true),
-            Input::SomeSeedAddresses(addresses) => self.seed_addresses(addresses, false),
+            Input::SeedAddresses(addresses) => {
+                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, true)
+            }
+            Input::SomeSeedAddresses(addresses) => {
+                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, false)
+            }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
                 self.ballot_stored(ballot_version);
@@ -52,6 +56,7 @@ impl Core {
             Input::WorkEnded { term } => self.work_ended(term),
             Input::Link { link, event } => self.link_event(link, event),
         }
+        self.note_unreached();
         self.attend_to_leadership();
         debug_assert!(self.cx.outputs().iter().all(|output| match output {
             Output::Transmit { bytes, .. } => bytes.len() <= self.cx.settings.mtu,
@@ -79,10 +84,10 @@ impl Core {
     #[inline(never)]
     fn fire_one(&mut self, timer: Timer) {
         match timer {
-            Timer::JoinTry => self.try_to_join(),
+            Timer::JoinTry => self.joiner.try_to_join(&mut outbox!(self), &self.reunion),
             Timer::Found => self.consider_founding(),
             Timer::Transfer => self.pull_again(),
-            Timer::Reach => self.ask_to_be_reached(),
+            Timer::Reach => self.joiner.ask_to_be_reached(&mut outbox!(self)),
             Timer::CatchUp => self.gossip.catch_up(&mut outbox!(self)),
             Timer::Gossip => self.gossip_tick(),
             Timer::Flood => self.flood(),
@@ -93,12 +98,12 @@ impl Core {
             Timer::Link(run) => self.tend_link(run),
             Timer::Guests => self.tend_guests(),
             Timer::Crash(run) => self.investigate(run),
-            Timer::Joiner(run) => self.judge_joiner(run),
+            Timer::Joiner(run) => self.sponsor.judge_joiner(&mut outbox!(self), run),
             Timer::NameProbe(run) => self.probe_name_again(run),
             Timer::Rival => self.dispute(),
             Timer::Move => self.ask_at_new_address(),
             Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
-            Timer::Contact(ticket) => self.end_contact(ticket),
+            Timer::Contact(ticket) => self.reunion.end_contact(&mut outbox!(self), ticket),
             Timer::Partition => self.partition.suspect(&mut self.cx, &self.view),
             Timer::PartitionOver => self.partition.end(&mut self.cx, &self.view),
             Timer::Leadership => self.tend_leadership(),
@@ -118,12 +123,12 @@ impl Core {
         self.review_observed();
         self.tell_the_accused();
         self.gossip.sync_if_needed(&mut outbox!(self));
-        self.end_old_calls();
+        self.paths.end_old_calls(&mut self.cx);
     }
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Join { ticket, addresses } => self.contact(ticket, &addresses),
+            Command::Join { ticket, addresses } => self.reunion.contact(&mut outbox!(self), ticket, &addresses),
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, &tags),

@@ -266,7 +266,7 @@ impl Core {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
             let called = self.detector.shuffled(&addresses);
-            self.call_all(&called);
+            self.out().call_all(&called);
             // There may be more of them than calls at one time.
             self.paths.end_calls_soon(self.cx.now);
         }

@@ -60,7 +60,7 @@ macro_rules! outbox {
             packets: &mut $core.packets,
             observers: &$core.observers,
             health: &$core.health,
-            paths: &$core.paths,
+            paths: &mut $core.paths,
         }
     };
 }
@@ -75,6 +75,7 @@ mod discovery;
 mod dissemination;
 mod doors;
 pub mod election;
+mod entering;
 mod envelope;
 mod incoming;
 mod inputs;
@@ -136,10 +137,7 @@ use detection::crash::Crashes;
 use detection::{Detector, LocalHealth};
 use discovery::Reunion;
 use dissemination::{Gossip, LeaseUpdates};
-use joining::Joiners;
-use joining::Joining;
-use joining::NameProbes;
-use joining::{Transfer, ViewServer};
+use joining::{Joiner, Sponsor};
 use leadership::LeaderTracker;
 use membership::{Arrivals, Confirmations, Incarnation, Moving, Rivals};
 use messaging::Messaging;
@@ -158,8 +156,8 @@ pub struct Core {
     /// What everybody is lent: the time, the settings, this node's phase, deadlines, counters, and the way out.
     cx: Context,
     random: Streams,
-    /// The search for a cluster, while this node is Joining.
-    joiner: Option<Joining>,
+    joiner: Joiner,
+    sponsor: Sponsor,
     packets: Packets,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
@@ -175,12 +173,8 @@ pub struct Core {
     crashes: Crashes,
     partition: Partition,
     gossip: Gossip,
-    transfer: Option<Transfer>,
-    serving: ViewServer,
     confirmations: Confirmations,
     reunion: Reunion,
-    joiners: Joiners,
-    name_probes: NameProbes,
     arrivals: Arrivals,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
@@ -213,7 +207,8 @@ impl Core {
         let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
         let mut core = Self {
             cx: Context::new(now, init.run, Header::cluster_hash(init.cluster.as_str()), init.settings.clone(), key),
-            joiner: None,
+            joiner: Joiner::new(random::stream(init.random_seed, random::JOINER)),
+            sponsor: Sponsor::new(random::stream(init.random_seed, random::SPONSOR)),
             packets: Packets::new(Prover::new(&mut random::stream(init.random_seed, 0))),
             inbox: Inbox::default(),
             shared: Shared::default(),
@@ -234,12 +229,8 @@ impl Core {
             crashes: Crashes::default(),
             partition: Partition::new(&init.settings),
             gossip: Gossip::new(random::stream(init.random_seed, random::GOSSIP)),
-            transfer: None,
-            serving: ViewServer::default(),
             confirmations: Confirmations::new(random::stream(init.random_seed, random::COMMANDS)),
-            reunion: Reunion::new(init.seeds, init.remembered),
-            joiners: Joiners::default(),
-            name_probes: NameProbes::default(),
+            reunion: Reunion::new(random::stream(init.random_seed, random::REUNION), init.seeds, init.remembered),
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
@@ -253,7 +244,8 @@ impl Core {
         if let Some(quorum) = init.leadership {
             core.begin_electing(quorum);
         }
-        core.start_joining();
+        core.begin_joining();
+        core.seek_cluster();
         core
     }
 
@@ -280,7 +272,7 @@ impl Core {
         self.part_from_voters();
         self.drop_links();
         self.paths.hang_up_all(&mut self.cx);
-        self.joiner = None;
+        self.joiner.end();
         self.cx.phase = Phase::Stopped;
         self.cx.timers.clear();
         self.cx.output(Output::Stopped(reason));

@@ -68,7 +68,7 @@ impl Core {
     /// counted as joining.
     pub fn counts(&self) -> [usize; Status::NAMES.len()] {
         let mut counts = self.view.counts();
-        counts[Status::Joining.index()] += self.joiners.listed();
+        counts[Status::Joining.index()] += self.sponsor.joiners.listed();
         counts
     }
 

@@ -116,7 +116,7 @@ impl Core {
             self.cx.counters.drop(DropReason::Malformed);
             return None;
         }
-        if self.joiners.is_ahead_of(&record) {
+        if self.sponsor.joiners.is_ahead_of(&record) {
             // It is listed as joining at a higher incarnation, and incarnations never fall.
             self.cx.counters.drop(DropReason::Outdated);
             return None;
@@ -128,7 +128,7 @@ impl Core {
         self.cx.counters.updates_merged += 1;
         self.health.heard(self.cx.now);
         self.view.tombstones.remove(&record.id);
-        let joiner = self.joiners.take(&record);
+        let joiner = self.sponsor.joiners.take(&record);
         let lived_at = self.cx.now - note.map_or_else(Default::default, Note::age);
         let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
         let method = note.map(|note| note.method);
@@ -214,7 +214,7 @@ impl Core {
             self.tell_replaced(slot, &held, &record);
             let is_contact = self.reunion.is_contact_of(self.view.entry(slot));
             self.arrivals.meet_new_run(self.cx.now, &self.view, slot, is_contact);
-            is_brought_in = self.joiners.take(&record).proven;
+            is_brought_in = self.sponsor.joiners.take(&record).proven;
             Some(Peer::new(sign).with_proof(is_brought_in))
         } else {
             // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
@@ -336,10 +336,10 @@ impl Core {
         self.me.moving.give_up(&mut self.cx);
         let over = self.confirmations.end_all(&mut self.cx, &self.view);
         self.confirmation_over(over);
-        self.end_contacts();
-        self.name_probes = NameProbes::default();
+        self.reunion.end_contacts(&mut self.cx);
+        self.sponsor.names = NameProbes::default();
         self.me.rivals = Rivals::default();
-        self.drop_joiners();
+        self.sponsor.drop_joiners(&mut outbox!(self));
         self.partition.forget_everybody(&mut self.cx, &self.view);
         let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
         for slot in others {
@@ -349,6 +349,5 @@ impl Core {
         self.resume_messages();
         self.gossip.forget_everybody();
         self.detector.inquiries = Inquiries::default();
-        self.transfer = None;
     }
 }

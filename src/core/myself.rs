@@ -269,10 +269,8 @@ impl Core {
 
     /// Asks members whether they reach this node at its new address.
     pub(crate) fn ask_at_new_address(&mut self) {
-        match self.me.moving.ask(&mut outbox!(self)) {
-            Asked::Take => self.take_address(),
-            Asked::Called(addresses) => self.call_all(&addresses),
-            Asked::Over => {}
+        if self.me.moving.ask(&mut outbox!(self)) == Asked::Take {
+            self.take_address();
         }
     }
 
@@ -323,7 +321,6 @@ impl Core {
             Phase::Joining => self.stop(StopReason::Left),
             Phase::Up => {
                 self.cx.phase = Phase::Leaving;
-                self.transfer = None;
                 self.rewrite_myself(self.me().with_status(Status::Leaving));
                 // Links stay as long as the departure is being announced: if datagrams do not pass, it goes that way.
                 self.ask_for_confirmation(Purpose::Leaving, View::ME, LEAVING_TIMEOUT);
@@ -416,7 +413,7 @@ impl Core {
                 }
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
             }
-            Err(CommandError::NoSuchMember { .. }) if self.drop_joiner_named(id) => {
+            Err(CommandError::NoSuchMember { .. }) if self.sponsor.drop_joiner_named(&mut outbox!(self), id) => {
                 // No other member knows of it.
                 self.cx.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
             }

@@ -9,18 +9,15 @@ use rand_chacha::ChaCha8Rng;
 /// The streams, each named after what is drawn from it: for commands, for the detector, for gossip, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
-    pub(crate) joiner: ChaCha8Rng,
     pub(crate) lead: ChaCha8Rng,
     pub(crate) messages: ChaCha8Rng,
-    pub(crate) reunion: ChaCha8Rng,
-    pub(crate) sponsor: ChaCha8Rng,
 }
 
 impl Streams {
     /// Returns the streams of one seed.
     pub(crate) fn new(seed: u64) -> Self {
         let of = |number| stream(seed, number);
-        Self { joiner: of(4), lead: of(5), messages: of(7), reunion: of(9), sponsor: of(10) }
+        Self { lead: of(5), messages: of(7) }
     }
 }
 
@@ -30,10 +27,16 @@ pub(crate) const COMMANDS: u64 = 1;
 pub(crate) const DETECTOR: u64 = 2;
 /// The number of the stream of gossip.
 pub(crate) const GOSSIP: u64 = 3;
+/// The number of the stream of a joiner.
+pub(crate) const JOINER: u64 = 4;
 /// The number of the stream of this node's own changes.
 pub(crate) const ME: u64 = 6;
 /// The number of the stream of connections.
 pub(crate) const PATHS: u64 = 8;
+/// The number of the stream of the search for seeds and the lost.
+pub(crate) const REUNION: u64 = 9;
+/// The number of the stream of a sponsor.
+pub(crate) const SPONSOR: u64 = 10;
 
 /// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
 pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {

@@ -41,14 +41,14 @@ impl Core {
             members: self.view.len(),
             timers: self.cx.timers.size(),
             tombstones: self.view.tombstones.size(),
-            joiners: self.joiners.size(),
+            joiners: self.sponsor.joiners.size(),
             links: self.paths.links.size(),
             crashes: self.crashes.size(),
             inquiries: self.detector.inquiries.size(),
-            name_probes: self.name_probes.size(),
+            name_probes: self.sponsor.names.size(),
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),
-            strangers: self.packets.turns.size() + self.name_probes.asked() + self.joiners.askers(),
+            strangers: self.packets.turns.size() + self.sponsor.names.asked() + self.sponsor.joiners.askers(),
             messages: self.messaging.size(),
         }
     }

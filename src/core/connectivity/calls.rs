@@ -171,17 +171,16 @@ impl Paths {
         }
     }
 
-    /// Ends calls that have lasted long enough; returns the addresses of those that were never connected.
-    pub(crate) fn end_old_calls(&mut self, cx: &mut Context) -> Vec<SocketAddr> {
-        if self.calls.at.is_empty() {
-            return Vec::new();
-        }
+    /// Ends calls that have lasted long enough.
+    pub(crate) fn end_old_calls(&mut self, cx: &mut Context) {
         let old = self.calls.at.iter().filter(|(_, call)| call.until <= cx.now);
         let old: Vec<_> = old.map(|(address, call)| (*address, call.link, call.is_connected)).collect();
-        for (_, link, _) in &old {
-            self.hang_up(cx, *link);
+        for (address, link, is_connected) in old {
+            if !is_connected {
+                self.unreached.push(address);
+            }
+            self.hang_up(cx, link);
         }
-        old.into_iter().filter(|(_, _, is_connected)| !is_connected).map(|(address, ..)| address).collect()
     }
 
     /// Ends all calls in a moment, as this node is Up: they are needed until it is linked.

@@ -16,13 +16,19 @@ mod detour;
 mod guests;
 pub(crate) mod links;
 
+use std::net::SocketAddr;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::context::Context;
+use crate::counters::DropReason;
+use crate::doors::Output;
+use crate::member::Run;
 use calls::Calls;
 use detour::Detours;
 use guests::Guests;
-use links::Links;
+use links::{Action, Links};
 
 /// All connections of this node, and the ways around what does not pass.
 #[derive(Debug, Clone)]
@@ -32,16 +38,46 @@ pub(crate) struct Paths {
     pub(crate) guests: Guests,
     pub(crate) detours: Detours,
     pub(crate) calls: Calls,
+    /// Addresses that were called in vain, until whoever is interested has heard of it.
+    unreached: Vec<SocketAddr>,
 }
 
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
         let (links, guests, detours, calls) = Default::default();
-        Self { rng, links, guests, detours, calls }
+        Self { rng, links, guests, detours, calls, unreached: Vec::new() }
+    }
+
+    /// Takes out the addresses that were called in vain.
+    pub(crate) fn take_unreached(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.unreached)
     }
 
     /// Returns the luck by which a pause is spread: at least 0 and below 1.
     pub(crate) fn luck(&mut self) -> f64 {
         self.rng.random()
+    }
+
+    /// Finds out whether anybody listens at a joiner's address.
+    pub(crate) fn visit(&mut self, cx: &mut Context, run: Run, to: SocketAddr) {
+        let actions = self.links.visit(run, to);
+        Self::act_on_visit(cx, actions);
+    }
+
+    /// Ends a visit: nothing is to be found out about the joiner any more.
+    pub(crate) fn end_visit(&mut self, cx: &mut Context, run: Run) {
+        let actions = self.links.end_visit(run);
+        Self::act_on_visit(cx, actions);
+    }
+
+    fn act_on_visit(cx: &mut Context, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Open(link, to) => cx.output(Output::OpenLink { link, to }),
+                Action::Close(link) => cx.output(Output::CloseLink { link }),
+                Action::Full => cx.counters.drop(DropReason::TableFull),
+                other => debug_assert!(false, "no action of a visit: {other:?}"),
+            }
+        }
     }
 }

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
+use super::reunion::Reunion;
+use crate::context::Context;
 use crate::doors::{CommandError, Contacted, Reply, Ticket};
 use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
 use crate::member::NodeId;
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -39,70 +41,74 @@ impl Contacts {
     }
 }
 
-impl Core {
+impl Reunion {
     /// Carries out a command to contact addresses.
-    pub(crate) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
-        if self.reunion.contacts.open.len() >= MAX_PENDING_COMMANDS {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
+    pub(crate) fn contact(&mut self, out: &mut Outbox<'_>, ticket: Ticket, addresses: &[SocketAddr]) {
+        if self.contacts.open.len() >= MAX_PENDING_COMMANDS {
+            return out.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         let results = addresses.iter().take(MAX_SEEDS).map(|address| (*address, Contacted::Silent)).collect();
-        let contact = Contact { deadline: self.cx.now + CONTACT_TIMEOUT, results };
-        self.reunion.contacts.open.insert(ticket, contact);
-        let me = self.me();
+        let contact = Contact { deadline: out.cx.now + CONTACT_TIMEOUT, results };
+        self.contacts.open.insert(ticket, contact);
+        let me = out.view.me();
         let (mine, id) = (me.address, me.id.clone());
-        self.answered_contact(mine, &id);
-        if self.cx.phase.is_joining() {
+        self.answered_contact(out.cx, mine, &id);
+        if out.cx.phase.is_joining() {
             // Not a member yet: these are places to join through.
-            self.reunion.join_through(addresses.iter().copied().filter(|address| *address != mine));
-            self.cx.timers.set_by(Timer::JoinTry, self.cx.now);
+            self.join_through(addresses.iter().copied().filter(|address| *address != mine));
+            out.cx.timers.set_by(Timer::JoinTry, out.cx.now);
         }
-        self.end_contact(ticket);
+        self.end_contact(out, ticket);
     }
 
     /// Ends the commands under way with what is known, as the view is dropped.
-    pub(crate) fn end_contacts(&mut self) {
-        for (ticket, contact) in std::mem::take(&mut self.reunion.contacts.open) {
-            self.cx.reply(ticket, Reply::Joined(contact.results));
+    pub(crate) fn end_contacts(&mut self, cx: &mut Context) {
+        for (ticket, contact) in std::mem::take(&mut self.contacts.open) {
+            cx.reply(ticket, Reply::Joined(contact.results));
         }
     }
 
     /// Asks again, or ends when all have answered or the time is over.
-    pub(crate) fn end_contact(&mut self, ticket: Ticket) {
-        let Some(contact) = self.reunion.contacts.open.get(&ticket) else { return };
+    pub(crate) fn end_contact(&mut self, out: &mut Outbox<'_>, ticket: Ticket) {
+        let Some(contact) = self.contacts.open.get(&ticket) else { return };
         let unanswered = contact.results.iter().filter(|(_, contacted)| !contacted.is_final());
         let unanswered: Vec<SocketAddr> = unanswered.map(|(address, _)| *address).collect();
-        if unanswered.is_empty() || self.cx.now >= contact.deadline {
-            self.cx.timers.cancel(Timer::Contact(ticket));
-            if let Some(contact) = self.reunion.contacts.open.remove(&ticket) {
-                self.cx.reply(ticket, Reply::Joined(contact.results));
-            }
-            return;
+        if unanswered.is_empty() || out.cx.now >= contact.deadline {
+            return self.finish(out.cx, ticket);
         }
-        let next = contact.deadline.min(self.cx.now + CONTACT_RETRY);
-        if !self.cx.phase.is_joining() {
+        let next = contact.deadline.min(out.cx.now + CONTACT_RETRY);
+        if !out.cx.phase.is_joining() {
             for address in unanswered {
-                self.out().ask_who(address);
+                out.ask_who(address);
             }
         }
-        self.cx.timers.set(Timer::Contact(ticket), next);
+        out.cx.timers.set(Timer::Contact(ticket), next);
+    }
+
+    /// Answers a command with what is known.
+    fn finish(&mut self, cx: &mut Context, ticket: Ticket) {
+        cx.timers.cancel(Timer::Contact(ticket));
+        if let Some(contact) = self.contacts.open.remove(&ticket) {
+            cx.reply(ticket, Reply::Joined(contact.results));
+        }
     }
 
     /// Takes note that a member answered at this address.
-    pub(crate) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
-        self.contacted(from, || Contacted::Answered { id: id.clone() });
+    pub(crate) fn answered_contact(&mut self, cx: &mut Context, from: SocketAddr, id: &NodeId) {
+        self.contacted(cx, from, || Contacted::Answered { id: id.clone() });
     }
 
     /// Takes note that somebody answered at this address who is no member yet.
-    pub(crate) fn answered_not_up(&mut self, from: SocketAddr, id: &NodeId) {
-        self.contacted(from, || Contacted::NotUp { id: Some(id.clone()) });
+    pub(crate) fn answered_not_up(&mut self, cx: &mut Context, from: SocketAddr, id: &NodeId) {
+        self.contacted(cx, from, || Contacted::NotUp { id: Some(id.clone()) });
     }
 
     /// Takes note of an answer from this address in the commands that wait for one, and ends those that wait for
     /// nothing more.
-    pub(crate) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
-        self.reunion.note_somebody_else(from);
+    pub(crate) fn contacted(&mut self, cx: &mut Context, from: SocketAddr, what: impl Fn() -> Contacted) {
+        self.note_somebody_else(from);
         let mut complete = Vec::new();
-        for (ticket, contact) in &mut self.reunion.contacts.open {
+        for (ticket, contact) in &mut self.contacts.open {
             for (_, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {
                 result.improve(what());
             }
@@ -111,7 +117,7 @@ impl Core {
             }
         }
         for ticket in complete {
-            self.end_contact(ticket);
+            self.finish(cx, ticket);
         }
     }
 }

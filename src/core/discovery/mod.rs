@@ -3,7 +3,6 @@
 //! | idea | file |
 //! |---|---|
 //! | seeds, and members that are lost | `reunion` |
-//! | strangers that say who they are | `introduction` |
 //! | an operator's `join` | `contact` |
 //!
 //! Owns: the addresses of seeds, and whom to look for next.
@@ -11,7 +10,6 @@
 //! Must not know: how a newcomer is let in; it only makes two nodes meet.
 
 mod contact;
-mod introduction;
 mod reunion;
 
 pub(crate) use reunion::Reunion;

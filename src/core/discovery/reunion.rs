@@ -14,22 +14,25 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 
 use super::contact::Contacts;
-use crate::Core;
+use crate::context::Context;
 use crate::doors::{Notice, Output};
 use crate::limits::{
     CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SEEDS_ASKED_ALONE,
 };
 use crate::member::{NodeId, Run, Status};
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::view::{Entry, Slot};
+use crate::view::{Entry, Slot, View};
 use crate::wire::Message;
 
 /// Addresses beyond the view, and the turns of those that are looked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Reunion {
+    rng: ChaCha8Rng,
     seeds_configured: usize,
     /// The addresses that the seeds' names last resolved to, sorted.
     seeds: Vec<SocketAddr>,
@@ -73,9 +76,10 @@ impl Reunion {
         self.mine.len()
     }
 
-    pub(crate) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(rng: ChaCha8Rng, seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
         remembered.truncate(MAX_REMEMBERED_ADDRESSES);
         Self {
+            rng,
             seeds_configured,
             seeds: Vec::new(),
             extra: Vec::new(),
@@ -134,7 +138,7 @@ impl Reunion {
     }
 
     /// Takes note of a member of long standing that introduces itself, and that nobody here knew.
-    pub(super) fn met(&mut self, id: &NodeId, address: SocketAddr) {
+    pub(crate) fn met(&mut self, id: &NodeId, address: SocketAddr) {
         if self.met.is_none() && !self.is_contact(address) {
             self.met = Some(Met { id: id.clone(), address, others: 0 });
         }
@@ -148,7 +152,7 @@ impl Reunion {
     }
 
     /// Adds addresses to join through; the newest [`MAX_SEEDS`] are kept.
-    pub(super) fn join_through(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
+    pub(crate) fn join_through(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
         for address in addresses.filter(|address| crate::member::is_reachable(*address)) {
             self.extra.retain(|extra| *extra != address);
             self.extra.push(address);
@@ -206,160 +210,156 @@ impl Reunion {
     }
 
     /// Takes note that somebody else answers at this address.
-    pub(super) fn note_somebody_else(&mut self, address: SocketAddr) {
+    pub(crate) fn note_somebody_else(&mut self, address: SocketAddr) {
         self.mine.remove(&address);
     }
 }
 
-impl Core {
-    pub(crate) fn start_reunion(&mut self) {
-        let pace = 0.5 + 0.5 * self.random.reunion.random::<f64>();
-        self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
+impl Reunion {
+    pub(crate) fn start(&mut self, cx: &mut Context) {
+        let pace = 0.5 + 0.5 * self.rng.random::<f64>();
+        cx.timers.set(Timer::Reunite, cx.now + cx.settings.retry_interval.mul_f64(pace));
     }
 
-    /// Looks for lost seeds and members, and remembers where the others are.
-    pub(crate) fn reunite(&mut self) {
-        let pace = 0.9 + 0.1 * self.random.reunion.random::<f64>();
-        self.cx.timers.set(Timer::Reunite, self.cx.now + self.cx.settings.retry_interval.mul_f64(pace));
-        self.view.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
-        self.arrivals.tidy(self.cx.now);
-        self.reap_the_longest_gone();
-        self.release_observed();
-        if let Some(Met { id, address, others }) = self.reunion.met.take().filter(|met| met.others > 0) {
-            self.cx.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
+    /// Looks for lost seeds and members.
+    pub(crate) fn reunite(&mut self, out: &mut Outbox<'_>) {
+        if let Some(Met { id, address, others }) = self.met.take().filter(|met| met.others > 0) {
+            out.cx.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
         }
-        let (seeds, called) = self.next_missing_seeds();
+        let (seeds, called) = self.next_missing_seeds(out.cx, out.view);
         for seed in seeds {
-            self.out().ask_who(seed);
+            out.ask_who(seed);
         }
         if let Some(seed) = called {
-            self.call(seed);
+            out.call(seed);
         }
-        if self.reunion.has_seeds() {
-            self.cx.output(Output::ResolveSeeds);
+        if self.has_seeds() {
+            out.cx.output(Output::ResolveSeeds);
         }
-        for slot in self.next_lost() {
-            self.look_for(slot);
-            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
-                self.call(self.view.record(slot).address);
+        for slot in self.next_lost(out.view) {
+            look_for(out, slot);
+            if self.next_seed.is_multiple_of(CALL_ONE_IN) {
+                let address = out.view.record(slot).address;
+                out.call(address);
             }
         }
-        self.remember_addresses();
     }
 
-    /// Remembers the addresses of the first members that are Up, and has them stored.
-    fn remember_addresses(&mut self) {
-        let changes = self.view.changes();
-        if self.reunion.remembered_at.replace(changes) == Some(changes) {
-            return;
+    /// Draws the pause before the next look.
+    pub(crate) fn next_look(&mut self, cx: &mut Context) {
+        let pace = 0.9 + 0.1 * self.rng.random::<f64>();
+        cx.timers.set(Timer::Reunite, cx.now + cx.settings.retry_interval.mul_f64(pace));
+    }
+
+    /// Remembers the addresses of the first members that are Up; returns true if they are to be stored.
+    pub(crate) fn remember_addresses(&mut self, view: &View) -> bool {
+        let changes = view.changes();
+        if self.remembered_at.replace(changes) == Some(changes) {
+            return false;
         }
-        let up = self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up);
-        let mine = self.me().address;
+        let up = view.iter().filter(|(_, entry)| entry.record.status == Status::Up);
+        let mine = view.me().address;
         let others = up.map(|(_, entry)| entry.record.address).filter(|address| *address != mine);
         // Bounded before it is collected: a vector keeps the room of everything that ever was in it.
         let addresses: Vec<_> = others.take(MAX_REMEMBERED_ADDRESSES).collect();
         // A node that lost everybody keeps the last addresses it knew.
-        if !addresses.is_empty() && self.reunion.remember(addresses.into_iter()) {
-            self.persist();
-        }
+        !addresses.is_empty() && self.remember(addresses.into_iter())
     }
 
     /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: what is asked of one may be
     /// lost. Also the one that is to be called as well: each is, every so many turns of its own.
-    fn next_missing_seeds(&mut self) -> (Vec<SocketAddr>, Option<SocketAddr>) {
-        self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
-        let mut missing = self.all_missing_seeds();
+    fn next_missing_seeds(&mut self, cx: &Context, view: &View) -> (Vec<SocketAddr>, Option<SocketAddr>) {
+        self.next_seed = self.next_seed.wrapping_add(1);
+        let mut missing = self.all_missing_seeds(cx, view);
         // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
-        let me = self.me().address;
-        let mine = |seed: &&SocketAddr| **seed != me && self.reunion.is_mine(**seed);
-        missing.extend(self.reunion.seeds.iter().filter(mine));
+        let me = view.me().address;
+        let mine = |seed: &&SocketAddr| **seed != me && self.is_mine(**seed);
+        missing.extend(self.seeds.iter().filter(mine));
         // Whoever answered there is elsewhere by its own word, and others may be there now: it is a balancer, say.
-        let is_seat =
-            |seed: &&SocketAddr| self.reunion.seats.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
-        missing.extend(self.reunion.seeds.iter().filter(is_seat));
+        let is_seat = |seed: &&SocketAddr| self.seats.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
+        missing.extend(self.seeds.iter().filter(is_seat));
         missing.sort_unstable();
         missing.dedup();
-        let turn = self.reunion.next_seed;
+        let turn = self.next_seed;
         let kinds = missing.len().max(1);
         missing.rotate_left(turn % kinds);
-        missing.truncate(if self.view.live().is_empty() { SEEDS_ASKED_ALONE } else { 1 });
+        missing.truncate(if view.live().is_empty() { SEEDS_ASKED_ALONE } else { 1 });
         let is_called = (turn / kinds).is_multiple_of(CALL_ONE_IN);
-        let called = missing.first().copied().filter(|seed| is_called && !self.reunion.is_mine(*seed));
+        let called = missing.first().copied().filter(|seed| is_called && !self.is_mine(*seed));
         (missing, called)
     }
 
     /// Returns the addresses of the seeds that are not Up.
-    fn all_missing_seeds(&mut self) -> Vec<SocketAddr> {
+    fn all_missing_seeds(&mut self, cx: &Context, view: &View) -> Vec<SocketAddr> {
         let mut missing: Vec<SocketAddr> =
-            self.reunion.seeds.iter().copied().filter(|seed| !self.is_up_at(*seed)).collect();
+            self.seeds.iter().copied().filter(|seed| !self.is_up_at(cx, view, *seed)).collect();
         if missing.is_empty() {
             return missing;
         }
         // All members are only looked at for seeds that were not found where they were the last time.
         let mut found = Vec::new();
-        for (_, entry) in self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up) {
+        for (_, entry) in view.iter().filter(|(_, entry)| entry.record.status == Status::Up) {
             if missing.contains(&entry.record.address) {
                 found.push((entry.record.address, (entry.record.run, entry.record.address)));
             }
         }
         missing.retain(|seed| found.iter().all(|(address, _)| address != seed));
-        self.reunion.seats.extend(found);
-        self.reunion.seats.retain(|address, _| self.reunion.seeds.contains(address));
+        self.seats.extend(found);
+        self.seats.retain(|address, _| self.seeds.contains(address));
         missing
     }
 
     /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
-    pub(crate) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
-        let mut missing = self.all_missing_seeds();
-        let first = self.random.reunion.random_range(0..missing.len().max(1));
+    pub(crate) fn missing_seeds(&mut self, cx: &Context, view: &View, most: usize) -> Vec<SocketAddr> {
+        let mut missing = self.all_missing_seeds(cx, view);
+        let first = self.rng.random_range(0..missing.len().max(1));
         missing.rotate_left(first);
         missing.truncate(most);
         missing
     }
 
     /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
-    pub(crate) fn misses_seed(&self) -> bool {
-        self.reunion.seeds.iter().any(|seed| !self.is_up_at(*seed))
+    pub(crate) fn misses_seed(&self, cx: &Context, view: &View) -> bool {
+        self.seeds.iter().any(|seed| !self.is_up_at(cx, view, *seed))
     }
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.
-    fn is_up_at(&self, seed: SocketAddr) -> bool {
+    fn is_up_at(&self, cx: &Context, view: &View, seed: SocketAddr) -> bool {
         let is_up = |(run, advertised): &(Run, SocketAddr)| {
-            let record = self.view.slot_of_run(*run).map(|slot| self.view.record(slot));
+            let record = view.slot_of_run(*run).map(|slot| view.record(slot));
             record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
         };
         // Each of them has its turn in that time.
-        let intervals = MINE_FOR + self.reunion.mine.len() as u32;
-        let until = self.cx.settings.retry_interval * intervals;
-        let is_recent = |met: &Time| seed == self.me().address || self.cx.now.since(*met) < until;
-        self.reunion.mine.get(&seed).is_some_and(is_recent) || self.reunion.seats.get(&seed).is_some_and(is_up)
+        let intervals = MINE_FOR + self.mine.len() as u32;
+        let until = cx.settings.retry_interval * intervals;
+        let is_recent = |met: &Time| seed == view.me().address || cx.now.since(*met) < until;
+        self.mine.get(&seed).is_some_and(is_recent) || self.seats.get(&seed).is_some_and(is_up)
     }
 
     /// Returns the most recently lost Down member, and one other in turn.
-    fn next_lost(&mut self) -> Vec<Slot> {
-        if self.view.counts()[Status::Down.index()] == 0 {
+    fn next_lost(&mut self, view: &View) -> Vec<Slot> {
+        if view.counts()[Status::Down.index()] == 0 {
             return Vec::new();
         }
         let down: Vec<Slot> =
-            self.view.iter().filter(|(_, entry)| entry.record.status == Status::Down).map(|(slot, _)| slot).collect();
-        let latest = down.iter().copied().max_by_key(|slot| self.view.entry(*slot).peer.last_sign());
+            view.iter().filter(|(_, entry)| entry.record.status == Status::Down).map(|(slot, _)| slot).collect();
+        let latest = down.iter().copied().max_by_key(|slot| view.entry(*slot).peer.last_sign());
         let others = || down.iter().copied().filter(|slot| Some(*slot) != latest);
-        let last = self.reunion.last_down.as_ref();
-        let in_turn = others()
-            .find(|slot| last.is_none_or(|last| self.view.record(*slot).id > *last))
-            .or_else(|| others().next());
+        let last = self.last_down.as_ref();
+        let in_turn =
+            others().find(|slot| last.is_none_or(|last| view.record(*slot).id > *last)).or_else(|| others().next());
         if let Some(slot) = in_turn {
-            self.reunion.last_down = Some(self.view.record(slot).id.clone());
+            self.last_down = Some(view.record(slot).id.clone());
         }
         latest.into_iter().chain(in_turn).collect()
     }
+}
 
-    /// Tells a Down member what it is held as, and asks whoever is there now.
-    pub(crate) fn look_for(&mut self, slot: Slot) {
-        let nonce = self.packets.prover.nonce(self.view.record(slot).address, self.cx.now);
-        let mut packet = self.out().packet_to(slot);
-        packet.push(&Message::WhoAreYou { nonce, echo: None });
-        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
-        self.out().send_to(slot, packet);
-    }
+/// Tells a Down member what it is held as, and asks whoever is there now.
+pub(crate) fn look_for(out: &mut Outbox<'_>, slot: Slot) {
+    let nonce = out.packets.prover.nonce(out.view.record(slot).address, out.cx.now);
+    let mut packet = out.packet_to(slot);
+    packet.push(&Message::WhoAreYou { nonce, echo: None });
+    packet.pad_to(out.question_bytes(MIN_QUESTION_BYTES));
+    out.send_to(slot, packet);
 }

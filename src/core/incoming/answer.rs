@@ -14,6 +14,7 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::Receiver;
 use crate::election::ElectorateReport;
+use crate::joining::push_unreachable;
 use crate::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::member::{NodeId, Record, Status};
 use crate::membership::may_confirm;
@@ -263,7 +264,7 @@ impl Core {
             }
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
-            self.push_unreachable(&mut packet, sender, answer.kind, answer.advertised, nonce);
+            push_unreachable(&mut self.out(), &mut packet, sender, answer.kind, answer.advertised, nonce);
         }
         match answer.introduction {
             Some(Introduction::Tombstoned { incarnation })

@@ -38,32 +38,40 @@ impl Core {
                 let is_finder =
                     answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
                 answer.introduction = Some(self.on_i_am(*sender, nonce, record));
-                if is_finder {
-                    self.found_by(sender.from);
+                if is_finder && self.must_be_found() {
+                    self.joiner.found_by(&mut outbox!(self), &self.reunion, sender.from);
                 }
             }
             Message::Join { nonce, record, cookie } => {
                 self.on_join(*sender, nonce, record, cookie, answer.seeking.take());
             }
-            Message::ReachMe { nonce, address } => self.on_reach_me(*sender, nonce, address),
+            Message::ReachMe { nonce, address } => {
+                self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address)
+            }
             Message::Reached { nonce } => self.on_reached(sender, nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::ElectorateReport(founded) if self.cx.phase.is_joining() => {
                 answer.founded = Some(founded);
             }
-            Message::Challenge { nonce, cookie } => self.on_challenge(*sender, nonce, cookie),
+            Message::Challenge { nonce, cookie } => {
+                self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie)
+            }
             Message::Welcome { nonce, sponsor, .. } => {
                 self.on_welcome(*sender, nonce, &sponsor, answer.founded.take());
             }
             Message::NotUp { nonce, record, .. } => self.on_not_up(*sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.on_refused(*sender, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.on_behind(nonce, incarnation),
-            Message::Wait { nonce, wait_ms } => self.on_wait(nonce, wait_ms),
-            Message::Elsewhere { nonce, members } => self.on_elsewhere(nonce, &members),
-            Message::Page { after, more } if self.is_pulling_from(*sender) => {
+            Message::Wait { nonce, wait_ms } => self.joiner.on_wait(&mut self.cx, nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => {
+                self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members)
+            }
+            Message::Page { after, more } if self.joiner.is_pulling_from(*sender) => {
                 self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
-            Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.on_lease_update_of_sponsor(&word),
+            Message::LeaseUpdate(word) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
+                self.on_lease_update_of_sponsor(&word)
+            }
             Message::Pull { after, pages } => self.on_pull(*sender, after.as_ref(), pages),
             Message::HeldStatus { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted)
@@ -99,7 +107,7 @@ impl Core {
 
     pub(super) fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
         let from = self.member(sender, answer);
-        if answer.is_page && self.is_pulling_from(*sender) {
+        if answer.is_page && self.joiner.is_pulling_from(*sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || self.cx.phase.is_joining())
             && !self.is_joiner_up(sender, &news)
@@ -117,7 +125,7 @@ impl Core {
     /// Returns true if a joiner that this node admitted says that it is Up: its address is proven, and it need not
     /// introduce itself again.
     fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
-        self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
+        self.sponsor.joiners.is_admitted(sender.run, sender.from, self.subject(news))
     }
 
     /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own

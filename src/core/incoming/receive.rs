@@ -79,7 +79,7 @@ impl Core {
         if sender.run == self.cx.run {
             self.cx.counters.drop(DropReason::Own);
             self.read_few(messages, inbox)?;
-            self.met_myself(sender.from, inbox);
+            self.joiner.met_myself(&mut outbox!(self), &mut self.reunion, sender.from, inbox);
             return Ok(false);
         }
         match sender.kind {
@@ -121,7 +121,7 @@ impl Core {
     /// Returns true if somebody who is not in the view, or not known to be here, is in the middle of joining through
     /// this node, or lets it join: what it says is wanted whole.
     fn is_awaited(&self, sender: &Sender) -> bool {
-        self.is_pulling_from(*sender) || self.joiners.is_here(sender.run, sender.from)
+        self.joiner.is_pulling_from(*sender) || self.sponsor.joiners.is_here(sender.run, sender.from)
     }
 
     /// Does what a packet says, as far as its sender may say it, and answers.
@@ -196,7 +196,7 @@ impl Core {
                 Message::Refused { nonce, refusal } => return self.on_refused(sender, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.cx.notice("other cluster", Notice::OtherCluster { from: sender.from });
-                    if let Some(joining) = &mut self.joiner {
+                    if let Some(joining) = &mut self.joiner.joining {
                         joining.asked.asked_back(sender.from, self.cx.now);
                     }
                     if self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) {

@@ -22,11 +22,10 @@
 
 use std::net::SocketAddr;
 
-use crate::Core;
-use crate::election::Election;
+use super::join::Joiner;
+use crate::discovery::Reunion;
 use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
-use crate::member::{Record, Status};
-use crate::packet::Sender;
+use crate::packet::Outbox;
 use crate::recent::Recent;
 use crate::time::Time;
 
@@ -67,41 +66,27 @@ impl Finders {
     }
 }
 
-impl Core {
-    /// Returns true if this node has to know, before it forms an electorate with others, whether there is one.
-    pub(crate) fn must_be_found(&self) -> bool {
-        self.election().is_some_and(Election::is_forming)
-    }
-
-    /// Returns true if a node that looks for this joiner may be answered once more.
-    pub(crate) fn take_answer_to_finder(&mut self, from: SocketAddr) -> bool {
-        let must_be_found = self.must_be_found();
-        let Some(joining) = &mut self.joiner else { return false };
-        must_be_found && joining.finders.answered.take(self.cx.now, from)
-    }
-
-    /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
-    pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
-        self.cx.phase.is_joining()
-            && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
-            && record.id != self.me().id
-    }
-
+impl Joiner {
     /// Returns true if whoever lets this joiner in, and knows of no electorate, is not followed yet: members were met that
     /// know of one.
-    pub(super) fn awaits_finder(&self) -> bool {
-        let Some(joining) = &self.joiner else { return false };
-        joining.finders.awaited_until().is_some_and(|until| self.cx.now < until)
+    pub(crate) fn awaits_finder(&self, now: Time) -> bool {
+        let Some(joining) = &self.joining else { return false };
+        joining.finders.awaited_until().is_some_and(|until| now < until)
     }
 
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks
     /// it to let this node in.
-    pub(crate) fn found_by(&mut self, member: SocketAddr) {
-        let (now, must_be_found) = (self.cx.now, self.must_be_found());
-        let Some(joining) = &mut self.joiner else { return };
-        if must_be_found && joining.reached.is_none() && joining.finders.meet(member, now) && !self.is_pulling() {
-            self.ask_to_join(member, false);
+    pub(crate) fn found_by(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, member: SocketAddr) {
+        let now = out.cx.now;
+        let Some(joining) = &mut self.joining else { return };
+        if joining.reached.is_none() && joining.finders.meet(member, now) && !self.is_pulling() {
+            self.ask_to_join(out, reunion, member, false);
         }
+    }
+
+    /// Returns true if a node that looks for this joiner may be answered once more.
+    pub(crate) fn take_answer_to_finder(&mut self, now: Time, from: SocketAddr) -> bool {
+        self.joining.as_mut().is_some_and(|joining| joining.finders.answered.take(now, from))
     }
 }
 

@@ -31,17 +31,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use crate::Core;
-use crate::doors::{Contacted, Notice, Output};
+use super::join::{Joiner, Prospects, Step};
+use super::status::answers_count_for;
+use crate::discovery::Reunion;
+use crate::doors::{Contacted, Notice, Output, Receiver};
 use crate::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
     MAX_JOINERS,
 };
 use crate::member::{Record, Run};
+use crate::packet::Newcomer;
+use crate::packet::Outbox;
 use crate::packet::Sender;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::wire::{Candidacy, Candidate, Nonce, Seeking};
+use crate::wire::{Candidacy, Candidate, Message, Nonce, Seeking};
 
 /// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Clone, Default)]
@@ -142,51 +146,58 @@ impl PerInterval {
     }
 }
 
-impl Core {
+impl Joiner {
     /// Returns the reason why this node may found its cluster, if it may.
-    pub(super) fn candidacy(&self) -> Option<Candidacy> {
-        let Some(joining) = &self.joiner else { return None };
-        let is_named = joining.founding.named_at.is_some() && self.reunion.has_seeds();
+    pub(crate) fn candidacy(&self, reunion: &Reunion) -> Option<Candidacy> {
+        let Some(joining) = &self.joining else { return None };
+        let is_named = joining.founding.named_at.is_some() && reunion.has_seeds();
         if joining.is_seed { Some(Candidacy::Listed) } else { is_named.then_some(Candidacy::Named) }
     }
 
     /// Returns the message beside a question to this address, or beside the answer to a node that asks; `None` if there
     /// is nothing to tell.
-    pub(super) fn seeking(&self, asked: Option<SocketAddr>) -> Option<Seeking> {
-        let Some(joining) = &self.joiner else { return None };
-        let asks_seed = asked.is_some_and(|to| self.reunion.is_seed(to));
-        let (candidacy, first) = (self.candidacy(), joining.founding.first());
+    pub(crate) fn seeking(&self, reunion: &Reunion, asked: Option<SocketAddr>) -> Option<Seeking> {
+        let Some(joining) = &self.joining else { return None };
+        let asks_seed = asked.is_some_and(|to| reunion.is_seed(to));
+        let (candidacy, first) = (self.candidacy(reunion), joining.founding.first());
         (asks_seed || candidacy.is_some() || first.is_some()).then_some(Seeking { asks_seed, candidacy, first })
     }
 
     /// Handles a joiner that proved its address and asks this node, which is Joining itself.
-    pub(super) fn asked_while_joining(&mut self, from: SocketAddr, record: &Record, seeking: Seeking) {
-        let (now, is_from_seed) = (self.cx.now, self.reunion.is_seed(from));
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn asked_while_joining(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &Reunion,
+        from: SocketAddr,
+        record: &Record,
+        seeking: Seeking,
+    ) {
+        let (now, is_from_seed) = (out.cx.now, reunion.is_seed(from));
+        let Some(joining) = &mut self.joining else { return };
         if seeking.asks_seed {
             let was_named = joining.founding.named_at.replace(now).is_some();
             if !was_named {
                 joining.founding.newest_at = Some(now);
                 // The others may not have been running when they were asked last.
                 joining.ask_soon();
-                self.try_at_once();
-                self.cx.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
+                self.try_at_once(out.cx);
+                out.cx.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
             } else if is_from_seed && !joining.founding.has_met(record.run) {
                 joining.ask_soon();
-                self.try_at_once();
+                self.try_at_once(out.cx);
             }
         }
-        if self.candidacy() != Some(Candidacy::Listed) {
+        if self.candidacy(reunion) != Some(Candidacy::Listed) {
             let asker = seeking.candidacy.map(|candidacy| Candidate { candidacy, address: record.address });
-            self.heard_of_candidate(asker.into_iter().chain(seeking.first).min());
+            self.heard_of_candidate(out, reunion, asker.into_iter().chain(seeking.first).min());
         }
     }
 
     /// Handles a candidate that others name: if it comes before all that were reached, it is asked itself.
-    fn heard_of_candidate(&mut self, candidate: Option<Candidate>) {
-        let (now, mine, interval) = (self.cx.now, self.me().address, self.cx.settings.retry_interval);
-        let me = self.candidacy().map(|candidacy| Candidate { candidacy, address: mine });
-        let Some(joining) = &mut self.joiner else { return };
+    fn heard_of_candidate(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, candidate: Option<Candidate>) {
+        let (now, mine, interval) = (out.cx.now, out.view.me().address, out.cx.settings.retry_interval);
+        let me = self.candidacy(reunion).map(|candidacy| Candidate { candidacy, address: mine });
+        let Some(joining) = &mut self.joining else { return };
         let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
         let founding = &mut joining.founding;
         let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
@@ -195,14 +206,24 @@ impl Core {
         }
         founding.hint = Some((candidate, now));
         if !self.is_pulling() {
-            self.ask_to_join(candidate.address, false);
+            self.ask_to_join(out, reunion, candidate.address, false);
         }
     }
 
     /// Handles the answer of a node that is Joining itself.
-    pub(crate) fn on_not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
-        let (now, interval) = (self.cx.now, self.cx.settings.retry_interval);
-        let Some((joining, answerer)) = self.answer_by(nonce) else { return };
+    pub(crate) fn on_not_up(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &mut Reunion,
+        waiting: &[Newcomer],
+        prospects: Prospects,
+        sender: Sender,
+        nonce: Nonce,
+        record: &Record,
+        seeking: Option<Seeking>,
+    ) -> Option<Step> {
+        let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
+        let Some((joining, answerer)) = self.answer_by(out.cx, nonce) else { return None };
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
         founding.met_rivals |= is_told;
@@ -218,73 +239,87 @@ impl Core {
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
             if founding.take_news(now, interval) {
-                self.tell_candidate();
+                self.tell_candidate(out, reunion, waiting);
             }
         }
-        self.answered_not_up(sender.from, &record.id);
-        self.heard_of_candidate(seeking.and_then(|seeking| seeking.first));
-        self.consider_founding();
+        reunion.answered_not_up(out.cx, sender.from, &record.id);
+        self.heard_of_candidate(out, reunion, seeking.and_then(|seeking| seeking.first));
+        self.consider_founding(out, reunion, prospects)
     }
 
     /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first. A
     /// listed node's fellow seeds know each other from their lists.
-    pub(crate) fn tell_candidate(&mut self) {
-        if self.candidacy() == Some(Candidacy::Listed) {
+    pub(crate) fn tell_candidate(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, waiting: &[Newcomer]) {
+        if self.candidacy(reunion) == Some(Candidacy::Listed) {
             return;
         }
-        self.tell_waiting(MAX_CANDIDATES_TOLD);
+        for newcomer in waiting.iter().take(MAX_CANDIDATES_TOLD) {
+            self.answer_not_up(out, reunion, newcomer, waiting.len());
+        }
         if !self.is_pulling() {
-            for to in self.reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
-                self.ask_told_to_join(to);
+            for to in reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
+                self.ask_told_to_join(out, reunion, to);
             }
         }
     }
 
-    /// Returns the least time between this node's first try to join and its founding of a cluster: longer if the members
-    /// of that cluster would form an electorate, and others may know of one.
-    fn founding_delay(&self) -> Duration {
-        let may_form = self.election().is_some_and(|election| election.founded().is_none());
-        if may_form { FOUNDING_DELAY + FORMING_DELAY } else { FOUNDING_DELAY }
+    /// Answers that this node is Joining itself, as are so many that wait for it.
+    pub(crate) fn answer_not_up(&self, out: &mut Outbox<'_>, reunion: &Reunion, newcomer: &Newcomer, waiting: usize) {
+        let (record, joiners) = (Record::clone(out.view.me()), waiting as u32);
+        let seeking = self.seeking(reunion, None);
+        let mut packet = out.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
+        packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        out.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
     /// after it, and when patience ends.
-    pub(crate) fn consider_founding(&mut self) {
-        let patience = self.cx.settings.retry_interval * FOUNDING_RETRIES;
-        let (now, address, lately) = (self.cx.now, self.me().address, self.cx.settings.retry_interval * 2);
-        let delay = self.founding_delay();
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn consider_founding(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &Reunion,
+        prospects: Prospects,
+    ) -> Option<Step> {
+        let patience = out.cx.settings.retry_interval * FOUNDING_RETRIES;
+        let (now, address, lately) = (out.cx.now, out.view.me().address, out.cx.settings.retry_interval * 2);
+        // It is longer if the members of the cluster would form an electorate: others may know of one.
+        let delay = if prospects.may_form { FOUNDING_DELAY + FORMING_DELAY } else { FOUNDING_DELAY };
+        let joining = self.joining.as_mut()?;
         joining.founding.forget(now, lately);
-        let waited = joining.waited(self.cx.now);
+        let waited = joining.waited(out.cx.now);
         if waited < delay {
-            self.cx.timers.set_by(Timer::Found, now + delay.saturating_sub(waited));
-            return;
+            out.cx.timers.set_by(Timer::Found, now + delay.saturating_sub(waited));
+            return None;
         }
-        let mine = self.candidacy().map(|candidacy| Candidate { candidacy, address });
-        let Some(joining) = &self.joiner else { return };
+        let mine = self.candidacy(reunion).map(|candidacy| Candidate { candidacy, address });
+        let joining = self.joining.as_ref()?;
         let founding = &joining.founding;
         let next_look = match patience.saturating_sub(waited) {
-            Duration::ZERO => self.cx.settings.retry_interval,
+            Duration::ZERO => out.cx.settings.retry_interval,
             rest => rest,
         };
-        self.cx.timers.set_by(Timer::Found, self.cx.now + next_look);
+        out.cx.timers.set_by(Timer::Found, out.cx.now + next_look);
         let named = mine.is_some_and(|mine| mine.candidacy == Candidacy::Named);
         let newest = joining.newest_seed_at.max(founding.newest_at.filter(|_| named));
         let settled_at = newest.map_or(now, |newest| newest + FOUNDING_DELAY);
         if now < settled_at {
-            self.cx.timers.set_by(Timer::Found, settled_at);
+            out.cx.timers.set_by(Timer::Found, settled_at);
         }
         let has_asked_all = !joining.awaits_names && now >= settled_at;
         let is_before = mine.is_some_and(|mine| founding.first().is_none_or(|first| mine < first));
         let is_alone = founding.not_up.is_empty() && joining.has_other_seeds;
         let awaited_until = joining.finders.awaited_until().filter(|until| now < *until);
         if let Some(until) = awaited_until {
-            self.cx.timers.set_by(Timer::Found, until);
+            out.cx.timers.set_by(Timer::Found, until);
         }
         let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
-        let unreached = joining.reached.map_or(waited, |at| self.cx.now.since(at));
-        let may_start = mine.is_some() || !self.reunion.has_seeds();
-        let is_refused = joining.asked.refuses_this_node(now, self.answers_count_for())
+        let unreached = joining.reached.map_or(waited, |at| out.cx.now.since(at));
+        let may_start = mine.is_some() || !reunion.has_seeds();
+        let is_refused = joining.asked.refuses_this_node(now, answers_count_for(&out.cx.settings))
             && founding.told_answered() == 0
             && joining.has_other_seeds
             && !founding.met_rivals;
@@ -292,11 +327,13 @@ impl Core {
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
-        let may_found = (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up();
-        if may_found && self.transfer.is_none() && !self.me.incarnation.is_waiting() {
-            self.cx.output(Output::Notice(Notice::Founded));
-            self.become_up();
-        }
+        let may_found =
+            (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up(out.cx, out.view, reunion);
+        let founds = may_found && self.transfer.is_none() && !prospects.is_raising;
+        founds.then(|| {
+            out.cx.output(Output::Notice(Notice::Founded));
+            Step::BecomeUp
+        })
     }
 }
 

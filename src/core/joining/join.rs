@@ -31,19 +31,21 @@ use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
 use super::referral::Referrals;
-use crate::Core;
-use crate::context::Phase;
-use crate::doors::{Contacted, Output, Receiver};
+use super::transfer::Transfer;
+use crate::context::Context;
+use crate::discovery::Reunion;
+use crate::doors::{Contacted, Output, Receiver, StopReason};
 use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
-use crate::member::{Record, Run, Status};
+use crate::member::{Record, Run};
 use crate::packet::Inbox;
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::view::View;
 use crate::wire::{Message, Refusal};
+use rand_chacha::ChaCha8Rng;
 
 /// The state of a node that is joining.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Joining {
     /// The addresses that were asked, and the nonces in the questions and in their answers.
     pub(crate) asked: Asked,
@@ -86,6 +88,10 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
+    fn new() -> Self {
+        Self { pause: FIRST_JOIN_RETRY, ..Self::default() }
+    }
+
     /// Returns the time since the first try.
     pub(super) fn waited(&self, now: Time) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
@@ -103,66 +109,83 @@ impl Joining {
     }
 }
 
-impl Core {
-    /// Starts joining when the process starts.
-    pub(crate) fn start_joining(&mut self) {
-        self.begin_joining();
-        self.seek_cluster();
+/// A node that looks for a cluster and is let in: a machine. While it is at it, it asks by itself; what becomes of the node
+/// comes back as a [`Step`].
+#[derive(Debug, Clone)]
+pub(crate) struct Joiner {
+    pub(super) rng: ChaCha8Rng,
+    /// The search, while this node is Joining.
+    pub(crate) joining: Option<Joining>,
+    /// The view that is being pulled.
+    pub(crate) transfer: Option<Transfer>,
+}
+
+/// What becomes of a joiner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is a member.
+    BecomeUp,
+    /// It cannot be one.
+    Stop(StopReason),
+    /// It holds the whole view of the sponsor at this address.
+    Pulled { address: SocketAddr, sponsor: Run },
+    /// Nothing answers at this address of its own, others say.
+    Unreached(SocketAddr),
+}
+
+/// What a joiner has to know of the rest of its node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prospects {
+    /// The members of its cluster would form an electorate, and it knows of none.
+    pub(crate) may_form: bool,
+    /// A raised incarnation waits for the disk.
+    pub(crate) is_raising: bool,
+}
+
+impl Joiner {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        Self { rng, joining: None, transfer: None }
     }
 
-    /// Resets the state of joining.
-    pub(crate) fn begin_joining(&mut self) {
-        self.cx.phase = Phase::Joining;
-        self.joiner = Some(Joining {
-            asked: Asked::default(),
-            asked_all: None,
-            began: None,
-            pause: FIRST_JOIN_RETRY,
-            cookies: Cookies::default(),
-            haste: Haste::default(),
-            is_seed: false,
-            has_other_seeds: false,
-            awaits_names: false,
-            newest_seed_at: None,
-            founding: Box::default(),
-            finders: Box::default(),
-            reached: None,
-            refused: None,
-            name_refused: None,
-            reach: None,
-            avoid: None,
-            page_bytes: None,
-            pages_in_vain: None,
-            referrals: Box::default(),
-        });
+    /// Begins the search.
+    pub(crate) fn begin(&mut self) {
+        self.transfer = None;
+        self.joining = Some(Joining::new());
+    }
+
+    /// Ends the search, as this node is Up, or stops; returns true if others were looking for the cluster, too.
+    pub(crate) fn end(&mut self) -> bool {
+        self.transfer = None;
+        self.joining.take().is_some_and(|joining| joining.founding.answered() > 0)
     }
 
     /// Looks for a cluster, or founds one if there is no address to look at.
-    pub(crate) fn seek_cluster(&mut self) {
-        if !self.reunion.has_anywhere_to_go() {
-            return self.become_up();
+    pub(crate) fn seek_cluster(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<Step> {
+        if !reunion.has_anywhere_to_go() {
+            return Some(Step::BecomeUp);
         }
-        if self.reunion.has_seeds() {
+        if reunion.has_seeds() {
             // The first try follows when the names are resolved.
-            self.cx.output(Output::ResolveSeeds);
-            self.cx.timers.set(Timer::JoinTry, self.cx.now + self.cx.settings.retry_interval);
+            out.cx.output(Output::ResolveSeeds);
+            out.cx.timers.set(Timer::JoinTry, out.cx.now + out.cx.settings.retry_interval);
         } else {
-            self.try_to_join();
+            self.try_to_join(out, reunion);
         }
+        None
     }
 
     /// Asks all seeds (or remembered addresses) to be let in.
-    pub(crate) fn try_to_join(&mut self) {
-        let (now, retry_interval) = (self.cx.now, self.cx.settings.retry_interval);
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn try_to_join(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) {
+        let (now, retry_interval) = (out.cx.now, out.cx.settings.retry_interval);
+        let Some(joining) = &mut self.joining else { return };
         joining.cookies.begin_try();
         // Whatever sponsors refer to, all others have their turn now and then.
         let is_overdue = joining.asked_all.is_some_and(|at| now.since(at) >= retry_interval);
-        if self.follow_referral_after_pause() && !is_overdue {
+        if self.follow_referral_after_pause(out, reunion) && !is_overdue {
             return;
         }
         let is_pulling = self.is_pulling();
-        let Some(joining) = &mut self.joiner else { return };
+        let Some(joining) = &mut self.joining else { return };
         let pause = joining.pause;
         // A packet was lost, or a cluster is about to be founded, if a node answers and refuses nothing.
         let is_close = !joining.cookies.is_empty() && joining.refused.is_none();
@@ -170,44 +193,45 @@ impl Core {
         joining.pause = (pause * 2).min(longest);
         let reached = joining.reached.is_some();
         let is_answered = reached || joining.refused.is_some() || joining.founding.told_answered() > 0;
-        self.cx.timers.set(Timer::JoinTry, now + pause);
+        out.cx.timers.set(Timer::JoinTry, now + pause);
         if let Some(at) = joining.asked.next_end_of_wait(now) {
-            self.cx.timers.set_by(Timer::JoinTry, at);
+            out.cx.timers.set_by(Timer::JoinTry, at);
         }
-        let mut targets = self.reunion.join_targets(pause >= retry_interval);
+        let mut targets = reunion.join_targets(pause >= retry_interval);
         let told = targets.len();
         let others = joining.founding.target().into_iter().chain(joining.finders.addresses().iter().copied());
-        targets.extend(others.filter(|target| !self.reunion.is_seed(*target)));
+        targets.extend(others.filter(|target| !reunion.is_seed(*target)));
         if targets.is_empty() || pause >= retry_interval {
-            self.cx.output(Output::ResolveSeeds);
+            out.cx.output(Output::ResolveSeeds);
         }
         if is_pulling {
             return;
         }
         joining.asked_all = Some(now);
-        let began = *joining.began.get_or_insert(self.cx.now);
-        if began == self.cx.now {
-            self.cx.timers.set(Timer::Found, self.cx.now + FOUNDING_DELAY);
+        let began = *joining.began.get_or_insert(out.cx.now);
+        if began == out.cx.now {
+            out.cx.timers.set(Timer::Found, out.cx.now + FOUNDING_DELAY);
         }
         let waited = now.since(began);
-        self.tell_what_it_lacks();
+        self.tell_what_it_lacks(out, reunion);
         for to in &targets[..told] {
-            self.ask_told_to_join(*to);
+            self.ask_told_to_join(out, reunion, *to);
         }
         for to in &targets[told..] {
-            self.ask_to_join(*to, false);
+            self.ask_to_join(out, reunion, *to, false);
         }
-        self.end_old_calls();
+        out.paths.end_old_calls(out.cx);
+        self.note_unreached(out.cx, out.paths.take_unreached());
         if !is_answered && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
-            self.call_all(&targets);
-        } else if !reached && self.candidacy().is_some() && waited >= FIRST_JOIN_RETRY {
+            out.call_all(&targets);
+        } else if !reached && self.candidacy(reunion).is_some() && waited >= FIRST_JOIN_RETRY {
             // In time before it founds a cluster: whoever has another key answers no datagram.
-            let answers = self.answers_of_seeds().into_iter();
+            let answers = self.answers_of_seeds(out.cx, out.view, reunion).into_iter();
             let is_silent = |answer: &Contacted| {
                 matches!(answer, Contacted::Silent | Contacted::Unreached | Contacted::Unopened(_))
             };
             let silent = answers.filter(|(_, answer)| is_silent(answer));
-            self.call_all(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
+            out.call_all(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
         }
     }
 
@@ -215,70 +239,70 @@ impl Core {
     /// moment later.
     ///
     /// [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE
-    pub(super) fn try_at_once(&mut self) {
-        let now = self.cx.now;
-        if let Some(joining) = &mut self.joiner {
+    pub(crate) fn try_at_once(&mut self, cx: &mut Context) {
+        let now = cx.now;
+        if let Some(joining) = &mut self.joining {
             let at = joining.haste.next_try(now);
-            self.cx.timers.set_by(Timer::JoinTry, at);
+            cx.timers.set_by(Timer::JoinTry, at);
         }
     }
 
     /// Returns true if the view is being pulled, or members are being asked whether they reach this node.
     pub(crate) fn is_pulling(&self) -> bool {
-        self.joiner.as_ref().is_some_and(|joining| joining.reach.is_some())
+        self.joining.as_ref().is_some_and(|joining| joining.reach.is_some())
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
     /// Asks an address that this node was told of, unless that wants not to be asked now.
-    pub(super) fn ask_told_to_join(&mut self, to: SocketAddr) {
-        let now = self.cx.now;
-        if !self.joiner.as_ref().is_some_and(|joining| joining.asked.is_waiting(to, now)) {
-            self.ask_to_join(to, true);
+    pub(crate) fn ask_told_to_join(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, to: SocketAddr) {
+        let now = out.cx.now;
+        if !self.joining.as_ref().is_some_and(|joining| joining.asked.is_waiting(to, now)) {
+            self.ask_to_join(out, reunion, to, true);
         }
     }
 
     /// Asks an address, by another way perhaps, for whatever reason it was asked before, unless a view is under way.
-    pub(crate) fn ask_again_to_join(&mut self, to: SocketAddr) {
-        let is_told = self.joiner.as_ref().is_some_and(|joining| joining.asked.is_told(to));
+    pub(crate) fn ask_again_to_join(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, to: SocketAddr) {
+        let is_told = self.joining.as_ref().is_some_and(|joining| joining.asked.is_told(to));
         if !self.is_pulling() {
-            self.ask_to_join(to, is_told);
+            self.ask_to_join(out, reunion, to, is_told);
         }
     }
 
     /// Asks the node at an address to let this one in. `is_told`: this node was told of that address (see `asked`).
-    pub(crate) fn ask_to_join(&mut self, to: SocketAddr, is_told: bool) {
-        let (mine, now) = (self.me().address, self.cx.now);
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn ask_to_join(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, to: SocketAddr, is_told: bool) {
+        let (mine, now) = (out.view.me().address, out.cx.now);
+        let Some(joining) = &mut self.joining else { return };
         if to == mine {
             // It is asked all the same: if another node answers there, that node has the address that this one was told
             // to advertise.
-            joining.is_seed |= self.reunion.has_seeds();
+            joining.is_seed |= reunion.has_seeds();
         } else {
             joining.has_other_seeds |= is_told;
         }
         joining.referrals.forget(to);
-        self.packets.turns.expect(now, to);
-        let rng = &mut self.random.joiner;
+        out.packets.turns.expect(now, to);
+        let rng = &mut self.rng;
         let nonce = joining.asked.ask(to, is_told, now, || rng.next_u64());
         let cookie = joining.cookies.of(to);
-        let record = Record::clone(self.me());
-        let seeking = self.seeking(Some(to));
-        let mut packet = self.out().packet(usize::MAX);
+        let record = Record::clone(out.view.me());
+        let seeking = self.seeking(reunion, Some(to));
+        let mut packet = out.packet(usize::MAX);
         if let Some(seeking) = seeking {
             packet.push(&Message::Seeking(seeking));
         }
         packet.push(&Message::Join { nonce, record, cookie });
-        packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
-        self.out().transmit(to, Receiver::Anybody, packet);
-        if self.paths.calls.is_any_connected() {
+        packet.pad_to(out.question_bytes(MIN_QUESTION_BYTES));
+        out.transmit(to, Receiver::Anybody, packet);
+        if out.paths.calls.is_any_connected() {
             // The referred addresses are asked by the same way as the node that named them.
-            self.call(to);
+            out.call(to);
         }
     }
 
     /// Handles a packet of our own run. If it holds a nonce of ours that was sent to a seed, the seed is this node; the
     /// run alone proves nothing, since others may know it.
-    pub(crate) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
+    pub(crate) fn met_myself(&mut self, out: &mut Outbox<'_>, reunion: &mut Reunion, from: SocketAddr, inbox: &Inbox) {
         let mut is_me = false;
         for message in inbox.messages() {
             match *message {
@@ -286,106 +310,74 @@ impl Core {
                     // From whatever address: a router may send it back from one of its own, and the nonce names the one
                     // that was asked. Who was only heard of got a question, too, and says nothing about others. Whoever
                     // reads one to a seed on its way may play it back, so that such an address is asked all the same.
-                    let Some(joining) = &self.joiner else { continue };
+                    let Some(joining) = &self.joining else { continue };
                     if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
-                        self.reunion.note_own_address(asked.address, self.cx.now);
+                        reunion.note_own_address(asked.address, out.cx.now);
                         is_me = true;
                     }
                 }
                 Message::WhoAreYou { nonce, .. } => {
-                    let seeds = self.reunion.seeds();
-                    let mine = if seeds.contains(&from) && self.packets.prover.is_nonce(nonce, from, self.cx.now) {
+                    let seeds = reunion.seeds();
+                    let mine = if seeds.contains(&from) && out.packets.prover.is_nonce(nonce, from, out.cx.now) {
                         Some(from)
                     } else {
                         // A NAT may have sent it back from another address.
-                        let seeds = self.reunion.seeds().iter().copied();
-                        seeds.into_iter().find(|seed| self.packets.prover.is_nonce(nonce, *seed, self.cx.now))
+                        let seeds = reunion.seeds().iter().copied();
+                        seeds.into_iter().find(|seed| out.packets.prover.is_nonce(nonce, *seed, out.cx.now))
                     };
                     if let Some(mine) = mine {
-                        self.reunion.note_own_address(mine, self.cx.now);
+                        reunion.note_own_address(mine, out.cx.now);
                         is_me = true;
                     }
                 }
                 _ => {}
             }
         }
-        if let Some(joining) = &mut self.joiner
+        if let Some(joining) = &mut self.joining
             && is_me
         {
-            joining.is_seed |= self.reunion.has_seeds();
+            joining.is_seed |= reunion.has_seeds();
         }
     }
 
     /// Takes the seeds' addresses, as far as they are known; `is_whole` is true if no name is being looked up any more.
     /// The first addresses start the first try; later ones that are new are asked at once.
-    pub(crate) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
-        let new = self.reunion.set_seeds(addresses);
-        let (now, is_pulling) = (self.cx.now, self.is_pulling());
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn seed_addresses(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &mut Reunion,
+        addresses: Vec<Vec<SocketAddr>>,
+        is_whole: bool,
+    ) {
+        let new = reunion.set_seeds(addresses);
+        let (now, is_pulling) = (out.cx.now, self.is_pulling());
+        let Some(joining) = &mut self.joining else { return };
         let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
         if !new.is_empty() {
             joining.newest_seed_at = Some(now);
         }
         let Some(began) = joining.began else {
             if is_whole || !new.is_empty() {
-                self.try_to_join();
+                self.try_to_join(out, reunion);
             }
             return;
         };
         if awaited_names && is_whole {
-            self.cx.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
+            out.cx.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
         }
         if !is_pulling {
             for to in new {
-                self.ask_told_to_join(to);
+                self.ask_told_to_join(out, reunion, to);
             }
         }
     }
 
     /// Asks another sponsor, or the same one at the next try, as the sponsor's pages stopped coming.
-    pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
-        if let Some(joining) = &mut self.joiner {
+    pub(crate) fn sponsor_failed(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, sponsor: Run) {
+        if let Some(joining) = &mut self.joining {
             joining.pause = FIRST_JOIN_RETRY;
             joining.avoid = Some(sponsor);
         }
-        self.try_to_join();
-    }
-
-    /// Handles the end of the pull from this sponsor.
-    pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
-        if self.cx.phase.is_joining() && !self.me.incarnation.is_waiting() {
-            if let Some(slot) = self.view.slot_of_run(sponsor)
-                && self.view.record(slot).address == address
-            {
-                // Its welcome echoed the nonce that was sent to this address.
-                self.proved_at_home(slot);
-            }
-            self.observe_besides(sponsor);
-            if !self.request_reach() {
-                self.become_up();
-            }
-        }
-    }
-
-    /// Becomes Up from Joining, at the same incarnation.
-    pub(super) fn become_up(&mut self) {
-        let was_alone = self.view.live().is_empty();
-        let is_founder = self.joiner.take().is_some_and(|joining| joining.founding.answered() > 0 || was_alone);
-        self.cx.phase = Phase::Up;
-        self.plan_links();
-        self.messaging.begin(self.cx.now);
-        self.paths.end_calls_soon(self.cx.now);
-        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
-            self.cx.timers.cancel(timer);
-        }
-        self.transfer = None;
-        self.health.start(self.cx.now);
-        self.arrivals.start(self.cx.now, is_founder, was_alone);
-        self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
-        self.announce_by_calls();
-        self.gossip.start(&mut self.cx);
-        self.start_reunion();
-        self.gossip.start_catching_up(&mut self.cx);
-        self.welcome_waiting();
+        self.try_to_join(out, reunion);
     }
 }

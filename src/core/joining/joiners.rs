@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reachable::Unreached;
-use crate::Core;
+use super::sponsor::Sponsor;
+use crate::context::Context;
 use crate::doors::{Notice, Output};
 use crate::limits::{
     DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE,
@@ -22,6 +23,7 @@ use crate::limits::{
 };
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
 use crate::packet::Newcomer;
+use crate::packet::Outbox;
 use crate::recent::Recent;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -29,7 +31,7 @@ use crate::timers::Timer;
 /// The joiners of this sponsor, by run.
 #[derive(Debug, Clone)]
 pub(crate) struct Joiners {
-    held: BTreeMap<Run, Joiner>,
+    held: BTreeMap<Run, Held>,
     /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
     waiting: BTreeMap<Run, (Newcomer, Time)>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
@@ -42,7 +44,7 @@ pub(crate) struct Joiners {
 }
 
 #[derive(Debug, Clone)]
-struct Joiner {
+struct Held {
     record: Arc<Record>,
     /// The address that its cookie was sent to, and came back from.
     from: SocketAddr,
@@ -66,7 +68,7 @@ pub(crate) struct Taken {
     pub(crate) proven: bool,
 }
 
-impl Joiner {
+impl Held {
     fn is_at(&self, address: SocketAddr) -> bool {
         self.from == address || self.heard_from == address
     }
@@ -91,7 +93,7 @@ impl Joiners {
     }
 
     /// Returns true if a joiner is to be answered now; counts it if so (the generic cell rate algorithm: ITU-T I.371).
-    pub(super) fn take_answer(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
+    pub(crate) fn take_answer(&mut self, now: Time, run: Run, address: SocketAddr) -> bool {
         let most = JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE;
         let key = (run, address);
         let spent_until = self.answered.get(&key).map_or(now, |until| now.max(until));
@@ -113,7 +115,7 @@ impl Joiners {
     /// Returns true if this is a joiner's own record, under the name with which it was admitted, from the address that
     /// its cookie came back from.
     pub(crate) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
-        let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
+        let is_its_own = |joiner: &Held| joiner.is_at(from) && joiner.record.id == record.id;
         record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
@@ -123,7 +125,7 @@ impl Joiners {
     }
 
     /// Returns the address at which a joiner is answered that is heard from `from`.
-    pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
+    pub(crate) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
         self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
     }
 
@@ -133,7 +135,7 @@ impl Joiners {
     }
 
     /// Returns true if this run asked to join from another address, and does not advertise this one.
-    pub(super) fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
+    pub(crate) fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
         let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
         self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
             || self.waiting.get(&run).is_some_and(|(newcomer, _)| is_not_here(newcomer.from, &newcomer.record))
@@ -146,7 +148,7 @@ impl Joiners {
 
     /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least
     /// lately; who did not ask again for `patience` is forgotten first.
-    pub(super) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
+    pub(crate) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
         let run = newcomer.record.run;
         if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
             self.forget_who_gave_up(now, patience);
@@ -164,27 +166,27 @@ impl Joiners {
     }
 
     /// Returns the number of joiners that wait until this node is Up.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Takes out those that wait.
-    pub(super) fn take_waiting(&mut self) -> Vec<Newcomer> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<Newcomer> {
         std::mem::take(&mut self.waiting).into_values().map(|(newcomer, _)| newcomer).collect()
     }
 
     /// Returns those that wait.
-    pub(super) fn all_waiting(&self) -> Vec<Newcomer> {
+    pub(crate) fn all_waiting(&self) -> Vec<Newcomer> {
         self.waiting.values().map(|(newcomer, _)| newcomer.clone()).collect()
     }
 
     /// Returns the record of the joiner of this name.
-    pub(super) fn of_name(&self, id: &NodeId) -> Option<&Arc<Record>> {
+    pub(crate) fn of_name(&self, id: &NodeId) -> Option<&Arc<Record>> {
         self.held.values().map(|joiner| &joiner.record).find(|record| record.id == *id)
     }
 
     /// Returns true if another joiner is held only in the place of one of these.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.held.len() >= MAX_JOINERS
     }
 
@@ -203,26 +205,26 @@ impl Joiners {
     }
 
     /// Returns the joiner that has been idle for the longest.
-    pub(super) fn idlest(&self) -> Option<Run> {
+    pub(crate) fn idlest(&self) -> Option<Run> {
         self.held.iter().min_by_key(|(_, joiner)| joiner.heard).map(|(run, _)| *run)
     }
 }
 
-impl Core {
+impl Sponsor {
     /// Tells the operator of a joiner of the other address family that asks again, or is dropped, although it was
     /// admitted and had time to be reached by members of this family: presumably they do not reach it.
-    pub(super) fn name_stuck_joiner(&mut self, record: &Record) {
+    pub(crate) fn name_stuck_joiner(&self, cx: &mut Context, me: &Record, record: &Record) {
         let Record { ref id, run, address: advertised, .. } = *record;
-        let here = self.me().address;
-        let is_stuck = |joiner: &Joiner| self.cx.now.since(joiner.since) > REACH_PATIENCE;
+        let here = me.address;
+        let is_stuck = |joiner: &Held| cx.now.since(joiner.since) > REACH_PATIENCE;
         if advertised.is_ipv6() != here.is_ipv6() && self.joiners.held.get(&run).is_some_and(is_stuck) {
             let id = id.clone();
-            self.cx.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
+            cx.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
         }
     }
 
     /// Holds a joiner beside the view, and reports it if its name is new in the listing.
-    pub(super) fn hold(&mut self, newcomer: &Newcomer, is_in_view: bool) {
+    pub(crate) fn hold(&mut self, cx: &mut Context, newcomer: &Newcomer, is_in_view: bool) {
         let record = Arc::new(newcomer.record.clone());
         let rivals: Vec<Run> = self
             .joiners
@@ -233,88 +235,89 @@ impl Core {
             .collect();
         let mut previous = None;
         for run in rivals {
-            self.cx.timers.cancel(Timer::Joiner(run));
+            cx.timers.cancel(Timer::Joiner(run));
             previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
         }
         let before = self.joiners.held.get(&record.run);
         previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
-        let since = before.map_or(self.cx.now, |joiner| joiner.since);
+        let since = before.map_or(cx.now, |joiner| joiner.since);
         let is_listed = !is_in_view;
         if is_listed && previous.as_ref() != Some(&record) {
-            self.cx.report(previous.as_ref(), &record, None);
+            cx.report(previous.as_ref(), &record, None);
         }
-        self.cx.timers.set_by(Timer::Joiner(record.run), self.cx.now + JOINER_SILENCE);
+        cx.timers.set_by(Timer::Joiner(record.run), cx.now + JOINER_SILENCE);
         let Newcomer { from, heard_from, .. } = *newcomer;
-        let joiner = Joiner { from, heard_from, heard: self.cx.now, since, refusals: 0, is_listed, record };
+        let joiner = Held { from, heard_from, heard: cx.now, since, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
     /// Notes that a joiner of ours pulls, and so is alive.
-    pub(super) fn heard_joiner(&mut self, run: Run) {
+    pub(crate) fn heard_joiner(&mut self, now: Time, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
-            (joiner.heard, joiner.refusals) = (self.cx.now, 0);
+            (joiner.heard, joiner.refusals) = (now, 0);
         }
     }
 
     /// Judges a joiner: drops it after the down timeout, and connects to its port if it was silent for a shorter time;
     /// a joiner is busy, and is Up soon.
-    pub(crate) fn judge_joiner(&mut self, run: Run) {
+    pub(crate) fn judge_joiner(&mut self, out: &mut Outbox<'_>, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own down timeout: a joiner's may be anything, and places are few.
-        let deadline = joiner.heard + self.cx.settings.down_timeout;
-        if deadline <= self.cx.now {
-            self.name_stuck_joiner(&Arc::clone(&joiner.record));
-            return self.drop_joiner(run);
+        let deadline = joiner.heard + out.cx.settings.down_timeout;
+        if deadline <= out.cx.now {
+            let record = Arc::clone(&joiner.record);
+            self.name_stuck_joiner(out.cx, out.view.me(), &record);
+            return self.drop_joiner(out, run);
         }
         let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
-        if look_at > self.cx.now {
-            return self.cx.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        if look_at > out.cx.now {
+            return out.cx.timers.set(Timer::Joiner(run), deadline.min(look_at));
         }
-        self.cx.timers.set(Timer::Joiner(run), deadline.min(self.cx.now + JOINER_SILENCE));
-        self.visit_joiner(run, address);
+        out.cx.timers.set(Timer::Joiner(run), deadline.min(out.cx.now + JOINER_SILENCE));
+        out.paths.visit(out.cx, run, address);
     }
 
     /// Notes that a silent joiner's port refused a connection; the last of so many refusals drops it. A live one behind
     /// a firewall that refuses will ask again.
-    pub(crate) fn joiner_refused(&mut self, run: Run) {
+    pub(crate) fn joiner_refused(&mut self, out: &mut Outbox<'_>, run: Run) {
         let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
-        if self.cx.now.since(joiner.heard) < JOINER_SILENCE {
+        if out.cx.now.since(joiner.heard) < JOINER_SILENCE {
             return;
         }
         joiner.refusals += 1;
         if joiner.refusals >= JOINER_REFUSALS {
-            return self.drop_joiner(run);
+            return self.drop_joiner(out, run);
         }
-        self.cx.timers.set(Timer::Joiner(run), self.cx.now + JOINER_REVIEW);
+        out.cx.timers.set(Timer::Joiner(run), out.cx.now + JOINER_REVIEW);
     }
 
     /// Removes a listed joiner of this name from the listing; returns true if there was one.
-    pub(crate) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
+    pub(crate) fn drop_joiner_named(&mut self, out: &mut Outbox<'_>, id: &NodeId) -> bool {
         let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
         let run = named.map(|(run, _)| *run);
         if let Some(run) = run {
-            self.drop_joiner(run);
+            self.drop_joiner(out, run);
         }
         run.is_some()
     }
 
     /// Drops all joiners, and reports them as removed.
-    pub(crate) fn drop_joiners(&mut self) {
+    pub(crate) fn drop_joiners(&mut self, out: &mut Outbox<'_>) {
         for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
-            self.drop_joiner(run);
+            self.drop_joiner(out, run);
         }
         self.joiners.waiting.clear();
     }
 
-    pub(super) fn drop_joiner(&mut self, run: Run) {
-        self.cx.timers.cancel(Timer::Joiner(run));
-        self.end_visit(run);
+    pub(crate) fn drop_joiner(&mut self, out: &mut Outbox<'_>, run: Run) {
+        out.cx.timers.cancel(Timer::Joiner(run));
+        out.paths.end_visit(out.cx, run);
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {
             let previous = Some(Arc::clone(&joiner.record));
             let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
-            self.cx.output(Output::Change(change));
+            out.cx.output(Output::Change(change));
         }
     }
 }

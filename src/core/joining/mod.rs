@@ -29,8 +29,8 @@ mod sponsor;
 mod status;
 mod transfer;
 
-pub(crate) use join::Joining;
-pub(crate) use joiners::Joiners;
+pub(crate) use join::{Joiner, Prospects, Step};
 pub(crate) use names::NameProbes;
+pub(crate) use reachable::push_unreachable;
+pub(crate) use sponsor::Sponsor;
 pub use status::JoinReport;
-pub(crate) use transfer::{Transfer, ViewServer};

@@ -15,10 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
+use super::sponsor::{Sponsor, decide};
 use crate::doors::Notice;
+use crate::election::ElectorateReport;
 use crate::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
 use crate::member::{Record, Run};
+use crate::packet::Outbox;
 use crate::packet::{Newcomer, Sender};
 use crate::time::Time;
 use crate::timers::Timer;
@@ -86,119 +88,124 @@ impl NameProbes {
     }
 }
 
-impl Core {
+impl Sponsor {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
-    pub(crate) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
+    pub(crate) fn probe_name(&mut self, out: &mut Outbox<'_>, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
-        let wait_ms = (self.cx.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
-        self.deny(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        let wait_ms = (out.cx.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+        self.deny(out, &newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         // One for whom there is no room comes again.
-        if self.name_probes.open.contains_key(&run) || self.name_probes.open.len() >= MAX_NAME_PROBES {
+        if self.names.open.contains_key(&run) || self.names.open.len() >= MAX_NAME_PROBES {
             return;
         }
         let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0 };
-        self.name_probes.open.insert(run, probe);
-        self.probe_name_again(run);
+        self.names.open.insert(run, probe);
+        self.ask_holder(out, run);
     }
 
     /// Asks again, or takes silence for an answer.
-    pub(crate) fn probe_name_again(&mut self, newcomer: Run) {
-        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
+    pub(crate) fn probe_name_again(&mut self, out: &mut Outbox<'_>, founded: Option<ElectorateReport>, newcomer: Run) {
+        let Some(probe) = self.names.open.get_mut(&newcomer) else { return };
         if probe.sent >= PROBES {
-            return self.holder_is_silent(newcomer);
+            return self.holder_is_silent(out, founded, newcomer);
         }
-        self.ask_holder(newcomer);
+        self.ask_holder(out, newcomer);
     }
 
-    fn ask_holder(&mut self, newcomer: Run) {
-        let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
+    fn ask_holder(&mut self, out: &mut Outbox<'_>, newcomer: Run) {
+        let Some(probe) = self.names.open.get(&newcomer) else { return };
         let address = probe.address;
-        let pause = self.cx.settings.probe_timeout;
-        let question = self.name_probes.question(address, self.cx.now, pause);
-        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
+        let pause = out.cx.settings.probe_timeout;
+        let question = self.names.question(address, out.cx.now, pause);
+        let Some(probe) = self.names.open.get_mut(&newcomer) else { return };
         probe.sent += u8::from(question.is_some());
         let is_first = probe.sent == 1;
         let at = match question {
             Some(Question::Shared { at }) => at,
-            Some(Question::Due) | None => self.cx.now,
+            Some(Question::Due) | None => out.cx.now,
         };
-        self.cx.timers.set(Timer::NameProbe(newcomer), at + pause);
+        out.cx.timers.set(Timer::NameProbe(newcomer), at + pause);
         if let Some(Question::Due) = question {
             if !is_first {
-                self.call(address);
+                out.call(address);
             }
-            self.out().ask_who(address);
+            out.ask_who(address);
         }
     }
 
     /// Handles an answer to a question of ours that a newcomer may wait for. An anonymous answer does not count: the
     /// node names its run when its address is asked again, once this node's address is proven to it.
-    pub(crate) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+    pub(crate) fn name_answered(
+        &mut self,
+        out: &mut Outbox<'_>,
+        founded: Option<ElectorateReport>,
+        sender: Sender,
+        nonce: Nonce,
+    ) {
         if sender.run.is_nobody() {
             return;
         }
         let about_it = |probe: &&NameProbe| probe.holder == sender.run || probe.address == sender.from;
         let asked: BTreeSet<SocketAddr> =
-            self.name_probes.open.values().filter(about_it).map(|probe| probe.address).collect();
+            self.names.open.values().filter(about_it).map(|probe| probe.address).collect();
         // The nonce is looked at once for each address, however many wait for its answer.
-        let Some(address) =
-            asked.into_iter().find(|address| self.packets.prover.is_nonce(nonce, *address, self.cx.now))
+        let Some(address) = asked.into_iter().find(|address| out.packets.prover.is_nonce(nonce, *address, out.cx.now))
         else {
             return;
         };
-        let waiting = self.name_probes.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));
+        let waiting = self.names.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));
         let answered: Vec<(Run, bool)> =
             waiting.map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run)).collect();
         if answered.iter().any(|(_, is_holder)| !is_holder) {
             // The holder is gone: nobody is spared by a pause before the next question.
-            self.name_probes.asked.remove(&address);
+            self.names.asked.remove(&address);
         }
         for (newcomer, is_holder) in answered {
             if is_holder {
-                self.name_is_taken(newcomer);
+                self.name_is_taken(out, newcomer);
             } else {
-                self.name_is_free(newcomer);
+                self.name_is_free(out, founded, newcomer);
             }
         }
     }
 
-    fn name_is_taken(&mut self, newcomer: Run) {
-        self.cx.timers.cancel(Timer::NameProbe(newcomer));
-        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
+    fn name_is_taken(&mut self, out: &mut Outbox<'_>, newcomer: Run) {
+        out.cx.timers.cancel(Timer::NameProbe(newcomer));
+        let Some(probe) = self.names.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
-        self.cx.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
-        let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
-            let held = self.view.record(slot);
+        out.cx.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
+        let is_its_name = out.view.slot_of(record.id.as_str()).is_some_and(|slot| {
+            let held = out.view.record(slot);
             held.run == probe.holder
         });
         if !is_its_name && probe.address == record.address {
             // Another member answers at the newcomer's address.
-            return self.decide(&probe.newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+            return decide(out, &probe.newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         let refusal = Refusal::NameInUse { holder: probe.address };
-        self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
+        decide(out, &probe.newcomer, &Message::Refused { nonce, refusal });
     }
 
     /// Handles the holder's silence. A few questions are easily lost on a bad network: a name is free when the detector
     /// has declared its holder gone.
-    fn holder_is_silent(&mut self, newcomer: Run) {
-        let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
-        let held = self.view.slot_of_run(probe.holder).map(|slot| self.view.record(slot));
+    fn holder_is_silent(&mut self, out: &mut Outbox<'_>, founded: Option<ElectorateReport>, newcomer: Run) {
+        let Some(probe) = self.names.open.get(&newcomer) else { return };
+        let held = out.view.slot_of_run(probe.holder).map(|slot| out.view.record(slot));
         let is_there = held.is_some_and(|record| record.address == probe.address && record.status.is_live());
         let sent = probe.sent;
         if !is_there {
-            self.name_is_free(newcomer);
+            self.name_is_free(out, founded, newcomer);
         } else if sent >= MAX_NAME_QUESTIONS {
-            self.cx.timers.cancel(Timer::NameProbe(newcomer));
-            self.name_probes.open.remove(&newcomer);
+            out.cx.timers.cancel(Timer::NameProbe(newcomer));
+            self.names.open.remove(&newcomer);
         } else {
-            self.ask_holder(newcomer);
+            self.ask_holder(out, newcomer);
         }
     }
 
-    fn name_is_free(&mut self, newcomer: Run) {
-        self.cx.timers.cancel(Timer::NameProbe(newcomer));
-        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
-        self.admit(probe.newcomer, Some(probe.holder));
+    fn name_is_free(&mut self, out: &mut Outbox<'_>, founded: Option<ElectorateReport>, newcomer: Run) {
+        out.cx.timers.cancel(Timer::NameProbe(newcomer));
+        let Some(probe) = self.names.open.remove(&newcomer) else { return };
+        self.admit(out, founded, probe.newcomer, Some(probe.holder));
     }
 }

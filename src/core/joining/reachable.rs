@@ -35,6 +35,10 @@
 //!
 //! Must not know: what a node does that is not reachable.
 
+use super::join::Joiner;
+use super::sponsor::Sponsor;
+use crate::counters::DropReason;
+use crate::packet::Outbox;
 use crate::packet::{Newcomer, Way};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,7 +47,6 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use crate::Core;
 use crate::doors::{Notice, Receiver};
 use crate::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
 use crate::member::{Run, Status};
@@ -92,174 +95,61 @@ pub(crate) struct Reach {
     sponsor: Option<(SocketAddr, Run)>,
 }
 
-impl Core {
+impl Sponsor {
     /// Returns true if a newcomer advertises an address at which this node reaches it; if not, it is asked there and
     /// told to wait.
-    pub(super) fn try_reach(&mut self, newcomer: &Newcomer) -> bool {
+    pub(crate) fn try_reach(&mut self, out: &mut Outbox<'_>, newcomer: &Newcomer) -> bool {
         let Newcomer { from, nonce, ref record, .. } = *newcomer;
         let (run, address) = (record.run, record.address);
         if from == address {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if self.packets.turns.take(self.cx.now, Turn::AtAdvertised, address) {
-            let cookie = self.packets.prover.cookie(address, run, self.cx.now);
-            let mut packet = self.out().packet(usize::MAX);
+        let asked_since = if out.packets.turns.take(out.cx.now, Turn::AtAdvertised, address) {
+            let cookie = out.packets.prover.cookie(address, run, out.cx.now);
+            let mut packet = out.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
             // The newcomer may have called, so that datagrams may not pass: its port is asked by a call, too.
-            let is_asked = !self.paths.calls.is_from(newcomer.heard_from) || self.call_with(address, bytes.clone());
-            self.out().transmit_bytes(address, Receiver::of(run), bytes);
-            is_asked.then(|| self.joiners.unreached.ask(run, self.cx.now, self.cx.settings.retry_interval * 3))
+            let is_asked = !out.paths.calls.is_from(newcomer.heard_from) || out.call_with(address, bytes.clone());
+            out.transmit_bytes(address, Receiver::of(run), bytes);
+            is_asked.then(|| self.joiners.unreached.ask(run, out.cx.now, out.cx.settings.retry_interval * 3))
         } else {
             // In a crowd its turn may come later: nobody is called unreachable who was not asked.
-            self.joiners.unreached.since(run, self.cx.now)
+            self.joiners.unreached.since(run, out.cx.now)
         };
-        if asked_since.is_none_or(|since| self.cx.now.since(since) < UNREACHED_PATIENCE) {
+        if asked_since.is_none_or(|since| out.cx.now.since(since) < UNREACHED_PATIENCE) {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
-            self.deny(newcomer, &Message::Wait { nonce, wait_ms });
+            self.deny(out, newcomer, &Message::Wait { nonce, wait_ms });
             return false;
         }
         let id = record.id.clone();
-        self.cx.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
+        out.cx.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
         let refusal = Refusal::Unreachable { advertised: address, heard_from: from };
-        self.deny(newcomer, &Message::Refused { nonce, refusal });
+        self.deny(out, newcomer, &Message::Refused { nonce, refusal });
         false
-    }
-
-    /// Returns true if members of the other address family have yet to reach this joiner. Asks some of them, if so.
-    pub(super) fn request_reach(&mut self) -> bool {
-        let is_v6 = self.me().address.is_ipv6();
-        let others: Vec<SocketAddr> = self
-            .view
-            .live()
-            .iter()
-            .map(|slot| self.view.record(*slot))
-            .filter(|record| record.status == Status::Up && record.address.is_ipv6() != is_v6)
-            .map(|record| record.address)
-            .collect();
-        if others.is_empty() {
-            return false;
-        }
-        let asked: Vec<SocketAddr> = others.sample(&mut self.random.joiner, REACH_ASKED).copied().collect();
-        self.begin_to_be_reached(asked, None);
-        true
-    }
-
-    fn begin_to_be_reached(&mut self, asked: Vec<SocketAddr>, sponsor: Option<(SocketAddr, Run)>) {
-        let nonce = Nonce(self.random.joiner.next_u64());
-        let until = self.cx.now + REACH_PATIENCE;
-        if let Some(joining) = &mut self.joiner {
-            joining.reach = Some(Reach { nonce, asked, until, sponsor });
-        }
-        self.ask_to_be_reached();
-    }
-
-    /// Pulls the view of a sponsor; from one that is heard from another address than it advertises only once it
-    /// answered there. Members of another family are asked to reach this node once they are known.
-    pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
-        let is_elsewhere = advertised != sender.from && !matches!(sender.way, Way::Link(_));
-        if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {
-            return self.pull_from(sender.from, sender.run);
-        }
-        self.begin_to_be_reached(vec![advertised], Some((sender.from, sender.run)));
-    }
-
-    /// Handles a sponsor that does not answer at the address it advertises: tells it so, and asks others first.
-    fn sponsor_unreachable(&mut self, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
-        self.cx.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
-        let Some(joining) = &mut self.joiner else { return };
-        joining.avoid = Some(run);
-        if let Some(cookie) = joining.cookies.of(heard_from) {
-            let mut packet = self.out().packet(usize::MAX);
-            packet.push(&Message::Reply);
-            let refusal = Refusal::Unreachable { advertised, heard_from };
-            packet.push(&Message::Refused { nonce: cookie, refusal });
-            self.out().transmit(heard_from, Receiver::of(run), packet);
-        }
-    }
-
-    /// Returns true if this node is told that it cannot be reached at its advertised address, by a joiner. Only a node
-    /// without other members believes it: others are reached, or are told so by members.
-    pub(super) fn take_unreachable(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
-        let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
-        let is_told = self.cx.phase.is_up()
-            && self.packets.prover.is_cookie(nonce, sender.from, sender.run, self.cx.now)
-            && advertised == self.me().address
-            && self.view.live().is_empty();
-        if is_told {
-            self.cx.notice("refused", Notice::Refused { by: sender.from, refusal: refusal.clone() });
-        }
-        is_told
-    }
-
-    /// Tells a member that is silent at its advertised address, and asks from another one, that this is so. Both
-    /// addresses are named on both sides.
-    pub(crate) fn push_unreachable(
-        &mut self,
-        packet: &mut PacketBuilder,
-        sender: Sender,
-        kind: SenderKind,
-        says: Option<SocketAddr>,
-        nonce: Nonce,
-    ) {
-        let (SenderKind::Member(slot) | SenderKind::ClaimsMember(slot)) = kind else { return };
-        let record = self.view.record(slot);
-        let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
-        let is_silent = matches!(record.status, Status::Suspect | Status::Down) && heard_from != advertised;
-        if matches!(sender.way, Way::Link(_)) || !is_silent || says.is_some_and(|says| says != advertised) {
-            return;
-        }
-        let refusal = Refusal::Unreachable { advertised, heard_from };
-        if packet.push(&Message::Refused { nonce, refusal }) {
-            self.cx.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
-        }
-    }
-
-    /// Asks the members of the other family again, or gives up for now.
-    pub(crate) fn ask_to_be_reached(&mut self) {
-        let address = self.me().address;
-        let Some(joining) = &mut self.joiner else { return };
-        let Some(reach) = &joining.reach else { return };
-        let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
-        if self.cx.now >= until {
-            joining.reach = None;
-            // The search begins anew, from the pull on: a dead member is Down by then.
-            self.cx.timers.set(Timer::JoinTry, self.cx.now + self.cx.settings.retry_interval);
-            if let Some((heard_from, run)) = sponsor {
-                return self.sponsor_unreachable(asked[0], heard_from, run);
-            }
-            return self.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
-        }
-        for to in asked {
-            let mut packet = self.out().packet(usize::MAX);
-            packet.push(&Message::ReachMe { nonce, address });
-            packet.pad_to(self.out().question_bytes(MIN_QUESTION_BYTES));
-            self.out().transmit(to, Receiver::Anybody, packet);
-        }
-        self.cx.timers.set(Timer::Reach, until.min(self.cx.now + REACH_RETRY));
     }
 
     /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
-    pub(crate) fn on_reach_me(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
+    pub(crate) fn on_reach_me(&mut self, out: &mut Outbox<'_>, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
-        if !self.cx.phase.is_up() || sender.run.is_nobody() {
+        if !out.cx.phase.is_up() || sender.run.is_nobody() {
             return;
         }
-        let mut packet = self.out().packet(usize::MAX);
+        let mut packet = out.packet(usize::MAX);
         packet.push(&Message::Reply);
         packet.push(&Message::Reached { nonce });
         // A member that has moved waits for it, and asks few. It says at once where it is.
         let is_member = !matches!(sender.kind, SenderKind::Stranger) && sender.way != Way::Unbound;
         if is_member {
-            packet.push(&Message::WhoAreYou { nonce: self.packets.prover.nonce(address, self.cx.now), echo: None });
+            packet.push(&Message::WhoAreYou { nonce: out.packets.prover.nonce(address, out.cx.now), echo: None });
         }
-        if !self.packets.turns.take_bytes(sender.bytes, packet.len()) {
+        if !out.packets.turns.take_bytes(sender.bytes, packet.len()) {
             return;
         }
-        let (now, turns) = (self.cx.now, &mut self.packets.turns);
+        let (now, turns) = (out.cx.now, &mut out.packets.turns);
         let is_its_turn = if is_let_in {
             turns.take_own(now, Turn::Introduction, address)
         } else {
@@ -267,32 +157,146 @@ impl Core {
         };
         if is_member || is_its_turn {
             let bytes = packet.finish();
-            if self.paths.calls.is_from(sender.from) {
+            if out.paths.calls.is_from(sender.from) {
                 // It called, so that datagrams may not pass.
-                self.call_with(address, bytes.clone());
+                out.call_with(address, bytes.clone());
             }
-            self.out().transmit_bytes(address, Receiver::of(sender.run), bytes);
+            out.transmit_bytes(address, Receiver::of(sender.run), bytes);
+        }
+    }
+}
+
+impl Joiner {
+    /// Returns true if members of the other address family have yet to reach this joiner. Asks some of them, if so.
+    pub(crate) fn request_reach(&mut self, out: &mut Outbox<'_>) -> bool {
+        let is_v6 = out.view.me().address.is_ipv6();
+        let others: Vec<SocketAddr> = out
+            .view
+            .live()
+            .iter()
+            .map(|slot| out.view.record(*slot))
+            .filter(|record| record.status == Status::Up && record.address.is_ipv6() != is_v6)
+            .map(|record| record.address)
+            .collect();
+        if others.is_empty() {
+            return false;
+        }
+        let asked: Vec<SocketAddr> = others.sample(&mut self.rng, REACH_ASKED).copied().collect();
+        self.begin_to_be_reached(out, asked, None);
+        true
+    }
+
+    fn begin_to_be_reached(
+        &mut self,
+        out: &mut Outbox<'_>,
+        asked: Vec<SocketAddr>,
+        sponsor: Option<(SocketAddr, Run)>,
+    ) {
+        let nonce = Nonce(self.rng.next_u64());
+        let until = out.cx.now + REACH_PATIENCE;
+        if let Some(joining) = &mut self.joining {
+            joining.reach = Some(Reach { nonce, asked, until, sponsor });
+        }
+        self.ask_to_be_reached(out);
+    }
+
+    /// Pulls the view of a sponsor; from one that is heard from another address than it advertises only once it
+    /// answered there. Members of another family are asked to reach this node once they are known.
+    pub(crate) fn begin_pull(&mut self, out: &mut Outbox<'_>, sender: Sender, advertised: SocketAddr) {
+        let is_elsewhere = advertised != sender.from && !matches!(sender.way, Way::Link(_));
+        if !is_elsewhere || advertised.is_ipv6() != out.view.me().address.is_ipv6() {
+            return self.pull_from(out, sender.from, sender.run);
+        }
+        self.begin_to_be_reached(out, vec![advertised], Some((sender.from, sender.run)));
+    }
+
+    /// Handles a sponsor that does not answer at the address it advertises: tells it so, and asks others first.
+    fn sponsor_unreachable(&mut self, out: &mut Outbox<'_>, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
+        out.cx.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
+        let Some(joining) = &mut self.joining else { return };
+        joining.avoid = Some(run);
+        if let Some(cookie) = joining.cookies.of(heard_from) {
+            let mut packet = out.packet(usize::MAX);
+            packet.push(&Message::Reply);
+            let refusal = Refusal::Unreachable { advertised, heard_from };
+            packet.push(&Message::Refused { nonce: cookie, refusal });
+            out.transmit(heard_from, Receiver::of(run), packet);
         }
     }
 
-    /// Handles `Reached`: a member of the other address family reached this joiner's advertised address, or its sponsor
-    /// is at its own; or a member reached this one where it has moved.
-    pub(crate) fn on_reached(&mut self, sender: &Sender, nonce: Nonce) {
-        if self.reached_at_new_address(sender, nonce) {
-            return;
+    /// Asks the members of the other family again, or gives up for now.
+    pub(crate) fn ask_to_be_reached(&mut self, out: &mut Outbox<'_>) {
+        let address = out.view.me().address;
+        let Some(joining) = &mut self.joining else { return };
+        let Some(reach) = &joining.reach else { return };
+        let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
+        if out.cx.now >= until {
+            joining.reach = None;
+            // The search begins anew, from the pull on: a dead member is Down by then.
+            out.cx.timers.set(Timer::JoinTry, out.cx.now + out.cx.settings.retry_interval);
+            if let Some((heard_from, run)) = sponsor {
+                return self.sponsor_unreachable(out, asked[0], heard_from, run);
+            }
+            return out.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
-        let reach = self.joiner.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
+        for to in asked {
+            let mut packet = out.packet(usize::MAX);
+            packet.push(&Message::ReachMe { nonce, address });
+            packet.pad_to(out.question_bytes(MIN_QUESTION_BYTES));
+            out.transmit(to, Receiver::Anybody, packet);
+        }
+        out.cx.timers.set(Timer::Reach, until.min(out.cx.now + REACH_RETRY));
+    }
+
+    /// Takes the word that this node's advertised address was reached, or that its sponsor is at its own; returns true if this node
+    /// is to become Up by that.
+    pub(crate) fn on_reached(&mut self, out: &mut Outbox<'_>, nonce: Nonce, is_raising: bool) -> bool {
+        let reach = self.joining.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
         match reach {
-            None => self.cx.counters.drop(crate::counters::DropReason::Unasked),
-            Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
-            Some(_) if !self.me.incarnation.is_waiting() => self.become_up(),
+            None => out.cx.counters.drop(DropReason::Unasked),
+            Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(out, from, run),
+            Some(_) if !is_raising => return true,
             // As soon as the disk has stored the incarnation, it is asked again.
             Some(reach) => {
-                if let Some(joining) = &mut self.joiner {
+                if let Some(joining) = &mut self.joining {
                     joining.reach = Some(reach);
                 }
             }
         }
+        false
+    }
+}
+
+/// Returns true if this node is told that it cannot be reached at its advertised address, by a joiner. Only a node
+/// without other members believes it: others are reached, or are told so by members.
+pub(crate) fn is_told_unreachable(out: &Outbox<'_>, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
+    let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
+    out.cx.phase.is_up()
+        && out.packets.prover.is_cookie(nonce, sender.from, sender.run, out.cx.now)
+        && advertised == out.view.me().address
+        && out.view.live().is_empty()
+}
+
+/// Tells a member that is silent at its advertised address, and asks from another one, that this is so. Both
+/// addresses are named on both sides.
+pub(crate) fn push_unreachable(
+    out: &mut Outbox<'_>,
+    packet: &mut PacketBuilder,
+    sender: Sender,
+    kind: SenderKind,
+    says: Option<SocketAddr>,
+    nonce: Nonce,
+) {
+    let (SenderKind::Member(slot) | SenderKind::ClaimsMember(slot)) = kind else { return };
+    let record = out.view.record(slot);
+    let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
+    let is_silent = matches!(record.status, Status::Suspect | Status::Down) && heard_from != advertised;
+    if matches!(sender.way, Way::Link(_)) || !is_silent || says.is_some_and(|says| says != advertised) {
+        return;
+    }
+    let refusal = Refusal::Unreachable { advertised, heard_from };
+    if packet.push(&Message::Refused { nonce, refusal }) {
+        out.cx.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
     }
 }
 

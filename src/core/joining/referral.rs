@@ -18,13 +18,17 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use crate::Core;
+use super::join::Joiner;
+use super::sponsor::Sponsor;
+use crate::discovery::Reunion;
 use crate::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
 };
 use crate::member::Status;
+use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
+use crate::view::View;
 use crate::wire::{Message, Nonce};
 
 /// The referrals that a joiner got.
@@ -73,11 +77,11 @@ impl Referrals {
     }
 }
 
-impl Core {
+impl Sponsor {
     /// Returns up to three members that are Up, for a joiner at this address.
-    pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
-        let drawn = self.view.live().sample(&mut self.random.sponsor, MAX_REFERRALS * 2);
-        let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);
+    pub(crate) fn refer(&mut self, view: &View, joiner: SocketAddr, nonce: Nonce) -> Message {
+        let drawn = view.live().sample(&mut self.rng, MAX_REFERRALS * 2);
+        let up = drawn.map(|slot| view.record(*slot)).filter(|record| record.status == Status::Up);
         let addresses = up.map(|record| record.address).filter(|address| *address != joiner);
         let mut members = [None; MAX_REFERRALS];
         for (place, address) in members.iter_mut().zip(addresses) {
@@ -85,42 +89,50 @@ impl Core {
         }
         Message::Elsewhere { nonce, members }
     }
+}
 
+impl Joiner {
     /// Handles a referral by a busy sponsor.
-    pub(crate) fn on_elsewhere(&mut self, nonce: Nonce, members: &[Option<SocketAddr>]) {
-        let (now, mine) = (self.cx.now, self.me().address);
+    pub(crate) fn on_elsewhere(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &Reunion,
+        nonce: Nonce,
+        members: &[Option<SocketAddr>],
+    ) {
+        let (now, mine) = (out.cx.now, out.view.me().address);
         // A random pause, so that a crowd does not come back at the same moment.
-        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.random.joiner.random::<f64>());
-        let Some((joining, _)) = self.answer_by(nonce) else { return };
+        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
+        let Some((joining, _)) = self.answer_by(out.cx, nonce) else { return };
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
         joining.referrals.hops += 1;
-        if joining.referrals.hops > MAX_HOPS || !self.follow_referral() {
-            self.cx.timers.set_by(Timer::JoinTry, self.cx.now + pause);
+        if joining.referrals.hops > MAX_HOPS || !self.follow_referral(out, reunion) {
+            out.cx.timers.set_by(Timer::JoinTry, out.cx.now + pause);
         }
     }
 
     /// Asks, after a pause, the next member that was named; returns true if there was one.
-    pub(super) fn follow_referral_after_pause(&mut self) -> bool {
-        if let Some(joining) = &mut self.joiner {
+    pub(crate) fn follow_referral_after_pause(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> bool {
+        if let Some(joining) = &mut self.joining {
             joining.referrals.hops = 0;
         }
-        self.follow_referral()
+        self.follow_referral(out, reunion)
     }
 
     /// Asks the next member that was named; returns true if there was one.
-    fn follow_referral(&mut self) -> bool {
+    fn follow_referral(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> bool {
         if self.is_pulling() {
             return false;
         }
-        let (now, interval) = (self.cx.now, self.cx.settings.retry_interval);
-        let Some(joining) = &mut self.joiner else { return false };
-        let rng = &mut self.random.joiner;
+        let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
+        let Some(joining) = &mut self.joining else { return false };
+        let rng = &mut self.rng;
         let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
             return false;
         };
-        self.ask_to_join(address, true);
-        self.cx.timers.set(Timer::JoinTry, self.cx.now + REFERRED_PATIENCE);
+        self.ask_to_join(out, reunion, address, true);
+        out.cx.timers.set(Timer::JoinTry, out.cx.now + REFERRED_PATIENCE);
         true
     }
 }

@@ -11,130 +11,136 @@
 
 use std::sync::Arc;
 
-use crate::Core;
+use super::joiners::Joiners;
+use super::names::NameProbes;
+use super::transfer::ViewServer;
 use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Receiver};
+use crate::election::ElectorateReport;
 use crate::member::{ProtocolRange, Record, Run, Status};
+use crate::packet::Outbox;
 use crate::packet::{Newcomer, Sender, Turn};
-use crate::wire::{Message, Nonce, Refusal, Seeking};
+use crate::view::View;
+use crate::wire::{Message, Nonce, Refusal};
+use rand_chacha::ChaCha8Rng;
 
-impl Core {
-    /// Handles `Join`: first sends a challenge, then decides.
+/// A node that lets others in: a machine. It is lent the outbox, and asks, answers and serves by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Sponsor {
+    pub(super) rng: ChaCha8Rng,
+    /// The joiners that are held beside the view, or wait.
+    pub(crate) joiners: Joiners,
+    /// The holders of names that are asked whether they are there.
+    pub(crate) names: NameProbes,
+    /// Whose turn it is to be served the view.
+    pub(super) serving: ViewServer,
+}
+
+impl Sponsor {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        let (joiners, names, serving) = Default::default();
+        Self { rng, joiners, names, serving }
+    }
+
+    /// Handles `Join`: first sends a challenge, then decides. Returns the newcomer if it waits, since this node is Joining itself.
+    /// `founded`: what is known of an electorate.
     pub(crate) fn on_join(
         &mut self,
+        out: &mut Outbox<'_>,
+        founded: Option<ElectorateReport>,
         sender: Sender,
         nonce: Nonce,
         record: Record,
         cookie: Option<Nonce>,
-        seeking: Option<Seeking>,
-    ) {
-        if !self.joiners.take_answer(self.cx.now, sender.run, sender.from) {
-            return self.cx.counters.drop(DropReason::RateLimited);
+    ) -> Option<Newcomer> {
+        if !self.joiners.take_answer(out.cx.now, sender.run, sender.from) {
+            out.cx.counters.drop(DropReason::RateLimited);
+            return None;
         }
         let is_of = |address| {
-            cookie.is_some_and(|cookie| self.packets.prover.is_cookie(cookie, address, sender.run, self.cx.now))
+            cookie.is_some_and(|cookie| out.packets.prover.is_cookie(cookie, address, sender.run, out.cx.now))
         };
         // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
         let is_of_advertised = is_of(record.address);
         let is_proven = is_of_advertised || is_of(sender.from);
-        if self.cx.phase.is_up() && self.serving.is_busy_for(sender.run, sender.from, self.cx.now) {
-            let elsewhere = self.refer(sender.from, nonce);
-            return self.out().answer_with(sender, &elsewhere);
+        if out.cx.phase.is_up() && self.serving.is_busy_for(sender.run, sender.from, out.cx.now) {
+            let elsewhere = self.refer(out.view, sender.from, nonce);
+            out.answer_with(sender, &elsewhere);
+            return None;
         }
         if !is_proven {
-            let cookie = self.packets.prover.cookie(sender.from, sender.run, self.cx.now);
-            return self.out().answer_with(sender, &Message::Challenge { nonce, cookie });
+            let cookie = out.packets.prover.cookie(sender.from, sender.run, out.cx.now);
+            out.answer_with(sender, &Message::Challenge { nonce, cookie });
+            return None;
         }
         if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
-            return self.cx.counters.drop(DropReason::Malformed);
+            out.cx.counters.drop(DropReason::Malformed);
+            return None;
         }
         let from = if is_of_advertised { record.address } else { sender.from };
         if self.joiners.is_elsewhere(sender.run, from) {
             // One process is in one place: the joiner of this run is at another address.
-            return self.cx.counters.drop(DropReason::Claimed);
+            out.cx.counters.drop(DropReason::Claimed);
+            return None;
         }
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
-            self.cx.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) {
-                return self.cx.counters.drop(DropReason::RateLimited);
+            out.cx.notice("other protocol", Notice::OtherProtocol { from: sender.from });
+            if !out.packets.turns.take(out.cx.now, Turn::Refusal, sender.from) {
+                out.cx.counters.drop(DropReason::RateLimited);
+                return None;
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
-            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+            decide(out, &newcomer, &Message::Refused { nonce, refusal });
+            return None;
         }
-        match self.cx.phase {
-            Phase::Joining => self.keep_waiting(&newcomer, seeking),
-            Phase::Up => self.admit(newcomer, None),
-            Phase::Leaving | Phase::Stopped => self.cx.counters.drop(DropReason::WrongState),
+        match out.cx.phase {
+            Phase::Joining => {
+                self.joiners.keep_waiting(&newcomer, out.cx.now, out.cx.settings.retry_interval * 2);
+                return Some(newcomer);
+            }
+            Phase::Up => self.admit(out, founded, newcomer, None),
+            Phase::Leaving | Phase::Stopped => out.cx.counters.drop(DropReason::WrongState),
         }
-    }
-
-    /// Sends the decision to a newcomer, whose address is proven.
-    pub(super) fn decide(&mut self, newcomer: &Newcomer, message: &Message) {
-        let mut packet = self.out().packet(usize::MAX);
-        packet.push(&Message::Reply);
-        packet.push(message);
-        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+        None
     }
 
     /// Tells a newcomer why it is not let in now, if it was not told a moment ago.
-    pub(super) fn deny(&mut self, newcomer: &Newcomer, message: &Message) {
-        if self.joiners.denied.take(self.cx.now, newcomer.from) {
-            self.decide(newcomer, message);
+    pub(crate) fn deny(&mut self, out: &mut Outbox<'_>, newcomer: &Newcomer, message: &Message) {
+        if self.joiners.denied.take(out.cx.now, newcomer.from) {
+            decide(out, newcomer, message);
         } else {
-            self.cx.counters.drop(DropReason::RateLimited);
-        }
-    }
-
-    fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
-        self.joiners.keep_waiting(newcomer, self.cx.now, self.cx.settings.retry_interval * 2);
-        if let Some(seeking) = seeking {
-            self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
-        }
-        self.answer_not_up(newcomer);
-    }
-
-    /// Answers that this node is Joining itself.
-    fn answer_not_up(&mut self, newcomer: &Newcomer) {
-        let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting() as u32);
-        let seeking = self.seeking(None);
-        let mut packet = self.out().packet(usize::MAX);
-        packet.push(&Message::Reply);
-        if let Some(seeking) = seeking {
-            packet.push(&Message::Seeking(seeking));
-        }
-        packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
-        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
-    }
-
-    /// Tells some of the joiners that asked that another candidate comes first.
-    pub(super) fn tell_waiting(&mut self, limit: usize) {
-        for newcomer in self.joiners.all_waiting().into_iter().take(limit) {
-            self.answer_not_up(&newcomer);
+            out.cx.counters.drop(DropReason::RateLimited);
         }
     }
 
     /// Admits the joiners that asked before this node was Up.
-    pub(super) fn welcome_waiting(&mut self) {
+    pub(crate) fn welcome_waiting(&mut self, out: &mut Outbox<'_>, founded: Option<ElectorateReport>) {
         for newcomer in self.joiners.take_waiting() {
-            self.admit(newcomer, None);
+            self.admit(out, founded, newcomer, None);
         }
     }
 
     /// Admits a newcomer, or answers why not (yet). `vacated_by` is the run that was probed for this name and is gone.
-    pub(super) fn admit(&mut self, newcomer: Newcomer, vacated_by: Option<Run>) {
+    pub(crate) fn admit(
+        &mut self,
+        out: &mut Outbox<'_>,
+        founded: Option<ElectorateReport>,
+        newcomer: Newcomer,
+        vacated_by: Option<Run>,
+    ) {
         let Newcomer { from, nonce, ref record, .. } = newcomer;
-        if record.id == self.me().id {
-            let refusal = Refusal::NameInUse { holder: self.me().address };
-            return self.deny(&newcomer, &Message::Refused { nonce, refusal });
+        if record.id == out.view.me().id {
+            let refusal = Refusal::NameInUse { holder: out.view.me().address };
+            return self.deny(out, &newcomer, &Message::Refused { nonce, refusal });
         }
-        let held = self.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(self.view.record(slot)));
-        let last = self.view.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
+        let held = out.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(out.view.record(slot)));
+        let last = out.view.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
-            return self.deny(&newcomer, &Message::Behind { nonce, incarnation });
+            return self.deny(out, &newcomer, &Message::Behind { nonce, incarnation });
         }
-        if !self.try_reach(&newcomer) {
+        if !self.try_reach(out, &newcomer) {
             return;
         }
         let rival = self.joiners.of_name(&record.id).cloned();
@@ -145,44 +151,54 @@ impl Core {
             && !self.joiners.contains(record.run)
             && owner.address != from
         {
-            return self.probe_name(newcomer, &owner);
+            return self.probe_name(out, newcomer, &owner);
         }
         if self.joiners.is_ahead_of(record) {
             // A late copy: the joiner has raised its incarnation since.
-            return self.cx.counters.drop(DropReason::Outdated);
+            return out.cx.counters.drop(DropReason::Outdated);
         }
         let is_held = self.joiners.contains(record.run);
-        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
-            return self.probe_name(newcomer, &owner);
+        if let Some(owner) = self.other_at(out.view, record).filter(|owner| vacated_by != Some(owner.run)) {
+            return self.probe_name(out, newcomer, &owner);
         }
-        if !self.serving.begin(record.run, from, self.cx.now) {
-            let elsewhere = self.refer(from, nonce);
-            return self.decide(&newcomer, &elsewhere);
+        if !self.serving.begin(record.run, from, out.cx.now) {
+            let elsewhere = self.refer(out.view, from, nonce);
+            return decide(out, &newcomer, &elsewhere);
         }
-        self.name_stuck_joiner(&newcomer.record);
+        self.name_stuck_joiner(out.cx, out.view.me(), &newcomer.record);
         if !is_held
             && self.joiners.is_full()
             && let Some(run) = self.joiners.idlest()
         {
-            self.drop_joiner(run);
+            self.drop_joiner(out, run);
         }
-        self.hold(&newcomer, held.is_some());
-        let sponsor = Record::clone(self.me());
-        let mut packet = self.out().packet(usize::MAX);
+        self.hold(out.cx, &newcomer, held.is_some());
+        let sponsor = Record::clone(out.view.me());
+        let mut packet = out.packet(usize::MAX);
         packet.push(&Message::Reply);
-        self.push_founded(&mut packet);
+        if let Some(founded) = founded {
+            packet.push(&Message::ElectorateReport(founded));
+        }
         packet.push(&Message::Welcome { nonce, sponsor });
-        self.out().transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+        out.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
     }
 
     /// Returns a live member of another name at the joiner's address. It is probed before the joiner is admitted: one
     /// process at one address is one member.
-    fn other_at(&self, record: &Record) -> Option<Arc<Record>> {
+    fn other_at(&self, view: &View, record: &Record) -> Option<Arc<Record>> {
         if self.joiners.contains(record.run) {
             return None;
         }
-        let members = self.view.live().iter().map(|slot| self.view.record(*slot));
+        let members = view.live().iter().map(|slot| view.record(*slot));
         let others = members.filter(|member| member.run != record.run && member.id != record.id);
         others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
     }
+}
+
+/// Sends the decision to a newcomer, whose address is proven.
+pub(crate) fn decide(out: &mut Outbox<'_>, newcomer: &Newcomer, message: &Message) {
+    let mut packet = out.packet(usize::MAX);
+    packet.push(&Message::Reply);
+    packet.push(message);
+    out.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
 }

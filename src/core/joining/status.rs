@@ -8,9 +8,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
+use super::join::Joiner;
+use crate::context::Context;
+use crate::discovery::Reunion;
 use crate::doors::{Contacted, Notice, Unopened};
 use crate::limits::FOUNDING_RETRIES;
+use crate::packet::Outbox;
+use crate::settings::Settings;
+use crate::view::View;
 use crate::wire::Refusal;
 
 /// The report of a node that is joining.
@@ -22,23 +27,24 @@ pub struct JoinReport {
     pub lacks: Option<Notice>,
 }
 
-impl Core {
+impl Joiner {
     /// Returns what is known of joining, if this node is joining.
-    pub fn joining(&self) -> Option<JoinReport> {
-        let Some(joining) = &self.joiner else { return None };
-        let asked = self.answers_of_seeds();
-        let is_late = joining.waited(self.cx.now) >= self.cx.settings.retry_interval;
+    pub(crate) fn report(&self, cx: &Context, view: &View, reunion: &Reunion) -> Option<JoinReport> {
+        let joining = self.joining.as_ref()?;
+        let asked = self.answers_of_seeds(cx, view, reunion);
+        let is_late = joining.waited(cx.now) >= cx.settings.retry_interval;
         let lacks = match joining.reached {
             Some(_) => None,
-            None if is_late && self.reunion.join_targets(true).is_empty() => Some(Notice::SeedsUnresolved),
+            None if is_late && reunion.join_targets(true).is_empty() => Some(Notice::SeedsUnresolved),
             None => lacks(&asked, is_late),
         };
         Some(JoinReport { asked, lacks })
     }
 
     /// Tells the operator what this node lacks to join, if that is known by now.
-    pub(super) fn tell_what_it_lacks(&mut self) {
-        let Some(lacks) = self.joining().and_then(|joining| joining.lacks) else { return };
+    pub(crate) fn tell_what_it_lacks(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) {
+        let report = self.report(out.cx, out.view, reunion);
+        let Some(lacks) = report.and_then(|report| report.lacks) else { return };
         let kind = match lacks {
             Notice::SeedsUnresolved => "seeds unresolved",
             Notice::NoSeedAnswered { .. } => "no seed answered",
@@ -46,25 +52,32 @@ impl Core {
             Notice::Unopened { .. } => "unopened",
             _ => "refused",
         };
-        self.cx.notice(kind, lacks);
+        out.cx.notice(kind, lacks);
     }
 
     /// Takes note that an agent at an address does not open what this node sends there.
-    pub(crate) fn turned_down(&mut self, by: SocketAddr, why: Unopened) {
-        let now = self.cx.now;
-        self.contacted(by, || Contacted::Unopened(why));
-        if let Some(joining) = &mut self.joiner
+    pub(crate) fn turned_down(&mut self, cx: &mut Context, reunion: &mut Reunion, by: SocketAddr, why: Unopened) {
+        let now = cx.now;
+        reunion.contacted(cx, by, || Contacted::Unopened(why));
+        if let Some(joining) = &mut self.joining
             && joining.asked.is_told(by)
         {
             joining.asked.answered(by, Contacted::Unopened(why), now);
-            self.cx.notice("unopened", Notice::Unopened { by, why });
+            cx.notice("unopened", Notice::Unopened { by, why });
+        }
+    }
+
+    /// Takes note of addresses that were called in vain.
+    pub(crate) fn note_unreached(&mut self, cx: &Context, addresses: Vec<SocketAddr>) {
+        for address in addresses {
+            self.note_connection(cx, address, false);
         }
     }
 
     /// Takes note that there is, or is not, a connection to an address from which nothing else was heard.
-    pub(crate) fn note_connection(&mut self, at: SocketAddr, is_open: bool) {
-        let (now, at_most) = (self.cx.now, self.answers_count_for());
-        let Some(joining) = &mut self.joiner else { return };
+    pub(crate) fn note_connection(&mut self, cx: &Context, at: SocketAddr, is_open: bool) {
+        let (now, at_most) = (cx.now, answers_count_for(&cx.settings));
+        let Some(joining) = &mut self.joining else { return };
         let heard = joining.asked.answer(at, now, at_most);
         if heard.is_none_or(|heard| matches!(heard, Contacted::Silent | Contacted::Unreached)) {
             let answer = if is_open { Contacted::Silent } else { Contacted::Unreached };
@@ -74,24 +87,31 @@ impl Core {
 
     /// Returns the addresses that may keep this node from founding a cluster, with the last answer of each, if that is not too
     /// old: those that an operator named, or all that are remembered if there are none; not this node's own.
-    pub(super) fn answers_of_seeds(&self) -> Vec<(SocketAddr, Contacted)> {
-        let Some(joining) = &self.joiner else { return Vec::new() };
-        let (now, at_most) = (self.cx.now, self.answers_count_for());
-        let is_mine = |seed| seed == self.me().address || self.reunion.is_mine(seed);
-        let others = self.reunion.join_targets(false).into_iter().filter(|seed| !is_mine(*seed));
+    pub(crate) fn answers_of_seeds(
+        &self,
+        cx: &Context,
+        view: &View,
+        reunion: &Reunion,
+    ) -> Vec<(SocketAddr, Contacted)> {
+        let Some(joining) = &self.joining else { return Vec::new() };
+        let (now, at_most) = (cx.now, answers_count_for(&cx.settings));
+        let is_mine = |seed| seed == view.me().address || reunion.is_mine(seed);
+        let others = reunion.join_targets(false).into_iter().filter(|seed| !is_mine(*seed));
         let answer = |seed| joining.asked.answer(seed, now, at_most).cloned().unwrap_or(Contacted::Silent);
         others.map(|seed| (seed, answer(seed))).collect()
     }
 
     /// Returns true if a seed keeps this node from founding a cluster. A remembered address may be somebody else's by now.
-    pub(super) fn is_held_up(&self) -> bool {
-        self.answers_of_seeds().iter().any(|(seed, answer)| holds_up(answer) && self.reunion.is_contact(*seed))
+    pub(crate) fn is_held_up(&self, cx: &Context, view: &View, reunion: &Reunion) -> bool {
+        self.answers_of_seeds(cx, view, reunion)
+            .iter()
+            .any(|(seed, answer)| holds_up(answer) && reunion.is_contact(*seed))
     }
+}
 
-    /// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
-    pub(super) fn answers_count_for(&self) -> Duration {
-        self.cx.settings.retry_interval * (FOUNDING_RETRIES - 1)
-    }
+/// Returns the time for which an answer of a seed counts: it is asked once in a retry interval.
+pub(crate) fn answers_count_for(settings: &Settings) -> Duration {
+    settings.retry_interval * (FOUNDING_RETRIES - 1)
 }
 
 /// Returns what a joiner with these answers lacks; what no waiting mends comes first, and the rest once it has waited.

@@ -62,10 +62,8 @@ pub(crate) struct Moving {
 pub(crate) enum Asked {
     /// The address goes into the record now: a member has reached it, or there is nobody to ask.
     Take,
-    /// Members were asked, and these are to be called besides.
-    Called(Vec<SocketAddr>),
-    /// Nothing, or no member reaches this node there.
-    Over,
+    /// Nothing for now: members were asked, or none reaches this node there.
+    Wait,
 }
 
 impl Moving {
@@ -81,7 +79,7 @@ impl Moving {
 
     /// Asks members whether they reach this node at its new address.
     pub(crate) fn ask(&mut self, out: &mut Outbox<'_>) -> Asked {
-        let Some(moving) = &mut self.open else { return Asked::Over };
+        let Some(moving) = &mut self.open else { return Asked::Wait };
         let Move { address, nonce, asked, is_reached, .. } = *moving;
         let live: Vec<Slot> = out.view.live().iter().copied().filter(|slot| *slot != View::ME).collect();
         if is_reached || live.is_empty() || out.cx.phase.is_joining() {
@@ -98,15 +96,17 @@ impl Moving {
             let (kept, others) = (out.view.me().address, addresses.into_iter().take(REACH_ASKED).collect());
             out.cx.notice("move not reached", Notice::MoveNotReached { kept, address, others });
             self.give_up(out.cx);
-            return Asked::Over;
+            return Asked::Wait;
         }
         moving.asked += 1;
         for (to, run) in members {
             ask_to_reach(out, to, run, address, nonce);
         }
+        if asked > 0 || out.paths.are_datagrams_in_doubt() {
+            out.call_all(&addresses);
+        }
         out.cx.timers.set(Timer::Move, out.cx.now + REACH_RETRY * 2_u32.pow(asked));
-        let must_call = asked > 0 || out.paths.are_datagrams_in_doubt();
-        Asked::Called(if must_call { addresses } else { Vec::new() })
+        Asked::Wait
     }
 
     /// Asks a member that is not where its record says: it may have moved, too, and know of nobody else.

@@ -24,7 +24,8 @@ use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
 use crate::doors::{LinkId, Output, Receiver};
 use crate::limits::{
-    MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL,
+    MAX_CALLS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
+    TOLD_INTERVAL,
 };
 use crate::member::{Record, Run, Status};
 use crate::observers::Observers;
@@ -82,7 +83,7 @@ pub(crate) struct Outbox<'a> {
     /// Verdicts of a node that hears nobody are withheld.
     pub(crate) health: &'a LocalHealth,
     /// The ways beside datagrams.
-    pub(crate) paths: &'a Paths,
+    pub(crate) paths: &'a mut Paths,
 }
 
 /// Packets.
@@ -412,6 +413,34 @@ impl Outbox<'_> {
     pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
         if self.paths.detours.is_open(run) {
             self.paths.copy_to_link(self.cx, run, bytes);
+        }
+    }
+
+    /// Calls an address that does not answer datagrams, unless it is called already.
+    pub(crate) fn call(&mut self, address: SocketAddr) {
+        if self.paths.may_call(self.view, address) {
+            self.paths.end_old_calls(self.cx);
+            self.paths.call(self.cx, address);
+        }
+    }
+
+    /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
+    /// its next attempt.
+    pub(crate) fn call_again(&mut self, address: SocketAddr) {
+        self.paths.give_up_hung_calls(self.cx, |to| to == address);
+        self.call(address);
+    }
+
+    /// Calls an address and sends it this packet first. Returns false if there is no room for a call.
+    pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
+        self.call(address);
+        self.paths.say_first(address, bytes)
+    }
+
+    /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
+    pub(crate) fn call_all(&mut self, addresses: &[SocketAddr]) {
+        for address in addresses.iter().take(MAX_CALLS / 2) {
+            self.call(*address);
         }
     }
 }

@@ -77,12 +77,12 @@ fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
 fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
     let mut net = Net::alone_with_a_large_view();
     let joiner = net.add("late", 1, &[0]);
-    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
+    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.joiner.transfer.is_some());
     net.run(ms(5));
     net.sent = Some(Vec::new());
     net.kill(0);
     net.run(Duration::from_secs(30));
-    assert!(net.nodes[joiner].core.transfer.is_none());
+    assert!(net.nodes[joiner].core.joiner.transfer.is_none());
     let mut asked: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
     for (from, _, bytes) in net.sent.take().expect("kept") {
         for message in Packet::decode(&bytes).expect("decodes").messages {
@@ -105,7 +105,9 @@ fn so_many_nodes_are_told_at_once_of_a_candidate_that_comes_first() {
     for host in 0..MAX_CANDIDATES_TOLD + 10 {
         alone.joins(&member(host, Status::Joining));
     }
-    alone.core.tell_candidate();
+    let core = &mut alone.core;
+    let waiting = core.sponsor.joiners.all_waiting();
+    core.joiner.tell_candidate(&mut outbox!(core), &core.reunion, &waiting);
     let told = sent(&mut alone);
     let count = |is: fn(&Message) -> bool| told.iter().filter(|(_, message)| is(message)).count();
     assert_eq!(count(|message| matches!(message, Message::NotUp { .. })), MAX_CANDIDATES_TOLD, "of those that asked");

@@ -214,7 +214,7 @@ fn a_sponsor_that_falls_silent_is_no_path_that_loses_large_datagrams() {
     let mut net = Net::cluster(Profile::Local, 30);
     net.is_lost = Some(|bytes| bytes.len() > 570);
     let joiner = net.add("late", 40, &[0]);
-    net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.transfer.is_some());
+    net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.joiner.transfer.is_some());
     net.kill(0);
     net.run(Duration::from_secs(20));
     let told = net.nodes[joiner].notices.iter().any(|notice| matches!(notice, Notice::PagesLost { .. }));
@@ -242,7 +242,7 @@ fn a_joiner_that_pulls_by_a_link_alone_is_not_dropped_in_the_middle_of_a_long_vi
     net.block_all_datagrams(true);
     net.latency = ms(250);
     let joiner = net.add("late", 40, &[0]);
-    net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.joiners.size() == 1);
+    net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.sponsor.joiners.size() == 1);
     let began = net.now;
     net.run_until(Duration::from_secs(20), "the joiner is up", |net| net.nodes[joiner].core.is_up());
     assert!(net.now.since(began) > net.settings.down_timeout, "it took {:?}", net.now.since(began));
@@ -433,7 +433,7 @@ fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_neve
     while !net.nodes[joiner].core.is_up() {
         net.run(ms(1) / 4);
         let core = &mut net.nodes[joiner].core;
-        if core.transfer.is_some() {
+        if core.joiner.transfer.is_some() {
             let before = core.counters().dropped(DropReason::Malformed);
             core.on_page(Some(&id("n5")), Some(id("n3")));
             core.on_page(Some(&id("n5")), Some(id("n5")));
@@ -449,7 +449,7 @@ fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_neve
 fn a_joiner_that_is_being_handed_the_view_founds_nothing() {
     let mut net = Net::cluster(Profile::Local, 5);
     let joiner = net.add("late", 20, &[0, 20]);
-    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
+    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.joiner.transfer.is_some());
     // Whatever its patience says.
     net.nodes[joiner].core.cx.now = net.now + Duration::from_secs(3_600);
     net.nodes[joiner].core.consider_founding();
@@ -562,7 +562,7 @@ fn pages_are_told_lost_of_the_sponsor_alone_whose_smaller_ones_came() {
         net.is_lost = Some(|bytes| bytes.len() > 570);
         net.pause(1, true);
         let joiner = net.add("late", 40, &[0, 1]);
-        net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.transfer.is_some());
+        net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.joiner.transfer.is_some());
         let silent = address(0);
         net.kill(0);
         net.pause(1, false);

@@ -98,7 +98,7 @@ fn a_missing_voter_that_is_called_is_asked_by_the_call_once_and_then_by_datagram
     net.run(SECOND * 10);
     let core = &mut net.nodes[MEMBER].core;
     core.paths.hang_up_all(&mut core.cx);
-    core.call(address(gone));
+    core.out().call(address(gone));
     let opened = std::iter::from_fn(|| core.poll()).find_map(|output| match output {
         Output::OpenLink { link, .. } => Some(link),
         _ => None,

@@ -119,7 +119,7 @@ fn a_name_is_given_away_by_who_is_at_its_holders_address_and_by_nobody_elsewhere
     let [nonce] = questions(&sent, holder.address)[..] else { panic!("{sent:?}") };
     // It has read the question on its way.
     let told = introduces(&mut alone, &member(7, Status::Up), nonce, &newcomer);
-    assert_eq!((told, alone.core.name_probes.size()), (Vec::new(), 1));
+    assert_eq!((told, alone.core.sponsor.names.size()), (Vec::new(), 1));
     let heir = Record { run: Run(0x30_0000), address: holder.address, ..member(8, Status::Up) };
     let told = introduces(&mut alone, &heir, nonce, &newcomer);
     assert!(told.iter().any(|message| matches!(message, Message::Welcome { .. })), "{told:?}");
@@ -247,7 +247,7 @@ fn one_answer_refuses_all_that_wait_for_it() {
         claimed.comes(nth, outsider(nth, 0), false);
         claimed.pass(false);
     }
-    assert_eq!((claimed.asked.len(), claimed.alone.core.name_probes.size()), (1, 10));
+    assert_eq!((claimed.asked.len(), claimed.alone.core.sponsor.names.size()), (1, 10));
     let (to, nonce) =
         (claimed.holder.address, claimed.alone.core.packets.prover.nonce(claimed.holder.address, claimed.alone.now));
     let record = claimed.holder.clone();
@@ -260,7 +260,7 @@ fn one_answer_refuses_all_that_wait_for_it() {
         assert_eq!(claimed.refused, 0);
         claimed.take(sent, false);
     }
-    assert_eq!((claimed.refused, claimed.alone.core.name_probes.size()), (10, 0));
+    assert_eq!((claimed.refused, claimed.alone.core.sponsor.names.size()), (10, 0));
 }
 
 #[test]

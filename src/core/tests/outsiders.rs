@@ -95,7 +95,7 @@ fn at_home() -> SocketAddr {
 
 /// Returns true if a joiner takes itself for one of its own seeds.
 fn is_seed(net: &Net, joiner: usize) -> bool {
-    net.nodes[joiner].core.joiner.as_ref().is_some_and(|joining| joining.is_seed)
+    net.nodes[joiner].core.joiner.joining.as_ref().is_some_and(|joining| joining.is_seed)
 }
 
 #[test]

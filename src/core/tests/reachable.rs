@@ -367,7 +367,7 @@ fn a_sponsor_is_proven_at_the_address_that_was_asked_alone() {
     let run = net.nodes[0].core.me().run;
     let has_the_view = |net: &Net| {
         let core = &net.nodes[node].core;
-        core.transfer.is_none() && core.view.slot_of_run(run).is_some()
+        core.joiner.transfer.is_none() && core.view.slot_of_run(run).is_some()
     };
     net.run_until(ms(1_000), "it has the view", has_the_view);
     let core = &net.nodes[node].core;

@@ -32,7 +32,7 @@ fn in_a_full_waiting_room_the_longest_idle_joiner_gives_way() {
         assert!(is_welcome(&alone.joins(&joiner(nth, v4(1, nth)))), "{nth}");
     }
     assert!(is_welcome(&alone.joins(&joiner(70_000, v4(2, 0)))));
-    let is_held = |nth: usize| alone.core.joiners.contains(member(nth, Status::Joining).run);
+    let is_held = |nth: usize| alone.core.sponsor.joiners.contains(member(nth, Status::Joining).run);
     assert!(!is_held(0) && is_held(1) && is_held(70_000));
 }
 

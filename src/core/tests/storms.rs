@@ -233,7 +233,7 @@ fn a_joiner_that_asks_at_once_with_every_cookie_is_answered_so_often_and_no_more
 fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its_calls_once() {
     const CALLS: usize = 5;
     let mut alone = Alone::with_teller();
-    (0..CALLS).for_each(|host| alone.core.call(address(host)));
+    (0..CALLS).for_each(|host| alone.core.out().call(address(host)));
     for output in alone.outputs() {
         if let Output::OpenLink { link, .. } = output {
             alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });

@@ -26,18 +26,22 @@ mod tests;
 
 use std::net::SocketAddr;
 
-use crate::Core;
+use crate::context::Context;
 use crate::counters::DropReason;
+use crate::discovery::Reunion;
 use crate::doors::{Notice, Receiver};
+use crate::joining::join::{Joiner, Step};
+use crate::joining::sponsor::Sponsor;
 use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
 use crate::member::{NodeId, Run};
+use crate::packet::Outbox;
 use crate::packet::{Sender, SenderKind, Way};
 use crate::timers::Timer;
 use crate::wire::Message;
 
-use machine::{Ask, Step};
+use machine::Ask;
 
-use super::join::Joining;
+use crate::joining::join::Joining;
 
 pub(crate) use machine::Transfer;
 pub(crate) use places::ViewServer;
@@ -49,18 +53,18 @@ const MAX_BARE_PULL_BYTES: usize = MAX_HEADER_BYTES + 1 + 1 + (1 + 1 + NodeId::M
 /// More records than fit into any page. (Only a node that is Up or leaving serves, so none of them is Joining.)
 const PAGE_RECORDS: usize = 64;
 
-impl Core {
+impl Joiner {
     /// Begins to pull the view of the node at `address`.
-    pub(super) fn pull_from(&mut self, address: SocketAddr, run: Run) {
-        let (transfer, ask) = Transfer::begin(address, run, self.cx.now);
+    pub(crate) fn pull_from(&mut self, out: &mut Outbox<'_>, address: SocketAddr, run: Run) {
+        let (transfer, ask) = Transfer::begin(address, run, out.cx.now);
         self.transfer = Some(transfer);
-        self.pull(ask);
+        self.pull(out, ask);
     }
 
     /// Gives up the pull under way, if there is one.
-    pub(super) fn stop_pulling(&mut self) {
+    pub(crate) fn stop_pulling(&mut self, cx: &mut Context) {
         if self.transfer.take().is_some() {
-            self.cx.timers.cancel(Timer::Transfer);
+            cx.timers.cancel(Timer::Transfer);
         }
     }
 
@@ -69,127 +73,149 @@ impl Core {
         self.transfer.as_ref().is_some_and(|transfer| transfer.sponsor() == (sender.from, sender.run))
     }
 
-    /// Returns true if this sender brings this node in: it is Joining, and pulls that node's view.
-    pub(crate) fn is_joining_by(&self, sender: Sender) -> bool {
-        self.cx.phase.is_joining() && self.is_pulling_from(sender)
-    }
-
     /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
     /// if more follow.
-    pub(crate) fn on_page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
-        let Some(transfer) = &mut self.transfer else { return };
-        let (step, (sponsor, _)) = (transfer.page(self.cx.now, after, next), transfer.sponsor());
-        if let Some(joining) = &mut self.joiner
+    pub(crate) fn on_page(
+        &mut self,
+        out: &mut Outbox<'_>,
+        reunion: &Reunion,
+        after: Option<&NodeId>,
+        next: Option<NodeId>,
+    ) -> Option<Step> {
+        let transfer = self.transfer.as_mut()?;
+        let (step, (sponsor, _)) = (transfer.page(out.cx.now, after, next), transfer.sponsor());
+        if let Some(joining) = &mut self.joining
             && let Some((_, bytes)) = joining.pages_in_vain.take_if(|(from, _)| *from == sponsor)
         {
-            self.cx.counters.pages_shrunk += 1;
-            self.cx.notice("pages lost", Notice::PagesLost { sponsor, bytes });
+            out.cx.counters.pages_shrunk += 1;
+            out.cx.notice("pages lost", Notice::PagesLost { sponsor, bytes });
         }
-        self.go_on_pulling(step);
+        self.go_on_pulling(out, reunion, step)
     }
 
     /// Handles pages that did not come in time.
-    pub(crate) fn pull_again(&mut self) {
-        let Some(transfer) = &mut self.transfer else { return };
-        let step = transfer.overdue(self.cx.now);
-        let is_stalled = transfer.is_stalled() && matches!(step, Step::Ask(_));
+    pub(crate) fn pull_again(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<Step> {
+        let transfer = self.transfer.as_mut()?;
+        let step = transfer.overdue(out.cx.now);
+        let is_stalled = transfer.is_stalled() && matches!(step, machine::Step::Ask(_));
         if is_stalled {
-            self.shrink_pages();
+            self.shrink_pages(out);
         }
-        self.go_on_pulling(step);
-        if is_stalled && self.cx.phase.is_joining() {
-            self.cx.timers.set_by(Timer::JoinTry, self.cx.now);
+        let pulled = self.go_on_pulling(out, reunion, step);
+        if is_stalled && out.cx.phase.is_joining() {
+            out.cx.timers.set_by(Timer::JoinTry, out.cx.now);
         }
+        pulled
     }
 
     /// Asks for smaller pages from now on, of whatever sponsor; by a call, too, if they are as small as can be.
-    fn shrink_pages(&mut self) {
-        let most = self.datagram_bytes();
-        let (Some(transfer), Some(joining)) = (&self.transfer, &mut self.joiner) else { return };
+    fn shrink_pages(&mut self, out: &mut Outbox<'_>) {
+        let most = out.datagram_bytes();
+        let (Some(transfer), Some(joining)) = (&self.transfer, &mut self.joining) else { return };
         let (sponsor, _) = transfer.sponsor();
         let bytes = joining.page_bytes.unwrap_or(most);
         joining.page_bytes = Some((bytes / 2).max(MIN_PAGE_BYTES));
         // The largest of them: smaller ones from this sponsor will show that it was not silent.
         joining.pages_in_vain = joining.pages_in_vain.filter(|(from, _)| *from == sponsor).or(Some((sponsor, bytes)));
         if bytes <= MIN_PAGE_BYTES {
-            self.call(sponsor);
+            out.call(sponsor);
         }
     }
 
-    fn go_on_pulling(&mut self, step: Step) {
+    fn go_on_pulling(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, step: machine::Step) -> Option<Step> {
         match step {
-            Step::Wait => {}
-            Step::Ask(ask) => self.pull(ask),
-            Step::Malformed => self.cx.counters.drop(DropReason::Malformed),
-            Step::Complete => {
-                let Some(transfer) = self.transfer.take() else { return };
+            machine::Step::Wait => {}
+            machine::Step::Ask(ask) => self.pull(out, ask),
+            machine::Step::Malformed => out.cx.counters.drop(DropReason::Malformed),
+            machine::Step::Complete => {
+                let transfer = self.transfer.take()?;
                 let (address, run) = transfer.sponsor();
-                self.cx.timers.cancel(Timer::Transfer);
-                self.pulled_everything(address, run);
+                out.cx.timers.cancel(Timer::Transfer);
+                return Some(Step::Pulled { address, sponsor: run });
             }
-            Step::GiveUp => {
-                let Some(transfer) = self.transfer.take() else { return };
+            machine::Step::GiveUp => {
+                let transfer = self.transfer.take()?;
                 let (_, run) = transfer.sponsor();
-                if self.cx.phase.is_joining() {
-                    self.sponsor_failed(run);
+                if out.cx.phase.is_joining() {
+                    self.sponsor_failed(out, reunion, run);
                 }
             }
         }
+        None
     }
 
     /// Sends a question to the sponsor of the transfer under way.
-    fn pull(&mut self, Ask { after, pages }: Ask) {
+    fn pull(&mut self, out: &mut Outbox<'_>, Ask { after, pages }: Ask) {
         let Some(transfer) = &self.transfer else { return };
         let ((to, run), due) = (transfer.sponsor(), transfer.deadline());
-        let mut packet = self.out().packet(usize::MAX);
+        let mut packet = out.packet(usize::MAX);
         packet.push(&Message::Pull { after, pages });
-        if let Some(Joining { page_bytes: Some(bytes), .. }) = self.joiner {
+        if let Some(Joining { page_bytes: Some(bytes), .. }) = self.joining {
             packet.pad_to(bytes);
         }
-        self.out().transmit(to, Receiver::of(run), packet);
-        self.cx.timers.set(Timer::Transfer, due);
+        out.transmit(to, Receiver::of(run), packet);
+        out.cx.timers.set(Timer::Transfer, due);
     }
+}
 
-    /// Serves a pull to a member or to a joiner of ours.
-    pub(crate) fn on_pull(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
+impl Sponsor {
+    /// Takes a pull of a member or of a joiner of ours; returns the address where it is served.
+    pub(crate) fn on_pull(
+        &mut self,
+        out: &mut Outbox<'_>,
+        sender: Sender,
+        after: Option<&NodeId>,
+    ) -> Option<SocketAddr> {
         let to = match sender.kind {
-            SenderKind::Member(slot) if self.view.entry(slot).peer.is_proven() => self.view.record(slot).address,
+            SenderKind::Member(slot) if out.view.entry(slot).peer.is_proven() => out.view.record(slot).address,
             SenderKind::Member(slot) => {
                 // This packet carries a probe: the next attempt will find the address proven.
-                let packet = self.out().packet_to(slot);
-                return self.out().send_to(slot, packet);
+                let packet = out.packet_to(slot);
+                out.send_to(slot, packet);
+                return None;
             }
             SenderKind::ClaimsMember(_) | SenderKind::Stranger => {
                 // Nobody forges the address of a connection.
                 let is_by_link = matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run);
                 let by_link = is_by_link.then_some(sender.from);
                 let Some(home) = by_link.or_else(|| self.joiners.home_of(sender.run, sender.from)) else {
-                    return self.cx.counters.drop(DropReason::UnknownRun);
+                    out.cx.counters.drop(DropReason::UnknownRun);
+                    return None;
                 };
-                self.heard_joiner(sender.run);
+                self.heard_joiner(out.cx.now, sender.run);
                 home
             }
         };
-        if self.cx.phase.is_joining() {
-            return self.cx.counters.drop(DropReason::WrongState);
+        if out.cx.phase.is_joining() {
+            out.cx.counters.drop(DropReason::WrongState);
+            return None;
         }
         // An admitted joiner is served: a place lost to a slow network is not held against it. Members need no place, and
         // take none from joiners.
-        if self.view.slot_of_run(sender.run).is_none() {
-            self.serving.begin(sender.run, to, self.cx.now);
+        if out.view.slot_of_run(sender.run).is_none() {
+            self.serving.begin(sender.run, to, out.cx.now);
         }
-        self.serving.pulled(sender.run, after, self.cx.now);
-        if after.is_none() {
-            self.teach_lease_terms(to, sender.run);
-        }
+        self.serving.pulled(sender.run, after, out.cx.now);
+        Some(to)
+    }
+
+    /// Sends so many pages after a name to this address, to a run that pulls.
+    pub(crate) fn serve(
+        &mut self,
+        out: &mut Outbox<'_>,
+        sender: Sender,
+        to: SocketAddr,
+        after: Option<&NodeId>,
+        pages: u8,
+    ) {
         let most = Some(sender.bytes).filter(|bytes| *bytes > MAX_BARE_PULL_BYTES).unwrap_or(usize::MAX);
-        let most = most.min(self.datagram_bytes());
+        let most = most.min(out.datagram_bytes());
         let mut after = after.cloned();
         for _ in 0..pages {
-            if !self.take_page(sender.run) {
-                return self.cx.counters.drop(DropReason::RateLimited);
+            if !out.take_page(sender.run) {
+                return out.cx.counters.drop(DropReason::RateLimited);
             }
-            let next = self.send_page(to, sender.run, after, most);
+            let next = send_page(out, to, sender.run, after, most);
             if next.is_none() {
                 self.serving.end(sender.run);
                 break;
@@ -197,29 +223,24 @@ impl Core {
             after = next;
         }
     }
+}
 
-    /// Returns true if one more packet of records, or of what goes with them, may go to this run now; counts it if so.
-    pub(crate) fn take_page(&mut self, run: Run) -> bool {
-        self.out().take_page(run)
+/// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if
+/// more follow.
+fn send_page(out: &mut Outbox<'_>, to: SocketAddr, run: Run, after: Option<NodeId>, most: usize) -> Option<NodeId> {
+    let slots: Vec<_> = out.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
+    let mut packet = out.packet(most - PAGE_MESSAGE_BYTES);
+    let mut fitted = slots.iter().take_while(|slot| out.push_update(&mut packet, **slot)).count();
+    if fitted == 0 && !slots.is_empty() {
+        packet.raise_limit(out.datagram_bytes() - PAGE_MESSAGE_BYTES);
+        fitted = usize::from(out.push_update(&mut packet, slots[0]));
     }
-
-    /// Sends the records after a name, as many as fit into `most` bytes, and one at least; returns the last one's name if
-    /// more follow.
-    fn send_page(&mut self, to: SocketAddr, run: Run, after: Option<NodeId>, most: usize) -> Option<NodeId> {
-        let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
-        let mut packet = self.out().packet(most - PAGE_MESSAGE_BYTES);
-        let mut fitted = slots.iter().take_while(|slot| self.out().push_update(&mut packet, **slot)).count();
-        if fitted == 0 && !slots.is_empty() {
-            packet.raise_limit(self.datagram_bytes() - PAGE_MESSAGE_BYTES);
-            fitted = usize::from(self.out().push_update(&mut packet, slots[0]));
-        }
-        debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
-        let last = fitted.checked_sub(1).map(|last| self.view.record(slots[last]).id.clone());
-        let more = fitted < slots.len() || slots.len() == PAGE_RECORDS;
-        packet.raise_limit(self.datagram_bytes());
-        let is_pushed = packet.push(&Message::Page { after, more });
-        debug_assert!(is_pushed, "room was left for it");
-        self.out().transmit(to, Receiver::of(run), packet);
-        last.filter(|_| more)
-    }
+    debug_assert!(fitted > 0 || slots.is_empty(), "the largest record fits into an empty page");
+    let last = fitted.checked_sub(1).map(|last| out.view.record(slots[last]).id.clone());
+    let more = fitted < slots.len() || slots.len() == PAGE_RECORDS;
+    packet.raise_limit(out.datagram_bytes());
+    let is_pushed = packet.push(&Message::Page { after, more });
+    debug_assert!(is_pushed, "room was left for it");
+    out.transmit(to, Receiver::of(run), packet);
+    last.filter(|_| more)
 }

@@ -47,7 +47,7 @@ impl ServingPlace {
 
 impl ViewServer {
     /// Returns true if there is no place for this joiner now.
-    pub(in crate::joining) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
+    pub(crate) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
@@ -64,7 +64,7 @@ impl ViewServer {
     }
 
     /// Takes a place for this joiner; returns true if there is one. Asking again does not keep a place.
-    pub(in crate::joining) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
+    pub(crate) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
         if self.is_busy_for(run, address, now) {
             return false;
         }
@@ -80,7 +80,7 @@ impl ViewServer {
     }
 
     /// Notes a pull of a place's holder: it is progress if it did not pull from there before.
-    pub(super) fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
+    pub(crate) fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
         if let Some(place) = self.places.get_mut(&run)
             && place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after)
         {
@@ -89,7 +89,7 @@ impl ViewServer {
     }
 
     /// Frees the place after the last page was sent.
-    pub(super) fn end(&mut self, run: Run) {
+    pub(crate) fn end(&mut self, run: Run) {
         self.places.remove(&run);
     }
 }

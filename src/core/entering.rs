@@ -1,0 +1,430 @@
+//! Entering: how a node comes into a cluster, and how others come in by it; who somebody is that this node asked; and what is done
+//! about seeds and the lost.
+//!
+//! Must not know: how a joiner searches, how a sponsor decides (see `joining`), or who is looked for (see `discovery`).
+
+use std::net::SocketAddr;
+
+use crate::Core;
+use crate::context::Phase;
+use crate::counters::DropReason;
+use crate::doors::{Contacted, Receiver};
+use crate::election::{Election, ElectorateReport};
+use crate::joining::{JoinReport, Prospects, Step};
+use crate::limits::MIN_PROBE_BYTES;
+use crate::member::{NodeId, Record, Run, Status};
+use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
+use crate::timers::Timer;
+use crate::view::{Slot, View};
+use crate::wire::{Message, Nonce, Refusal, Seeking};
+
+/// This node's own way in.
+impl Core {
+    /// Begins to look for a cluster.
+    pub(crate) fn begin_joining(&mut self) {
+        self.cx.phase = Phase::Joining;
+        self.joiner.begin();
+    }
+
+    /// Looks for a cluster, or founds one if there is no address to look at.
+    pub(crate) fn seek_cluster(&mut self) {
+        let step = self.joiner.seek_cluster(&mut outbox!(self), &self.reunion);
+        self.take_joiner_step(step);
+    }
+
+    /// Returns what a joiner has to know of the rest of this node.
+    fn prospects(&self) -> Prospects {
+        let may_form = self.election().is_some_and(|election| election.founded().is_none());
+        Prospects { may_form, is_raising: self.me.incarnation.is_waiting() }
+    }
+
+    pub(crate) fn take_joiner_step(&mut self, step: Option<Step>) {
+        match step {
+            None => {}
+            Some(Step::BecomeUp) => self.become_up(),
+            Some(Step::Stop(reason)) => self.stop(reason),
+            Some(Step::Pulled { address, sponsor }) => self.pulled_everything(address, sponsor),
+            Some(Step::Unreached(address)) => self.me.unreached_at = Some(address),
+        }
+    }
+
+    /// Decides whether to found a cluster.
+    pub(crate) fn consider_founding(&mut self) {
+        let prospects = self.prospects();
+        let step = self.joiner.consider_founding(&mut outbox!(self), &self.reunion, prospects);
+        self.take_joiner_step(step);
+    }
+
+    /// Asks for the missing pages of a view again.
+    pub(crate) fn pull_again(&mut self) {
+        let step = self.joiner.pull_again(&mut outbox!(self), &self.reunion);
+        self.take_joiner_step(step);
+    }
+
+    /// Takes a page of the view that is being pulled, whose records are merged already.
+    pub(crate) fn on_page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
+        let step = self.joiner.on_page(&mut outbox!(self), &self.reunion, after, next);
+        self.take_joiner_step(step);
+    }
+
+    /// Takes a sponsor's welcome.
+    pub(crate) fn on_welcome(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        sponsor: &Record,
+        founded: Option<ElectorateReport>,
+    ) {
+        if !self.joiner.on_welcome(&mut self.cx, nonce, sponsor, founded.is_some()) {
+            return;
+        }
+        self.reunion.answered_contact(&mut self.cx, sender.from, &sponsor.id);
+        if let Some(founded) = founded {
+            self.on_electorate_report(sender.run, founded);
+        }
+        self.joiner.follow(&mut outbox!(self), sender, sponsor);
+    }
+
+    /// Takes the answer of a node that is Joining itself.
+    pub(crate) fn on_not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
+        let (prospects, waiting) = (self.prospects(), self.sponsor.joiners.all_waiting());
+        let (out, reunion) = (&mut outbox!(self), &mut self.reunion);
+        let step = self.joiner.on_not_up(out, reunion, &waiting, prospects, sender, nonce, record, seeking);
+        self.take_joiner_step(step);
+    }
+
+    /// Takes the word that the cluster holds this node's name at an incarnation.
+    pub(crate) fn on_behind(&mut self, nonce: Nonce, held: u64) {
+        let is_raising = self.me.incarnation.is_waiting();
+        if self.joiner.on_behind(&mut self.cx, self.view.me(), nonce, held, is_raising) {
+            self.raise_incarnation(held + 1);
+            self.incarnation_raised();
+        }
+    }
+
+    /// Has a joiner ask again whose incarnation has been raised.
+    pub(crate) fn incarnation_raised(&mut self) {
+        self.joiner.incarnation_raised(&mut self.cx, self.me.incarnation.is_waiting());
+    }
+
+    /// Takes a refusal, of a joiner or of a member that asks.
+    pub(crate) fn on_refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+        let step = self.joiner.on_refused(&mut outbox!(self), &mut self.reunion, sender, nonce, refusal);
+        self.take_joiner_step(step);
+    }
+
+    /// Takes the word that somebody reached this node: a joiner at its advertised address, its sponsor at its own, or a member
+    /// this one where it has moved.
+    pub(crate) fn on_reached(&mut self, sender: &Sender, nonce: Nonce) {
+        if self.reached_at_new_address(sender, nonce) {
+            return;
+        }
+        let is_raising = self.me.incarnation.is_waiting();
+        if self.joiner.on_reached(&mut outbox!(self), nonce, is_raising) {
+            self.become_up();
+        }
+    }
+
+    /// Returns true if this node has to know, before it forms an electorate with others, whether there is one.
+    pub(crate) fn must_be_found(&self) -> bool {
+        self.election().is_some_and(Election::is_forming)
+    }
+
+    /// Returns true if a node that looks for this joiner may be answered once more.
+    pub(crate) fn take_answer_to_finder(&mut self, from: SocketAddr) -> bool {
+        self.must_be_found() && self.joiner.take_answer_to_finder(self.cx.now, from)
+    }
+
+    /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
+    pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
+        self.cx.phase.is_joining()
+            && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
+            && record.id != self.me().id
+    }
+
+    /// Takes note of addresses that were called in vain.
+    pub(crate) fn note_unreached(&mut self) {
+        let unreached = self.paths.take_unreached();
+        self.joiner.note_unreached(&self.cx, unreached);
+    }
+
+    /// Returns what is known of joining, if this node is joining.
+    pub fn joining(&self) -> Option<JoinReport> {
+        self.joiner.report(&self.cx, &self.view, &self.reunion)
+    }
+
+    /// Takes the whole view of a sponsor.
+    fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
+        if !self.cx.phase.is_joining() || self.me.incarnation.is_waiting() {
+            return;
+        }
+        if let Some(slot) = self.view.slot_of_run(sponsor)
+            && self.view.record(slot).address == address
+        {
+            // Its welcome echoed the nonce that was sent to this address.
+            self.proved_at_home(slot);
+        }
+        self.observe_besides(sponsor);
+        if !self.joiner.request_reach(&mut outbox!(self)) {
+            self.become_up();
+        }
+    }
+
+    /// Becomes Up from Joining, at the same incarnation.
+    fn become_up(&mut self) {
+        let was_alone = self.view.live().is_empty();
+        let is_founder = self.joiner.end() || was_alone;
+        self.cx.phase = Phase::Up;
+        self.plan_links();
+        self.messaging.begin(self.cx.now);
+        self.paths.end_calls_soon(self.cx.now);
+        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
+            self.cx.timers.cancel(timer);
+        }
+        self.health.start(self.cx.now);
+        self.arrivals.start(self.cx.now, is_founder, was_alone);
+        self.rewrite_myself(self.view.me().with_status(Status::Up));
+        self.announce_by_calls();
+        self.gossip.start(&mut self.cx);
+        self.reunion.start(&mut self.cx);
+        self.gossip.start_catching_up(&mut self.cx);
+        let founded = self.founded_report();
+        self.sponsor.welcome_waiting(&mut outbox!(self), founded);
+    }
+}
+
+/// The way in of others.
+impl Core {
+    /// Returns what a joiner is told of an electorate.
+    fn founded_report(&self) -> Option<ElectorateReport> {
+        self.election().and_then(Election::electorate_report)
+    }
+
+    /// Takes a joiner's question; while this node is Joining itself, it waits.
+    pub(crate) fn on_join(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        record: Record,
+        cookie: Option<Nonce>,
+        seeking: Option<Seeking>,
+    ) {
+        let founded = self.founded_report();
+        let waits = self.sponsor.on_join(&mut outbox!(self), founded, sender, nonce, record, cookie);
+        let Some(newcomer) = waits else { return };
+        let (out, reunion) = (&mut outbox!(self), &self.reunion);
+        if let Some(seeking) = seeking {
+            self.joiner.asked_while_joining(out, reunion, newcomer.from, &newcomer.record, seeking);
+        }
+        self.joiner.answer_not_up(out, reunion, &newcomer, self.sponsor.joiners.waiting());
+    }
+
+    /// Serves a pull.
+    pub(crate) fn on_pull(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
+        let Some(to) = self.sponsor.on_pull(&mut outbox!(self), sender, after) else { return };
+        if after.is_none() {
+            self.teach_lease_terms(to, sender.run);
+        }
+        self.sponsor.serve(&mut outbox!(self), sender, to, after, pages);
+    }
+
+    /// Goes on asking the holder of a name.
+    pub(crate) fn probe_name_again(&mut self, newcomer: Run) {
+        let founded = self.founded_report();
+        self.sponsor.probe_name_again(&mut outbox!(self), founded, newcomer);
+    }
+
+    fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+        let founded = self.founded_report();
+        self.sponsor.name_answered(&mut outbox!(self), founded, sender, nonce);
+    }
+
+    /// Returns true if one more packet of records may go to this run now; counts it if so.
+    pub(crate) fn take_page(&mut self, run: Run) -> bool {
+        self.out().take_page(run)
+    }
+}
+
+/// Introductions: strangers that answer this node's question say who they are.
+///
+/// ```text
+/// A ─ WhoAreYou(a) ─▶ B        B ─ WhoAreYou(b, echo a) ─▶ A        (B's address is proven to A)
+/// A ─ IAm(b), WhoAreYou(a) ─▶ B (A's is proven to B)                 B ─ IAm(a) ─▶ A
+/// ```
+///
+/// Nobody is believed that was not asked, and no stranger that has not read what was sent to the address that its record names.
+impl Core {
+    /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
+    /// returns true if it is.
+    pub(crate) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
+        self.name_answered(sender, echo);
+        let is_right = self.packets.prover.is_nonce(echo, sender.from, self.cx.now);
+        if is_right {
+            self.reunion.contacted(&mut self.cx, sender.from, || Contacted::NotUp { id: None });
+        }
+        if !is_right {
+            self.cx.counters.drop(DropReason::Unasked);
+        } else if let SenderKind::Member(slot) = sender.kind
+            && self.view.record(slot).address == sender.from
+        {
+            self.proved_at_home(slot);
+        }
+        is_right
+    }
+
+    /// Takes the word of somebody who says who it is because this node asked.
+    pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
+        self.name_answered(sender, nonce);
+        let is_here = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
+        let is_at_home = self.packets.prover.is_nonce(nonce, record.address, self.cx.now);
+        if !is_here && !is_at_home {
+            self.cx.counters.drop(DropReason::Unasked);
+            return Introduction::Ignored;
+        }
+        if record.run != sender.run || record.run.is_nobody() {
+            self.cx.counters.drop(DropReason::Malformed);
+            return Introduction::Ignored;
+        }
+        // A record that needs a note is told by others, never by its owner.
+        let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
+        if record.status == Status::Joining {
+            self.reunion.answered_not_up(&mut self.cx, sender.from, &record.id);
+        }
+        if self.cx.phase.is_joining() {
+            return Introduction::Met;
+        }
+        if !says_so_itself || !matches!(self.cx.phase, Phase::Up | Phase::Leaving) {
+            return Introduction::Ignored;
+        }
+        if is_here {
+            self.reunion.answered_contact(&mut self.cx, sender.from, &record.id);
+        }
+        if let Some(incarnation) =
+            self.view.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
+        {
+            self.cx.counters.drop(DropReason::Outdated);
+            return Introduction::Tombstoned { incarnation };
+        }
+        if let Some(slot) = self.view.slot_of_run(record.run) {
+            return self.member_introduced(slot, sender, record, (is_here, is_at_home));
+        }
+        if !is_at_home {
+            // It speaks from one address and wants to be spoken to at another: that one must say so itself.
+            if self.packets.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
+                let nonce = self.packets.prover.nonce(record.address, self.cx.now);
+                let mut packet = self.out().anonymous_packet(usize::MAX);
+                packet.push(&Message::WhoAreYou { nonce, echo: None });
+                packet.pad_to(self.out().question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
+                self.out().transmit(record.address, Receiver::Anybody, packet);
+                if matches!(sender.way, Way::Link(_)) {
+                    self.out().call(record.address);
+                }
+            }
+            return Introduction::Ignored;
+        }
+        if record.id == self.me().id {
+            self.met_rival(&record);
+            return Introduction::Outdated { newer: View::ME };
+        }
+        let held = self.view.slot_of(record.id.as_str());
+        if let Some(newer) = held.filter(|slot| self.view.record(*slot).supersedes(&record)) {
+            return Introduction::Outdated { newer };
+        }
+        if !self.packets.turns.take(self.cx.now, Turn::Introduction, sender.from) {
+            // One question lets one stranger in.
+            self.cx.counters.drop(DropReason::RateLimited);
+            return Introduction::Ignored;
+        }
+        if held.is_none() && self.arrivals.is_of_long_standing(self.cx.now, self.view.me(), &record) {
+            self.reunion.met(&record.id, record.address);
+        }
+        let (run, id) = (record.run, record.id.clone());
+        self.learn(News::told(record), None);
+        match self.view.slot_of_run(run) {
+            Some(slot) => {
+                if self.view.record(slot).address == sender.from {
+                    self.proved_at_home(slot);
+                }
+                Introduction::Member
+            }
+            None => match self.view.slot_of(id.as_str()) {
+                Some(slot) => Introduction::Outdated { newer: slot },
+                None => Introduction::Ignored,
+            },
+        }
+    }
+
+    /// Takes a member's own word of where and what it is; it has read what was sent to where it speaks from, or to the
+    /// address in its record. One that is silent at its address, and says that it is there, must say so from there: else it
+    /// would be Up again by what it sends from elsewhere, and Down for its silence, without end.
+    fn member_introduced(
+        &mut self,
+        slot: Slot,
+        sender: Sender,
+        record: Record,
+        (is_here, is_at_home): (bool, bool),
+    ) -> Introduction {
+        let held = self.view.record(slot);
+        let is_silent = matches!(held.status, Status::Suspect | Status::Down);
+        if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
+            match sender.way {
+                Way::Link(_) => self.call_home(record.address),
+                Way::Datagrams | Way::Unbound => self.out().ask_at_home(slot),
+            }
+            return Introduction::Ignored;
+        }
+        let (is_outdated, is_elsewhere) = (held.supersedes(&record), sender.from != held.address);
+        if is_elsewhere && sender.way == Way::Datagrams {
+            self.me.moving.ask_also(&mut outbox!(self), sender.from, sender.run);
+        }
+        if is_outdated {
+            return Introduction::Outdated { newer: slot };
+        }
+        let (run, address) = (record.run, record.address);
+        self.learn(News::told(record), None);
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).address == address) else {
+            return Introduction::Ignored;
+        };
+        match sender.way {
+            _ if address == sender.from => self.proved_at_home(slot),
+            Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
+            Way::Datagrams | Way::Unbound => {}
+            Way::Link(_) => self.call_home(address),
+        }
+        Introduction::Member
+    }
+
+    /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
+    /// believed there.
+    fn call_home(&mut self, address: SocketAddr) {
+        if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
+            self.out().call_again(address);
+        }
+    }
+}
+
+/// Seeds, and the lost.
+impl Core {
+    /// Looks for lost seeds and members, remembers where the others are, and tidies up.
+    pub(crate) fn reunite(&mut self) {
+        self.reunion.next_look(&mut self.cx);
+        self.view.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
+        self.arrivals.tidy(self.cx.now);
+        self.reap_the_longest_gone();
+        self.release_observed();
+        self.reunion.reunite(&mut outbox!(self));
+        if self.reunion.remember_addresses(&self.view) {
+            self.persist();
+        }
+    }
+
+    /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
+    pub(crate) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
+        self.reunion.missing_seeds(&self.cx, &self.view, most)
+    }
+
+    /// Returns true if a seed may not be Up.
+    pub(crate) fn misses_seed(&self) -> bool {
+        self.reunion.misses_seed(&self.cx, &self.view)
+    }
+}
