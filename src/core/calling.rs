@@ -10,7 +10,7 @@ use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
 use crate::doors::{LinkEvent, LinkId, Receiver};
 use crate::limits::MAX_MESSAGES_IN_QUESTION;
-use crate::packet::{Sender, Way};
+use crate::packet::{Sender, Way, sender_kind};
 use crate::time::Time;
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Header, Message, Messages, PacketBuilder, Read, read};
@@ -69,7 +69,7 @@ impl Core {
     pub(crate) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
         let is_read = read(bytes).and_then(|(header, messages)| {
             let way = Way::Link(link);
-            let kind = self.sender_kind(header.run, way);
+            let kind = sender_kind(&self.view, &self.paths, header.run, way);
             let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len() };
             self.receive_packet(sender, header, messages)
         });

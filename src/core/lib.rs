@@ -65,6 +65,7 @@ macro_rules! outbox {
     };
 }
 
+mod answering;
 mod calling;
 mod connectivity;
 mod context;
@@ -72,6 +73,7 @@ mod counters;
 mod crashing;
 mod detection;
 mod discovery;
+mod dispatching;
 mod dissemination;
 mod doors;
 pub mod election;
@@ -95,6 +97,7 @@ mod observers;
 mod observing;
 mod packet;
 mod random;
+mod receiving;
 mod recent;
 mod settings;
 mod settling;
@@ -146,8 +149,8 @@ use observers::Observers;
 use packet::Inbox;
 use packet::{Outbox, Packets, Prover, SealRoom};
 use random::Streams;
+use view::Peer;
 use view::View;
-use view::{Peer, Shared};
 use wire::Header;
 
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
@@ -161,8 +164,6 @@ pub struct Core {
     packets: Packets,
     /// The packet at hand; empty between packets.
     inbox: Inbox,
-    /// Texts and records that are kept once for many members.
-    shared: Shared,
     view: View,
     me: Myself,
     observers: Observers,
@@ -211,7 +212,6 @@ impl Core {
             sponsor: Sponsor::new(random::stream(init.random_seed, random::SPONSOR)),
             packets: Packets::new(Prover::new(&mut random::stream(init.random_seed, 0))),
             inbox: Inbox::default(),
-            shared: Shared::default(),
             view: View::new(key),
             me: Myself {
                 incarnation: Incarnation::new(init.stored_bound),
@@ -259,6 +259,11 @@ impl Core {
     pub fn leave_room(&mut self, bytes: usize, slack: usize) {
         debug_assert!(self.cx.settings.mtu >= 1_000 + bytes, "the configuration was checked");
         self.packets.seal = SealRoom { bytes, slack };
+    }
+
+    /// Takes records that are learnt from now on from this pool.
+    pub fn share_records(&mut self, pool: Arc<dyn RecordPool>) {
+        self.inbox.shared.share(pool);
     }
 
     /// Lends what sending takes.

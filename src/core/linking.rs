@@ -22,7 +22,7 @@ use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{LinkEvent, LinkId, Output};
 use crate::member::{LeaveReason, Run, Status};
-use crate::packet::{Sender, SenderKind, Way};
+use crate::packet::{Sender, SenderKind, Way, sender_kind};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
@@ -104,7 +104,7 @@ impl Core {
             self.act_on_link(run, actions);
         }
         let way = Way::Link(link);
-        let kind = self.sender_kind(run, way);
+        let kind = sender_kind(&self.view, &self.paths, run, way);
         if !matches!(kind, SenderKind::Member(_)) {
             // Its record says another address by now.
             return self.drop_link(run);

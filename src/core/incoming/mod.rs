@@ -1,15 +1,13 @@
-//! Packets in: judged, read, handed on to the rooms, and answered.
+//! Packets in: what is gathered of one while it is judged, read, handed on and answered, and why every exchange ends.
 //!
 //! ```text
-//! bytes ─▶ receive ─▶ packet::senders (whose is it?) ─▶ packet::inbox (read once) ─▶ dispatch ─▶ the room that the
-//!                                                                        message is for ─▶ answer ─▶ Output::Transmit
+//! bytes ─▶ receiving ─▶ packet::senders (whose is it?) ─▶ packet::inbox (read once) ─▶ dispatching ─▶ the machine that
+//!                                                                    the message is for ─▶ answering ─▶ Output::Transmit
 //! ```
 //!
 //! | idea | file |
 //! |---|---|
-//! | one packet: whose it is, whether its number was seen before, read, acted on | `receive` |
-//! | its messages, handed to the rooms | `dispatch` |
-//! | what goes back to its sender | `answer` |
+//! | what goes back to its sender, as it is gathered | `answer` |
 //! | questions, and steps of a handshake, of which a packet's first counts | `questions` |
 //!
 //! # Why every exchange ends
@@ -59,9 +57,10 @@
 //!
 //! Owns: nothing that outlives a packet.
 //!
-//! Must not know: the effect of a message, but of `Ack` and `Heartbeat`. It passes each one on to the room whose idea it is.
+//! Must not know: the effect of a message.
 
 mod answer;
-mod dispatch;
 mod questions;
-mod receive;
+
+pub(crate) use answer::Answer;
+pub(crate) use questions::Question;

@@ -12,7 +12,7 @@ use crate::wire::Message;
 /// A question, or a step, of which the first in a packet counts.
 #[derive(Debug, Clone, Copy)]
 #[repr(u16)]
-pub(super) enum Question {
+pub(crate) enum Question {
     /// A step of the join handshake.
     Step = 1,
     /// Records: a page, or a comparison.
@@ -37,7 +37,7 @@ pub(super) enum Question {
 
 impl Question {
     /// Returns the question that a message is, if it counts once.
-    pub(super) fn of(message: &Message) -> Option<Self> {
+    pub(crate) fn of(message: &Message) -> Option<Self> {
         Some(match message {
             Message::Join { .. }
             | Message::Challenge { .. }
@@ -63,11 +63,11 @@ impl Question {
 
 /// The questions that a packet asked so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(u16);
+pub(crate) struct Asked(u16);
 
 impl Asked {
     /// Adds a question; returns true if it is the first of its kind.
-    pub(super) fn add(&mut self, question: Question) -> bool {
+    pub(crate) fn add(&mut self, question: Question) -> bool {
         let is_first = self.0 & question as u16 == 0;
         self.0 |= question as u16;
         is_first

@@ -18,16 +18,16 @@
 
 use std::sync::Arc;
 
-use crate::Core;
-use crate::counters::DropReason;
 use crate::limits::MAX_STRANGER_MESSAGES;
 use crate::member::Record;
-use crate::view::Slot;
+use crate::view::{Shared, Slot, View};
 use crate::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
 
 /// The messages of the packet at hand.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inbox {
+    /// Texts and records that are kept once for many members.
+    pub(crate) shared: Shared,
     received: Vec<Received>,
     /// The number of messages of unknown kinds that were skipped.
     pub(crate) unknown: usize,
@@ -51,6 +51,14 @@ pub(crate) enum News {
 }
 
 impl News {
+    /// Returns the record that the update is about.
+    pub(crate) fn subject<'a>(&'a self, view: &'a View) -> &'a Arc<Record> {
+        match self {
+            News::Known { slot, .. } => view.record(*slot),
+            News::Record { record, .. } => record,
+        }
+    }
+
     /// Returns the update that a node sends about itself.
     pub(crate) fn told(record: Record) -> Self {
         let hash = record.hash();
@@ -85,77 +93,66 @@ impl Inbox {
     }
 }
 
-impl Core {
+/// Reading.
+impl Inbox {
     /// Reads a packet to its end. After an error the contents of the inbox have no meaning.
-    pub(crate) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        self.read_at_most(usize::MAX, &mut messages, inbox)
+    pub(crate) fn read_whole(&mut self, view: &View, mut messages: Messages<'_>) -> Result<(), PacketError> {
+        self.read_at_most(usize::MAX, view, &mut messages)
     }
 
-    /// Reads the first messages of a packet of a presumed stranger.
-    pub(crate) fn read_few(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
-        if !messages.is_over() {
-            self.cx.counters.drop(DropReason::Unread);
-        }
-        Ok(())
+    /// Reads the first messages of a packet of a presumed stranger; returns true if there were more.
+    pub(crate) fn read_few(&mut self, view: &View, mut messages: Messages<'_>) -> Result<bool, PacketError> {
+        self.read_at_most(MAX_STRANGER_MESSAGES, view, &mut messages)?;
+        Ok(!messages.is_over())
     }
 
-    /// Reads those of the first messages of an unbound packet that need no receiver.
-    pub(crate) fn read_unbound(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        self.read_few(messages, inbox)?;
-        let read = inbox.received.len();
-        inbox.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
-        if inbox.received.len() < read {
-            self.cx.counters.drop(DropReason::Unread);
-        }
-        Ok(())
+    /// Keeps those of the messages of an unbound packet that need no receiver; returns true if there were others.
+    pub(crate) fn keep_unbound(&mut self) -> bool {
+        let read = self.received.len();
+        self.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
+        self.received.len() < read
     }
 
-    fn read_at_most(&mut self, most: usize, messages: &mut Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        inbox.clear();
+    fn read_at_most(&mut self, most: usize, view: &View, messages: &mut Messages<'_>) -> Result<(), PacketError> {
+        self.clear();
         for message in messages.take(most) {
             // Matched in place: moving a message first costs more than reading most of them.
             match message {
-                Ok(Read::Update(raw)) => inbox.received.push(Received::News(self.recognise(&raw)?)),
-                Ok(Read::Heartbeat(heartbeat)) => inbox.received.push(Received::Heartbeat(heartbeat)),
-                Ok(Read::Message(message)) => inbox.received.push(Received::Message(message)),
-                Ok(Read::Unknown) => inbox.unknown += 1,
+                Ok(Read::Update(raw)) => {
+                    let news = self.recognise(view, &raw)?;
+                    self.received.push(Received::News(news));
+                }
+                Ok(Read::Heartbeat(heartbeat)) => self.received.push(Received::Heartbeat(heartbeat)),
+                Ok(Read::Message(message)) => self.received.push(Received::Message(message)),
+                Ok(Read::Unknown) => self.unknown += 1,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Returns the record that an update is about.
-    pub(crate) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
-        match news {
-            News::Known { slot, .. } => self.view.record(*slot),
-            News::Record { record, .. } => record,
-        }
-    }
-
     /// Decodes an update, unless its record is held already.
-    fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
+    fn recognise(&mut self, view: &View, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
         let (note, hash) = (raw.note, raw.hash());
-        let slot = raw.run().and_then(|run| self.view.slot_of_run(run));
+        let slot = raw.run().and_then(|run| view.slot_of_run(run));
         if let Some(slot) = slot {
-            let entry = self.view.entry(slot);
+            let entry = view.entry(slot);
             if entry.hash == hash && raw.suits(entry.status) {
                 return Ok(News::Known { note, slot, hash });
             }
         }
         let raw = raw.decode()?;
         let is_rewritten = raw.is_rewritten;
-        let record = self.keep(raw, slot);
+        let record = self.keep(view, raw, slot);
         // Held, sent on and hashed in one form by everybody, whoever it came from.
         let hash = if is_rewritten { record.hash() } else { hash };
         Ok(News::Record { note, record: self.shared.record(hash, record), hash, slot })
     }
 
     /// Builds the record of an update; texts that are held already are shared.
-    fn keep(&mut self, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
+    fn keep(&mut self, view: &View, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
         let version = self.shared.version(raw.version);
-        let held = slot.map(|slot| &self.view.record(slot).id).filter(|id| **id == *raw.id);
+        let held = slot.map(|slot| &view.record(slot).id).filter(|id| **id == *raw.id);
         match held {
             Some(id) => raw.with(id.clone(), version),
             None => Record { version, ..raw.into_record() },

@@ -32,4 +32,5 @@ pub(crate) use outbox::{Outbox, Packets, SealRoom};
 pub(crate) use proof::Prover;
 pub(crate) use rates::Turn;
 pub(crate) use sender::{Sender, SenderKind};
+pub(crate) use senders::{brings_proof, sender_kind};
 pub(crate) use way::Way;

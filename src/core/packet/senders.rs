@@ -15,9 +15,10 @@
 //! Must not know: anything in a packet but the nonces that it brings back.
 
 use super::inbox::Inbox;
+use super::outbox::Outbox;
 use super::sender::SenderKind;
 use super::way::Way;
-use crate::Core;
+use crate::connectivity::Paths;
 use crate::member::Run;
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce};
@@ -31,27 +32,25 @@ fn echo_in(message: &Message) -> Option<Nonce> {
     }
 }
 
-impl Core {
-    /// Returns the kind of a packet's sender with this run.
-    pub(crate) fn sender_kind(&self, run: Run, way: Way) -> SenderKind {
-        if run.is_nobody() {
-            return SenderKind::Stranger;
-        }
-        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else {
-            return SenderKind::Stranger;
-        };
-        let home = self.view.record(slot).address;
-        let is_its_own = match way {
-            Way::Datagrams => true,
-            Way::Unbound => false,
-            Way::Link(link) => self.paths.links.leads_to(run, link, home) || self.paths.calls.leads_to(link, home),
-        };
-        if is_its_own { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
+/// Returns the kind of a packet's sender with this run.
+pub(crate) fn sender_kind(view: &View, paths: &Paths, run: Run, way: Way) -> SenderKind {
+    if run.is_nobody() {
+        return SenderKind::Stranger;
     }
+    let Some(slot) = view.slot_of_run(run).filter(|slot| *slot != View::ME) else {
+        return SenderKind::Stranger;
+    };
+    let home = view.record(slot).address;
+    let is_its_own = match way {
+        Way::Datagrams => true,
+        Way::Unbound => false,
+        Way::Link(link) => paths.links.leads_to(run, link, home) || paths.calls.leads_to(link, home),
+    };
+    if is_its_own { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
+}
 
-    /// Returns true if a packet echoes a nonce that was sent to this member's address.
-    pub(crate) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
-        let home = self.view.record(slot).address;
-        inbox.messages().filter_map(echo_in).any(|nonce| self.packets.prover.is_nonce(nonce, home, self.cx.now))
-    }
+/// Returns true if a packet echoes a nonce that was sent to this member's address.
+pub(crate) fn brings_proof(out: &Outbox<'_>, slot: Slot, inbox: &Inbox) -> bool {
+    let home = out.view.record(slot).address;
+    inbox.messages().filter_map(echo_in).any(|nonce| out.packets.prover.is_nonce(nonce, home, out.cx.now))
 }

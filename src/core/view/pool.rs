@@ -9,7 +9,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Core;
 use crate::limits::MAX_SHARED_VERSIONS;
 use crate::member::Record;
 
@@ -28,6 +27,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Shares records with others from now on.
+    pub(crate) fn share(&mut self, pool: Arc<dyn RecordPool>) {
+        self.pool = Some(pool);
+    }
+
     pub(crate) fn record(&self, hash: u64, record: Record) -> Arc<Record> {
         match &self.pool {
             None => Arc::new(record),
@@ -52,13 +56,6 @@ impl Shared {
             self.next_version = (self.next_version + 1) % MAX_SHARED_VERSIONS;
         }
         text
-    }
-}
-
-impl Core {
-    /// Takes records that are learnt from now on from this pool.
-    pub fn share_records(&mut self, pool: Arc<dyn RecordPool>) {
-        self.shared.pool = Some(pool);
     }
 }
 

@@ -6,26 +6,26 @@
 //! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
 //!   address, and of its messages only those are read that need no receiver (`Message::may_be_unbound`): it is no sign of
 //!   life, and brings neither news nor votes.
-//! - From everybody else only this goes further (`dispatch` has the list): questions; answers to our own, which prove by a
+//! - From everybody else only this goes further (`dispatching` has the list): questions; answers to our own, which prove by a
 //!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
 //!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at.
-//! - What is gathered (see `answer`) goes back as one packet at most. Beside it the first question of each kind in
+//! - What is gathered (see `incoming::answer`) goes back as one packet at most. Beside it the first question of each kind in
 //!   `questions` is answered by packets of its own. Answers carry the reply flag and are never answered with updates.
 //! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
 //!
-//! Owns: the order in which one packet is judged, read and acted on. `dispatch` hands its messages to the rooms,
-//! `answer` gathers and sends what goes back.
+//! Owns: the order in which one packet is judged, read and acted on. `dispatching` hands its messages on, `answering`
+//! sends what goes back.
 //!
 //! Must not know: what a message means.
 
 use std::net::SocketAddr;
 
-use super::answer::Answer;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output, Receiver};
+use crate::incoming::Answer;
 use crate::member::ProtocolRange;
-use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way};
+use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way, brings_proof, sender_kind};
 use crate::view::Slot;
 use crate::window::Sight;
 use crate::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
@@ -35,7 +35,7 @@ impl Core {
         self.cx.counters.packets_received += 1;
         self.cx.counters.bytes_received += bytes.len() as u64;
         let taken = read(bytes).and_then(|(header, messages)| {
-            let kind = self.sender_kind(header.run, way);
+            let kind = sender_kind(&self.view, &self.paths, header.run, way);
             let answer_bytes = bytes.len().saturating_sub(self.packets.seal.slack);
             let sender = Sender { from, run: header.run, kind, way, bytes: answer_bytes };
             self.receive_packet(sender, header, messages)
@@ -96,13 +96,16 @@ impl Core {
                 if !sight.is_new() {
                     // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
                     let is_late = sight == Sight::Behind;
-                    if !is_late || self.read_few(messages.clone(), inbox).is_err() || !self.brings_proof(slot, inbox) {
+                    if !is_late
+                        || self.read_few(messages.clone(), inbox).is_err()
+                        || !brings_proof(&self.out(), slot, inbox)
+                    {
                         self.cx.counters.drop(DropReason::Duplicate);
                         return Ok(false);
                     }
                     self.view.peer_mut(slot).count_from(header.sequence);
                 }
-                self.read_whole(messages, inbox)?;
+                inbox.read_whole(&self.view, messages)?;
                 let peer = self.view.peer_mut(slot);
                 peer.receive(arrived, header.sequence, header.fingerprint);
                 if sender.way == Way::Datagrams {
@@ -112,10 +115,27 @@ impl Core {
                 self.sign_of_life(slot, arrived);
             }
             _ if sender.way == Way::Unbound => self.read_unbound(messages, inbox)?,
-            _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,
+            _ if self.is_awaited(sender) => inbox.read_whole(&self.view, messages)?,
             _ => self.read_few(messages, inbox)?,
         }
         Ok(true)
+    }
+
+    /// Reads the first messages of a packet of a presumed stranger.
+    fn read_few(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        if inbox.read_few(&self.view, messages)? {
+            self.cx.counters.drop(DropReason::Unread);
+        }
+        Ok(())
+    }
+
+    /// Reads those of the first messages of an unbound packet that need no receiver.
+    fn read_unbound(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        self.read_few(messages, inbox)?;
+        if inbox.keep_unbound() {
+            self.cx.counters.drop(DropReason::Unread);
+        }
+        Ok(())
     }
 
     /// Returns true if somebody who is not in the view, or not known to be here, is in the middle of joining through
@@ -143,7 +163,7 @@ impl Core {
             }
             if !matches!(answer.kind, SenderKind::Member(_)) {
                 // It may have introduced itself, or said that it is Up.
-                answer.kind = self.sender_kind(sender.run, way);
+                answer.kind = sender_kind(&self.view, &self.paths, sender.run, way);
             }
         }
         if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.wants.is_empty()) {
@@ -161,7 +181,7 @@ impl Core {
     }
 
     /// Returns the member whose packet is at hand, if it is a member's and that is still held.
-    pub(super) fn member(&self, sender: &Sender, answer: &Answer) -> Option<Slot> {
+    pub(crate) fn member(&self, sender: &Sender, answer: &Answer) -> Option<Slot> {
         match answer.kind {
             SenderKind::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
             SenderKind::ClaimsMember(_) | SenderKind::Stranger => None,

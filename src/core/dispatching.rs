@@ -1,0 +1,221 @@
+//! Dispatching: the messages of one packet, each handed to the machine that it is for. One table says who may send which kind, and
+//! who takes it.
+//!
+//! Invariants:
+//! - From strangers only what is named here as theirs goes further; everything else marks the packet as a stranger's.
+//! - Of steps and questions that a packet may hold once, the first counts (see `incoming::questions`).
+//!
+//! Must not know: what becomes of a message.
+
+use std::time::Duration;
+
+use crate::Core;
+use crate::counters::DropReason;
+use crate::dissemination::Gossip;
+use crate::incoming::{Answer, Question};
+use crate::limits::MAX_WANTS;
+use crate::member::{LeaveReason, Status};
+use crate::packet::{Introduction, News, Sender, Turn};
+use crate::view::Slot;
+use crate::wire::{Confirmation, Heartbeat, Message, Nonce};
+
+impl Core {
+    /// Hands a message on: the table of all kinds.
+    pub(crate) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
+        if Question::of(&message).is_some_and(|question| !answer.asked.add(question)) {
+            return self.cx.counters.drop(DropReason::RateLimited);
+        }
+        let member = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining());
+        match (message, member) {
+            // Of anybody: what goes with others, questions who somebody is, and all that joining takes.
+            (Message::Reply, _) => answer.is_reply = true,
+            (Message::Padding(_), _) => {}
+            (Message::WhoAreYou { nonce, echo }, _) => {
+                answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
+                answer.introduce = Some(nonce);
+            }
+            (Message::IAm { nonce, record }, _) => {
+                answer.has_brought_nonce = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
+                answer.advertised = Some(record.address);
+                let is_finder =
+                    answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
+                answer.introduction = Some(self.on_i_am(*sender, nonce, record));
+                if is_finder && self.must_be_found() {
+                    self.joiner.found_by(&mut outbox!(self), &self.reunion, sender.from);
+                }
+            }
+            (Message::Join { nonce, record, cookie }, _) => {
+                self.on_join(*sender, nonce, record, cookie, answer.seeking.take());
+            }
+            (Message::ReachMe { nonce, address }, _) => {
+                self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address)
+            }
+            (Message::Reached { nonce }, _) => self.on_reached(sender, nonce),
+            (Message::Seeking(seeking), _) => answer.seeking = Some(seeking),
+            (Message::ElectorateReport(founded), _) if self.cx.phase.is_joining() => {
+                answer.founded = Some(founded);
+            }
+            (Message::Challenge { nonce, cookie }, _) => {
+                self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie)
+            }
+            (Message::Welcome { nonce, sponsor, .. }, _) => {
+                self.on_welcome(*sender, nonce, &sponsor, answer.founded.take());
+            }
+            (Message::NotUp { nonce, record, .. }, _) => self.on_not_up(*sender, nonce, &record, answer.seeking.take()),
+            (Message::Refused { nonce, refusal }, _) => self.on_refused(*sender, nonce, refusal),
+            (Message::Behind { nonce, incarnation }, _) => self.on_behind(nonce, incarnation),
+            (Message::Wait { nonce, wait_ms }, _) => self.joiner.on_wait(&mut self.cx, nonce, wait_ms),
+            (Message::Elsewhere { nonce, members }, _) => {
+                self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members)
+            }
+            (Message::Page { after, more }, _) if self.joiner.is_pulling_from(*sender) => {
+                self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
+            }
+            (Message::LeaseUpdate(word), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
+                self.on_lease_update_of_sponsor(&word)
+            }
+            (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
+            (Message::HeldStatus { run, incarnation, status, .. }, _)
+                if answer.introduction.is_some_and(Introduction::is_unlisted)
+                    && status != Status::Left(LeaveReason::Forced) =>
+            {
+                // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
+                // Removals are only obeyed from members.
+                if self.packets.turns.take(self.cx.now, Turn::Objection, sender.from) {
+                    // How long it heard nothing is no evidence against this node's own hearing.
+                    answer.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
+                }
+            }
+            // Of members.
+            (Message::Probe { nonce, .. }, Some(_)) => answer.acks.push(nonce),
+            (Message::Ack { nonce }, Some(slot)) => self.on_ack(slot, nonce),
+            (Message::HeldStatus { run, incarnation, status, age_ms }, Some(_)) => {
+                let age = Duration::from_millis(age_ms);
+                answer.myself |= self.on_held_status(run, (incarnation, status), age);
+            }
+            (Message::Digest { buckets }, Some(slot)) => {
+                Gossip::on_digest(&mut outbox!(self), slot, &buckets, answer.way)
+            }
+            (Message::Want { buckets }, Some(slot)) => {
+                self.gossip.on_want(&mut outbox!(self), slot, &buckets, answer.way)
+            }
+            (Message::LastHeard { run }, Some(_)) => answer.testimony.extend(self.grounds().last_heard(run)),
+            (Message::HeardAt { run, age_ms }, Some(slot)) => self.on_heard_at(slot, run, age_ms),
+            (Message::Confirm(Confirmation { record }), Some(_)) => answer.confirmed.push(record.0),
+            (Message::Confirmed(Confirmation { record }), Some(slot)) => self.on_confirmed(slot, record.0),
+            (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
+            (Message::Alive { run, sequence }, Some(slot)) => self.on_alive(slot, run, sequence),
+            // Over a link it ends it; in a datagram it means nothing.
+            (Message::Unlink, Some(_)) => {}
+            (Message::Unheard, Some(slot)) => self.on_unheard(slot),
+            (Message::Election(word), Some(slot)) => self.on_election(slot, *word),
+            (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
+            (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
+            (Message::WhoLeads, Some(slot)) => self.on_who_leads(slot),
+            (Message::ElectorateReport(founded), Some(_)) => self.on_electorate_report(sender.run, founded),
+            (Message::WantView(want), Some(slot)) => self.on_want_view(slot, &want),
+            (Message::ViewPart(part), Some(slot)) => self.on_view_part(slot, *part),
+            (Message::ChangeVoters(question), Some(slot)) => self.on_change_voters(slot, *sender, &question),
+            (Message::VotersChanged(changed), Some(slot)) => self.on_voters_changed(slot, &changed),
+            (Message::LeaseUpdate(word), Some(slot)) => self.on_lease_update(slot, &word),
+            (Message::Broadcast(broadcast), Some(slot)) => self.on_broadcast(slot, &broadcast),
+            (Message::HaveBroadcasts(spans), Some(slot)) => self.on_have_broadcasts(slot, &spans),
+            // One answer for all of the packet.
+            (Message::WantBroadcasts(spans), Some(_)) => {
+                answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
+            }
+            (Message::Letter(letter), Some(slot)) => self.on_letter(slot, answer.way, &letter),
+            (Message::Receipt { number }, Some(slot)) => self.on_receipt(slot, number),
+            (Message::Page { .. }, Some(_)) => self.cx.counters.drop(DropReason::Unasked),
+            // What only members may say.
+            (Message::Probe { nonce, .. }, None) => {
+                answer.stranger = true;
+                answer.probed = Some(nonce);
+            }
+            (
+                Message::Ack { .. }
+                | Message::HeldStatus { .. }
+                | Message::Digest { .. }
+                | Message::Want { .. }
+                | Message::LastHeard { .. }
+                | Message::HeardAt { .. }
+                | Message::Confirm(_)
+                | Message::Confirmed(_)
+                | Message::Severed { .. }
+                | Message::Alive { .. }
+                | Message::Unlink
+                | Message::Unheard
+                | Message::Election(_)
+                | Message::LeaderClaim(_)
+                | Message::LeaderRenewal(_)
+                | Message::WhoLeads
+                | Message::ElectorateReport(_)
+                | Message::WantView(_)
+                | Message::ViewPart(_)
+                | Message::ChangeVoters(_)
+                | Message::VotersChanged(_)
+                | Message::LeaseUpdate(_)
+                | Message::Broadcast(_)
+                | Message::HaveBroadcasts(_)
+                | Message::WantBroadcasts(_)
+                | Message::Letter(_)
+                | Message::Receipt { .. }
+                | Message::Page { .. },
+                None,
+            ) => answer.stranger = true,
+            // They are read apart (see `packet::inbox`).
+            (Message::Update(_) | Message::Heartbeat(_), _) => self.cx.counters.drop(DropReason::WrongState),
+        }
+    }
+
+    pub(crate) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
+        match self.member(sender, answer) {
+            Some(slot) if !self.cx.phase.is_joining() => self.on_heartbeat(slot, heartbeat),
+            _ => answer.stranger = true,
+        }
+    }
+
+    pub(crate) fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
+        let from = self.member(sender, answer);
+        if answer.is_page && self.joiner.is_pulling_from(*sender) {
+            answer.last_on_page = Some(news.subject(&self.view).id.clone());
+        } else if (from.is_none() || self.cx.phase.is_joining())
+            && !self.is_joiner_up(sender, &news)
+            && !self.take_objection(sender, &news, answer)
+        {
+            answer.stranger = true;
+            return;
+        }
+        let held = self.learn(news, from);
+        if answer.is_asked_to_confirm {
+            answer.held.extend(held);
+        }
+    }
+
+    /// Returns true if a joiner that this node admitted says that it is Up: its address is proven, and it need not
+    /// introduce itself again.
+    fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
+        self.sponsor.joiners.is_admitted(sender.run, sender.from, news.subject(&self.view))
+    }
+
+    /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own
+    /// name.
+    fn take_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
+        let subject = news.subject(&self.view);
+        let is_rival = subject.id == self.me().id && subject.run != self.cx.run;
+        answer.introduction.is_some_and(Introduction::is_unlisted)
+            && self.cx.phase.is_up()
+            && is_rival
+            && self.packets.turns.take(self.cx.now, Turn::Objection, sender.from)
+    }
+
+    /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
+    fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
+        if self.packets.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
+            self.proved_at_home(slot);
+            self.note_contact(slot, self.cx.now);
+        } else {
+            self.cx.counters.drop(DropReason::Unasked);
+        }
+    }
+}
