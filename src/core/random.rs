@@ -13,7 +13,6 @@ pub(crate) struct Streams {
     pub(crate) detector: ChaCha8Rng,
     pub(crate) gossip: ChaCha8Rng,
     pub(crate) joiner: ChaCha8Rng,
-    pub(crate) lead: ChaCha8Rng,
     pub(crate) me: ChaCha8Rng,
     pub(crate) messages: ChaCha8Rng,
     pub(crate) paths: ChaCha8Rng,
@@ -30,7 +29,6 @@ impl Streams {
             detector: of(2),
             gossip: of(3),
             joiner: of(4),
-            lead: of(5),
             me: of(6),
             messages: of(7),
             paths: of(8),
@@ -39,6 +37,9 @@ impl Streams {
         }
     }
 }
+
+/// The number of the stream that the leadership machine owns.
+pub(crate) const LEAD: u64 = 5;
 
 /// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
 pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {

@@ -23,9 +23,10 @@ use crate::limits::{
     SETTLE,
 };
 use crate::member::{NodeId, Record, Run, Status};
+use crate::settings::Settings;
 use crate::time::Time;
 use crate::timers::Timer;
-use crate::view::Slot;
+use crate::view::{Slot, View};
 use crate::wire::Message;
 
 /// Addresses beyond the view, and the turns of those that are looked for.
@@ -107,6 +108,23 @@ impl Reunion {
     /// Returns true if this is an address of one of the seeds.
     pub(crate) fn is_seed(&self, address: SocketAddr) -> bool {
         self.seeds.binary_search(&address).is_ok()
+    }
+
+    /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
+    pub(crate) fn misses_seed(&self, now: Time, view: &View, settings: &Settings) -> bool {
+        self.seeds.iter().any(|seed| !self.is_up_at(now, view, settings, *seed))
+    }
+
+    /// Returns true if the seed at this address is known to be Up, or is this node itself.
+    fn is_up_at(&self, now: Time, view: &View, settings: &Settings, seed: SocketAddr) -> bool {
+        let is_up = |(run, advertised): &(Run, SocketAddr)| {
+            let record = view.slot_of_run(*run).map(|slot| view.record(slot));
+            record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
+        };
+        // Each of them has its turn in that time.
+        let until = settings.retry_interval * (MINE_FOR + self.mine.len() as u32);
+        let is_recent = |met: &Time| seed == view.record(View::ME).address || now.since(*met) < until;
+        self.mine.get(&seed).is_some_and(is_recent) || self.seats.get(&seed).is_some_and(is_up)
     }
 
     /// Returns the addresses to join through: those of the seeds and of commands, and the remembered ones if there are
@@ -294,8 +312,8 @@ impl Core {
 
     /// Returns the addresses of the seeds that are not Up.
     fn all_missing_seeds(&mut self) -> Vec<SocketAddr> {
-        let mut missing: Vec<SocketAddr> =
-            self.reunion.seeds.iter().copied().filter(|seed| !self.is_up_at(*seed)).collect();
+        let is_up = |seed: &SocketAddr| self.reunion.is_up_at(self.cx.now, &self.view, &self.cx.settings, *seed);
+        let mut missing: Vec<SocketAddr> = self.reunion.seeds.iter().copied().filter(|seed| !is_up(seed)).collect();
         if missing.is_empty() {
             return missing;
         }
@@ -321,22 +339,10 @@ impl Core {
         missing
     }
 
-    /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
+    /// Returns true if a seed may not be Up.
+    #[cfg(test)]
     pub(crate) fn misses_seed(&self) -> bool {
-        self.reunion.seeds.iter().any(|seed| !self.is_up_at(*seed))
-    }
-
-    /// Returns true if the seed at this address is known to be Up, or is this node itself.
-    fn is_up_at(&self, seed: SocketAddr) -> bool {
-        let is_up = |(run, advertised): &(Run, SocketAddr)| {
-            let record = self.view.slot_of_run(*run).map(|slot| self.view.record(slot));
-            record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
-        };
-        // Each of them has its turn in that time.
-        let intervals = MINE_FOR + self.reunion.mine.len() as u32;
-        let until = self.cx.settings.retry_interval * intervals;
-        let is_recent = |met: &Time| seed == self.me().address || self.cx.now.since(*met) < until;
-        self.reunion.mine.get(&seed).is_some_and(is_recent) || self.reunion.seats.get(&seed).is_some_and(is_up)
+        self.reunion.misses_seed(self.cx.now, &self.view, &self.cx.settings)
     }
 
     /// Returns the most recently lost Down member, and one other in turn.

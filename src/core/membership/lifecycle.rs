@@ -12,6 +12,7 @@ use super::confirm::Purpose;
 use crate::Core;
 use crate::context::Phase;
 use crate::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, StopReason, Ticket};
+use crate::election::Ballot;
 use crate::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
 use crate::member::{LeaveReason, Record, Run, Status, Tags};
 use crate::view::View;
@@ -81,9 +82,13 @@ impl Core {
 
     /// Gives out the state that must survive the process.
     pub(crate) fn persist(&mut self) {
+        self.persist_with(self.ballot().cloned());
+    }
+
+    /// Does the same with this ballot.
+    pub(crate) fn persist_with(&mut self, ballot: Option<Ballot>) {
         let incarnation_bound = self.incarnation.asked;
         let addresses = self.reunion.remembered().to_vec();
-        let ballot = self.ballot().cloned();
         self.cx.output(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
     }
 
