@@ -424,7 +424,8 @@ impl Core {
     }
 
     /// Returns true if a seed may not be Up.
+    #[cfg(test)]
     pub(crate) fn misses_seed(&self) -> bool {
-        self.reunion.misses_seed(&self.cx, &self.view)
+        self.reunion.misses_seed(self.cx.now, &self.view, &self.cx.settings)
     }
 }

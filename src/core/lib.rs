@@ -40,12 +40,12 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
-//! | what is done about the steps of observers and detector | `observing`, `judging` |
+//! | what is done about the steps of observers, detector and leadership | `observing`, `judging`, `leading` |
 //! | how much is kept | `sizes` |
 //! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Some of these are machines that know nothing
-//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `observers`, and of
+//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `leadership`, `observers`, and of
 //! `detection` and `connectivity` the detector, crash verdicts, partitions and links). Other rooms extend [`Core`] by methods of
 //! their own. What follows from a change of the table of members stands in one place, `membership/settle`.
 
@@ -84,6 +84,7 @@ mod inputs;
 mod joining;
 mod judging;
 mod leadership;
+mod leading;
 pub mod limits;
 mod linking;
 mod look;
@@ -141,7 +142,7 @@ use detection::{Detector, LocalHealth};
 use discovery::Reunion;
 use dissemination::{Gossip, LeaseUpdates};
 use joining::{Joiner, Sponsor};
-use leadership::LeaderTracker;
+use leadership::Lead;
 use membership::{Arrivals, Confirmations, Incarnation, Moving, Rivals};
 use messaging::Messaging;
 use myself::Myself;
@@ -179,8 +180,8 @@ pub struct Core {
     arrivals: Arrivals,
     lease_updates: LeaseUpdates,
     messaging: Messaging,
-    /// The state of leadership; `None` if leaders are not elected here.
-    tracker: Option<Box<LeaderTracker>>,
+    /// What is known of the leader; `None` if leaders are not elected here.
+    lead: Option<Box<Lead>>,
 }
 
 impl Core {
@@ -234,7 +235,7 @@ impl Core {
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
             messaging: Messaging::new(now),
-            tracker: None,
+            lead: None,
             random: Streams::new(init.random_seed),
         };
         let record = Arc::new(record);
@@ -242,7 +243,7 @@ impl Core {
         debug_assert_eq!(me, View::ME);
         core.cx.report(None, &record, None);
         if let Some(quorum) = init.leadership {
-            core.begin_electing(quorum);
+            core.begin_electing(quorum, random::stream(init.random_seed, random::LEAD));
         }
         core.begin_joining();
         core.seek_cluster();

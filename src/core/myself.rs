@@ -16,6 +16,7 @@ use crate::Core;
 use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, SelfDoubt, StopReason, Ticket};
+use crate::election::Ballot;
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
 use crate::membership::moving::Asked;
@@ -66,9 +67,13 @@ impl Core {
 
     /// Gives out the state that must survive the process.
     pub(crate) fn persist(&mut self) {
+        self.persist_with(self.ballot().cloned());
+    }
+
+    /// Does the same with this ballot.
+    pub(crate) fn persist_with(&mut self, ballot: Option<Ballot>) {
         let incarnation_bound = self.me.incarnation.bound();
         let addresses = self.reunion.remembered().to_vec();
-        let ballot = self.ballot().cloned();
         self.cx.output(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
     }
 

@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 /// The streams, each named after what is drawn from it: for commands, for the detector, for gossip, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
-    pub(crate) lead: ChaCha8Rng,
     pub(crate) messages: ChaCha8Rng,
 }
 
@@ -17,7 +16,7 @@ impl Streams {
     /// Returns the streams of one seed.
     pub(crate) fn new(seed: u64) -> Self {
         let of = |number| stream(seed, number);
-        Self { lead: of(5), messages: of(7) }
+        Self { messages: of(7) }
     }
 }
 
@@ -29,6 +28,8 @@ pub(crate) const DETECTOR: u64 = 2;
 pub(crate) const GOSSIP: u64 = 3;
 /// The number of the stream of a joiner.
 pub(crate) const JOINER: u64 = 4;
+/// The number of the stream of what is known of leaders.
+pub(crate) const LEAD: u64 = 5;
 /// The number of the stream of this node's own changes.
 pub(crate) const ME: u64 = 6;
 /// The number of the stream of connections.

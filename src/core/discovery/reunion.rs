@@ -24,6 +24,7 @@ use crate::limits::{
 };
 use crate::member::{NodeId, Run, Status};
 use crate::packet::Outbox;
+use crate::settings::Settings;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Entry, Slot, View};
@@ -292,7 +293,7 @@ impl Reunion {
     /// Returns the addresses of the seeds that are not Up.
     fn all_missing_seeds(&mut self, cx: &Context, view: &View) -> Vec<SocketAddr> {
         let mut missing: Vec<SocketAddr> =
-            self.seeds.iter().copied().filter(|seed| !self.is_up_at(cx, view, *seed)).collect();
+            self.seeds.iter().copied().filter(|seed| !self.is_up_at(cx.now, view, &cx.settings, *seed)).collect();
         if missing.is_empty() {
             return missing;
         }
@@ -319,20 +320,20 @@ impl Reunion {
     }
 
     /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
-    pub(crate) fn misses_seed(&self, cx: &Context, view: &View) -> bool {
-        self.seeds.iter().any(|seed| !self.is_up_at(cx, view, *seed))
+    pub(crate) fn misses_seed(&self, now: Time, view: &View, settings: &Settings) -> bool {
+        self.seeds.iter().any(|seed| !self.is_up_at(now, view, settings, *seed))
     }
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.
-    fn is_up_at(&self, cx: &Context, view: &View, seed: SocketAddr) -> bool {
+    fn is_up_at(&self, now: Time, view: &View, settings: &Settings, seed: SocketAddr) -> bool {
         let is_up = |(run, advertised): &(Run, SocketAddr)| {
             let record = view.slot_of_run(*run).map(|slot| view.record(slot));
             record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
         };
         // Each of them has its turn in that time.
         let intervals = MINE_FOR + self.mine.len() as u32;
-        let until = cx.settings.retry_interval * intervals;
-        let is_recent = |met: &Time| seed == view.me().address || cx.now.since(*met) < until;
+        let until = settings.retry_interval * intervals;
+        let is_recent = |met: &Time| seed == view.me().address || now.since(*met) < until;
         self.mine.get(&seed).is_some_and(is_recent) || self.seats.get(&seed).is_some_and(is_up)
     }
 

@@ -19,143 +19,275 @@
 //! - Of electorates with different roots, the first one stands that this node is sure of.
 //! - Two electorates that were formed before they met stand beside each other, the younger one too: its age is what its
 //!   members say, as is that of the other one. Members of both are told (see `other`), and an operator ends one of them.
+//! - A member's report counts for as long as its run is in the view and was not removed, and stands by it: one that is Down
+//!   or has left may be all that is left of the electorate, and come back. Of more than [`MAX_FOUNDED_REPORTERS`] those of
+//!   the electorates that began last are remembered. What a member was only told itself counts for [`FOUNDED_HINT`].
 //!
 //! Must not know: how an electorate is formed.
 
-use super::hearsay::{Hearsay, latest};
-use super::{Alarm, Core, NodeId, Reply, Ticket, Time};
-use crate::counters::DropReason;
-use crate::election::{ChangeError, Descent, Election, ElectorateReport, LostElectorate};
-use crate::limits::WHO_LEADS_INTERVAL;
-use crate::member::{LeaveReason, Run, Status};
-use crate::view::Slot;
-use crate::wire::{Message, PacketBuilder};
+use std::collections::BTreeMap;
+
 use rand::RngExt;
 
-impl Core {
+use super::Lead;
+use super::steps::{Step, Surroundings};
+use crate::doors::{CommandError, Ticket};
+use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
+use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};
+use crate::member::{LeaveReason, NodeId, Run, Status};
+use crate::time::Time;
+use crate::view::{Slot, View};
+use crate::wire::{Message, PacketBuilder};
+
+impl Lead {
     /// Returns the electorate that this node is sure of.
-    pub(super) fn founded(&self) -> Option<Descent> {
-        self.election()?.founded()
+    pub(crate) fn founded(&self) -> Option<Descent> {
+        self.election.founded()
     }
 
     /// Adds to a packet what is known of an electorate, if anything is.
     pub(crate) fn push_founded(&self, packet: &mut PacketBuilder) {
-        if let Some(founded) = self.election().and_then(Election::electorate_report) {
+        if let Some(founded) = self.election.electorate_report() {
             packet.push(&Message::ElectorateReport(founded));
         }
     }
 
     /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
-        let Some(founded) = self.election().and_then(Election::electorate_report) else { return };
-        let mut packet = self.out().packet_to(to);
-        packet.push(&Message::Reply);
-        packet.push(&Message::ElectorateReport(founded));
-        self.out().send_to(to, packet);
+        let founded = self.election.electorate_report();
+        self.steps.extend(founded.map(|founded| Step::answer(to, Message::ElectorateReport(founded))));
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
-    pub(crate) fn on_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
-        let (now, known) = (self.cx.now, self.founded());
-        if self.tracker.is_none() && self.cx.phase.is_joining() {
-            // Whoever leads is heard of soon.
-            self.cx.output(super::Output::VotersHeard { by: None, is_led: false, leader: None });
-        }
+    pub(crate) fn on_electorate_report(&mut self, around: &mut Surroundings<'_>, by: Run, founded: ElectorateReport) {
         if founded.is_sure {
-            self.meet_other_electorate(by, founded.descent.root, None, founded.descent.began);
+            self.meet_other_electorate(around, by, founded.descent.root, None, founded.descent.began);
         }
-        let Some(tracker) = &mut self.tracker else { return self.cx.counters.drop(DropReason::WrongState) };
-        if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
+        if self.founded().is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;
         }
-        tracker.hearsay.hear(by, founded, now);
-        self.tell_machine_of_electorate(None);
-        self.schedule_leadership();
+        self.hearsay.hear(by, founded, around.now);
+        self.tell_election_of_electorate(around, None);
+        self.schedule(around);
     }
 
     /// Makes this node sure of this electorate.
-    pub(super) fn make_sure_of(&mut self, descent: Descent) {
+    pub(super) fn make_sure_of(&mut self, around: &mut Surroundings<'_>, descent: Descent) {
         if self.founded().is_some_and(|known| !descent.succeeds(&known)) {
             return;
         }
-        if let Some(tracker) = &mut self.tracker {
-            tracker.hearsay = Hearsay::default();
-        }
-        self.tell_machine_of_electorate(Some(descent));
+        self.hearsay = Hearsay::default();
+        self.tell_election_of_electorate(around, Some(descent));
     }
 
-    fn tell_machine_of_electorate(&mut self, sure: Option<Descent>) {
-        let rumoured = self.tracker.as_ref().and_then(|tracker| tracker.hearsay.rumoured());
-        self.with_election(|election, context| election.knows_of(context, sure, rumoured));
+    fn tell_election_of_electorate(&mut self, around: &mut Surroundings<'_>, sure: Option<Descent>) {
+        let rumoured = self.hearsay.rumoured();
+        self.with_election(around, |election, context| election.knows_of(context, sure, rumoured));
     }
 
     /// Checks that the members that reported an electorate are still there, and asks others.
-    pub(super) fn review_hearsay(&mut self) {
-        let now = self.cx.now;
-        let is_joining = self.cx.phase.is_joining();
-        let Some(tracker) = &mut self.tracker else { return };
-        if tracker.hearsay.deadline().is_none_or(|at| now < at) {
+    pub(super) fn review_hearsay(&mut self, around: &mut Surroundings<'_>) {
+        if self.hearsay.deadline().is_none_or(|at| around.now < at) {
             return;
         }
-        let status_of = |run| self.view.slot_of_run(run).map(|slot| self.view.entry(slot).status);
+        let (view, is_joining) = (&*around.view, around.phase.is_joining());
+        let status_of = |run| view.slot_of_run(run).map(|slot| view.entry(slot).status);
         let is_there =
             |run| is_joining || status_of(run).is_some_and(|status| status != Status::Left(LeaveReason::Forced));
-        tracker.hearsay.review(now, is_there);
-        let is_forming = self.election().is_some_and(Election::is_forming);
-        let Some(tracker) = &self.tracker else { return };
-        let by = tracker.hearsay.teller().and_then(|run| self.view.slot_of_run(run));
-        if let Some(by) = by.filter(|_| is_forming && !is_joining) {
-            let by = self.view.record(by).id.clone();
-            self.raise_alarm(Alarm::FormingHeldUp { by });
+        self.hearsay.review(around.now, is_there);
+        let by = self.hearsay.teller().and_then(|run| around.view.slot_of_run(run));
+        if let Some(by) = by.filter(|_| self.election.is_forming() && !is_joining) {
+            let by = around.view.record(by).id.clone();
+            self.raise_alarm(around, Alarm::FormingHeldUp { by });
         }
-        self.tell_machine_of_electorate(None);
-        self.ask_anybody();
+        self.tell_election_of_electorate(around, None);
+        self.ask_anybody(around);
     }
 
     /// Begins to found an electorate anew on an operator's command, since no voter of the known one is left.
-    pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        let lineage = self.random.lead.random();
-        if let Err(error) = self.may_command_election() {
-            return self.cx.reply(ticket, Reply::Refused(error));
+    pub(crate) fn found_anew(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, voters: Vec<NodeId>) {
+        let lineage = self.random.random();
+        if !around.phase.is_up() {
+            return self.refuse(ticket, CommandError::Joining);
         }
-        let Some(tracker) = &self.tracker else { return };
-        let refusal = if tracker.known.is_some() {
-            Some(ChangeError::LeaderHeard { by: self.me().id.clone() })
-        } else if self.founded().or(tracker.hearsay.descent()).is_none() {
-            Some(ChangeError::NothingToFollow)
-        } else {
-            None
+        if self.known.is_some() {
+            let by = around.view.record(View::ME).id.clone();
+            return self.refuse(ticket, ChangeError::LeaderHeard { by });
+        }
+        let known = [self.founded(), self.hearsay.descent()];
+        let Some(descent) = latest(known.iter().flatten()).copied() else {
+            return self.refuse(ticket, ChangeError::NothingToFollow);
         };
-        if let Some(refusal) = refusal {
-            return self.cx.reply(ticket, Reply::Refused(refusal.into()));
-        }
-        let known = [self.founded(), tracker.hearsay.descent()];
-        let Some(descent) = latest(known.iter().flatten()).copied() else { return };
-        let agreed = tracker.agreed.as_ref().filter(|agreed| agreed.electorate.root == descent.root);
+        let agreed = self.agreed.as_ref().filter(|agreed| agreed.electorate.root == descent.root);
         let names = agreed.into_iter().flat_map(|agreed| &agreed.electorate.voters).map(|voter| voter.id.clone());
         let lost =
             LostElectorate { descent, number: agreed.map_or(0, |agreed| agreed.number), voters: names.collect() };
-        self.with_election(|election, context| election.found_anew(context, ticket, voters, lineage, lost));
-        self.ask_before_founding();
+        self.with_election(around, |election, context| election.found_anew(context, ticket, voters, lineage, lost));
+        self.ask_before_founding(around);
     }
 
     /// Returns the time at which the next member is asked who leads, while an electorate is being founded anew.
     pub(super) fn ask_before_founding_at(&self) -> Option<Time> {
-        let asked_at = self.tracker.as_ref()?.asked_at.unwrap_or(Time::ORIGIN);
-        self.election().is_some_and(Election::is_founding_anew).then_some(asked_at + WHO_LEADS_INTERVAL)
+        let asked_at = self.asked_at.unwrap_or(Time::ORIGIN);
+        self.election.is_founding_anew().then_some(asked_at + WHO_LEADS_INTERVAL)
     }
 
-    pub(super) fn ask_before_founding(&mut self) {
-        if self.ask_before_founding_at().is_some_and(|at| self.cx.now >= at) {
-            self.ask_anybody();
+    pub(super) fn ask_before_founding(&mut self, around: &mut Surroundings<'_>) {
+        if self.ask_before_founding_at().is_some_and(|at| around.now >= at) {
+            self.ask_anybody(around);
         }
     }
 
     /// Ends a founding anew, since this member reports a leader.
-    pub(super) fn found_nothing_anew(&mut self, by: Slot) {
-        if self.election().is_some_and(Election::is_founding_anew) {
-            let by = self.view.record(by).id.clone();
-            self.with_election(|election, _| election.hear_of_leader(&by));
+    pub(super) fn found_nothing_anew(&mut self, around: &mut Surroundings<'_>, by: Slot) {
+        if self.election.is_founding_anew() {
+            let by = around.view.record(by).id.clone();
+            self.with_election(around, |election, _| election.hear_of_leader(&by));
         }
+    }
+}
+
+/// The reports of an electorate.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Hearsay {
+    /// The reports of members that are sure of it.
+    told: BTreeMap<Run, Descent>,
+    /// The last report of a member that is not, and the time until which it counts.
+    hint: Option<(Descent, Time)>,
+    review_at: Option<Time>,
+}
+
+/// Returns the electorate that began last: everything led after a recovery must be above all of them.
+pub(super) fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
+    descents.max_by_key(|descent| (descent.began, descent.lineage))
+}
+
+impl Hearsay {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.review_at
+    }
+
+    /// Returns the report that keeps this node from forming another electorate, with whether its member is sure of it.
+    pub(super) fn rumoured(&self) -> Option<ElectorateReport> {
+        let said = self.said().map(|descent| ElectorateReport { descent: *descent, is_sure: true });
+        said.or(self.hint.map(|(descent, _)| ElectorateReport { descent, is_sure: false }))
+    }
+
+    /// Returns the electorate reported by members that are sure of it.
+    fn said(&self) -> Option<&Descent> {
+        latest(self.told.values())
+    }
+
+    /// Returns a member that reports it.
+    pub(super) fn teller(&self) -> Option<Run> {
+        let said = self.said()?;
+        self.told.iter().find(|(_, told)| *told == said).map(|(by, _)| *by)
+    }
+
+    pub(super) fn descent(&self) -> Option<Descent> {
+        self.rumoured().map(|founded| founded.descent)
+    }
+
+    /// Notes a member's report, instead of the one that it gave before.
+    pub(super) fn hear(&mut self, by: Run, founded: ElectorateReport, now: Time) {
+        self.review_at.get_or_insert(now + FOUNDED_REVIEW);
+        if !founded.is_sure {
+            self.told.remove(&by);
+            self.hint = Some((founded.descent, now + FOUNDED_HINT));
+            return;
+        }
+        self.told.insert(by, founded.descent);
+        if self.told.len() > MAX_FOUNDED_REPORTERS {
+            let first = self.told.iter().min_by_key(|(_, told)| (told.began, told.lineage)).map(|(by, _)| *by);
+            first.and_then(|by| self.told.remove(&by));
+        }
+    }
+
+    /// Forgets the reports of members that are gone, and those that were passed on too long ago.
+    pub(super) fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
+        self.told.retain(|run, _| is_there(*run));
+        self.hint.take_if(|(_, until)| now >= *until);
+        let is_empty = self.told.is_empty() && self.hint.is_none();
+        self.review_at = (!is_empty).then_some(now + FOUNDED_REVIEW);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::election::{Lineage, Term};
+
+    const NOW: Time = Time::ORIGIN;
+
+    fn of(lineage: u64, is_sure: bool) -> ElectorateReport {
+        let (lineage, root) = (Lineage(lineage), Lineage(lineage));
+        ElectorateReport { descent: Descent { lineage, root, began: Term(0) }, is_sure }
+    }
+
+    #[test]
+    fn a_members_report_counts_as_long_as_it_is_there_and_what_was_passed_on_for_a_while() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), NOW);
+        hearsay.review(NOW + FOUNDED_HINT * 9, |_| true);
+        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
+        hearsay.review(NOW + FOUNDED_HINT * 9, |_| false);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
+        hearsay.hear(Run(1), of(7, false), NOW);
+        hearsay.review(NOW + FOUNDED_HINT - Duration::from_millis(1), |_| false);
+        assert_eq!((hearsay.rumoured(), hearsay.said()), (Some(of(7, false)), None));
+        hearsay.review(NOW + FOUNDED_HINT, |_| true);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
+    }
+
+    #[test]
+    fn who_is_sure_no_more_or_of_another_one_takes_its_report_back() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), NOW);
+        hearsay.hear(Run(1), of(8, true), NOW);
+        assert_eq!(hearsay.rumoured(), Some(of(8, true)));
+        hearsay.hear(Run(1), of(8, false), NOW);
+        assert_eq!((hearsay.rumoured(), hearsay.said()), (Some(of(8, false)), None));
+    }
+
+    #[test]
+    fn so_many_reports_are_remembered_those_of_the_latest_electorates() {
+        let mut hearsay = Hearsay::default();
+        let most = MAX_FOUNDED_REPORTERS as u64;
+        for run in 0..=most {
+            hearsay.hear(Run(run), of(run + 1, true), NOW);
+        }
+        assert_eq!(hearsay.told.len(), MAX_FOUNDED_REPORTERS);
+        assert!(!hearsay.told.contains_key(&Run(0)) && hearsay.told.contains_key(&Run(most)));
+        assert_eq!(
+            (hearsay.said().map(|told| told.lineage), hearsay.teller()),
+            (Some(Lineage(most + 1)), Some(Run(most)))
+        );
+    }
+
+    #[test]
+    fn what_is_remembered_is_looked_at_again_and_again_until_nothing_is() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), NOW);
+        hearsay.hear(Run(2), of(7, true), NOW + FOUNDED_REVIEW / 2);
+        assert_eq!(hearsay.deadline(), Some(NOW + FOUNDED_REVIEW), "others put it off no more");
+        hearsay.review(NOW + FOUNDED_REVIEW, |_| true);
+        assert_eq!(hearsay.deadline(), Some(NOW + FOUNDED_REVIEW * 2));
+        hearsay.review(NOW + FOUNDED_REVIEW * 2, |_| false);
+        assert_eq!(hearsay.deadline(), None);
+    }
+
+    #[test]
+    fn the_latest_electorate_is_the_one_that_began_last_whatever_its_number() {
+        let mut hearsay = Hearsay::default();
+        let most = MAX_FOUNDED_REPORTERS as u64;
+        for run in 0..=most {
+            let ElectorateReport { descent, is_sure } = of(run + 1, true);
+            let descent = Descent { began: Term(most - run), ..descent };
+            hearsay.hear(Run(run), ElectorateReport { descent, is_sure }, NOW);
+        }
+        assert!(hearsay.told.contains_key(&Run(0)) && !hearsay.told.contains_key(&Run(most)));
+        assert_eq!(hearsay.teller(), Some(Run(0)));
     }
 }

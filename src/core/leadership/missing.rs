@@ -25,14 +25,18 @@
 //!
 //! Must not know: what a node does that is found.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::RngExt;
 
-use super::{Core, Electorate, LeaderTracker, NodeId, Run, Status};
+use super::Lead;
+use super::steps::{Step, Surroundings};
+use crate::election::Electorate;
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::member::{NodeId, Run, Status};
+use crate::time::Time;
 use crate::view::{Slot, View};
 
 /// The time for which packets of a process that is gone may still be under way.
@@ -40,142 +44,144 @@ const LAST_PACKETS: Duration = Duration::from_millis(100);
 /// The greatest number of voters and seeds whose links broke that are remembered.
 const MAX_CUT_OFF: usize = MAX_VOTERS + MAX_SEEDS;
 
+/// Voters and seeds that are not there.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Search {
+    /// The time at which missing voters are looked for again.
+    pub(super) look_at: Option<Time>,
+    /// The voters and seeds whose links broke, each with the time of that: they may be gone.
+    cut_off: BTreeMap<Run, Time>,
+    /// The voters that were replaced or removed, the newest last.
+    former_voters: Vec<NodeId>,
+}
+
 /// Returns the pause of each of so many members between two questions to the same address.
 fn pause_among(members: usize, longest: Duration) -> Duration {
     let all_together = Duration::from_secs(members as u64) / MISSING_VOTER_QUESTIONS;
     all_together.min(longest).max(MISSING_VOTER_PAUSE)
 }
 
-impl LeaderTracker {
+/// Who is missing.
+impl Lead {
     /// Remembers the voters of the agreed electorate that do not vote in the next one.
     pub(super) fn note_former_voters(&mut self, next: &Electorate) {
         let votes = |id: &NodeId| next.voters.iter().any(|voter| voter.id == *id);
         let before = self.agreed.iter().flat_map(|agreed| &agreed.electorate.voters);
         let gone: Vec<NodeId> = before.map(|voter| voter.id.clone()).filter(|id| !votes(id)).collect();
-        self.former_voters.retain(|id| !votes(id) && !gone.contains(id));
-        self.former_voters.extend(gone);
-        self.former_voters.drain(..self.former_voters.len().saturating_sub(MAX_VOTERS));
+        let former = &mut self.search.former_voters;
+        former.retain(|id| !votes(id) && !gone.contains(id));
+        former.extend(gone);
+        former.drain(..former.len().saturating_sub(MAX_VOTERS));
     }
-}
 
-impl Core {
+    /// Returns true if this node is sure of an electorate, and Up, so that it looks for those who are not.
+    fn looks_for_others(&self, around: &Surroundings<'_>) -> bool {
+        around.phase.is_up() && self.founded().is_some()
+    }
+
     /// Returns true if somebody is not there who must not form another electorate.
-    fn misses_voters(&self) -> bool {
-        if !self.cx.phase.is_up() || self.tracker.is_none() || self.founded().is_none() {
-            return false;
-        }
-        let is_missing = |slot: Slot| !self.is_voter_there(slot);
-        self.voters_sought().any(is_missing) || self.cut_off().next().is_some() || self.misses_seed()
+    fn misses_voters(&self, around: &Surroundings<'_>) -> bool {
+        self.looks_for_others(around)
+            && (self.missing_voters(around.view).next().is_some()
+                || around.reunion.misses_seed(around.now, around.view, around.settings))
     }
 
     /// Returns the members that vote, or did.
-    fn voters_sought(&self) -> impl Iterator<Item = Slot> {
+    fn voters_sought<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Slot> + 'a {
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters).map(|voter| &voter.id);
-        let former = self.tracker.iter().flat_map(|tracker| &tracker.former_voters);
-        voters.chain(former).filter_map(|id| self.view.slot_of(id.as_str()))
+        voters.chain(&self.search.former_voters).filter_map(|id| view.slot_of(id.as_str()))
+    }
+
+    /// Returns the voters that are not there, and those who may be gone.
+    fn missing_voters<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Slot> + 'a {
+        self.voters_sought(view).filter(|slot| !self.is_there(view, *slot)).chain(self.cut_off(view))
     }
 
     /// Returns the members that are Up, and were not heard since their links broke.
-    fn cut_off(&self) -> impl Iterator<Item = Slot> {
-        let runs = self.tracker.iter().flat_map(|tracker| tracker.cut_off.keys());
-        let slots = runs.filter_map(|run| self.view.slot_of_run(*run));
-        slots.filter(|slot| self.view.entry(*slot).status == Status::Up && self.is_voter_cut_off(*slot))
+    fn cut_off<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Slot> + 'a {
+        let slots = self.search.cut_off.keys().filter_map(|run| view.slot_of_run(*run));
+        slots.filter(|slot| view.entry(*slot).status == Status::Up && self.is_cut_off(view, *slot))
     }
 
     /// Returns true if a voter is Up, and was heard since its link broke.
-    fn is_voter_there(&self, slot: Slot) -> bool {
-        slot == View::ME || self.view.entry(slot).status == Status::Up && !self.is_voter_cut_off(slot)
+    fn is_there(&self, view: &View, slot: Slot) -> bool {
+        slot == View::ME || view.entry(slot).status == Status::Up && !self.is_cut_off(view, slot)
     }
 
-    fn is_voter_cut_off(&self, slot: Slot) -> bool {
-        let entry = self.view.entry(slot);
-        let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&entry.record.run));
+    fn is_cut_off(&self, view: &View, slot: Slot) -> bool {
+        let entry = view.entry(slot);
+        let cut_off = self.search.cut_off.get(&entry.record.run);
         cut_off.is_some_and(|at| entry.peer.last_sign() <= *at + LAST_PACKETS)
     }
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
-    pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
-        let (now, view) = (self.cx.now, &self.view);
-        let is_sought = |slot: &Slot| {
-            let is_seed = || self.reunion.is_seed(view.record(*slot).address);
-            self.voters_sought().any(|voter| voter == *slot) || is_seed()
-        };
-        let is_sought = view.slot_of_run(run).is_some_and(|slot| is_sought(&slot));
-        let Some(tracker) = self.tracker.as_mut().filter(|_| is_sought) else { return };
-        let last_sign = |run: Run| view.slot_of_run(run).map(|slot| view.entry(slot).peer.last_sign());
-        tracker.cut_off.retain(|run, at| last_sign(*run).is_some_and(|last_sign| last_sign <= *at + LAST_PACKETS));
-        if tracker.cut_off.len() < MAX_CUT_OFF {
-            tracker.cut_off.insert(run, now);
+    pub(crate) fn voter_may_be_gone(&mut self, around: &mut Surroundings<'_>, run: Run) {
+        let view = &*around.view;
+        let is_sought = view.slot_of_run(run).is_some_and(|slot| {
+            self.voters_sought(view).any(|voter| voter == slot) || around.reunion.is_seed(view.record(slot).address)
+        });
+        if !is_sought {
+            return;
         }
-        self.schedule_leadership();
+        let last_sign = |run: Run| view.slot_of_run(run).map(|slot| view.entry(slot).peer.last_sign());
+        let cut_off = &mut self.search.cut_off;
+        cut_off.retain(|run, at| last_sign(*run).is_some_and(|last_sign| last_sign <= *at + LAST_PACKETS));
+        if cut_off.len() < MAX_CUT_OFF {
+            cut_off.insert(run, around.now);
+        }
+        self.schedule(around);
     }
 
     /// Takes note that somebody who is not known here sends from this address. If it is a voter's or a seed's, another
     /// process may be there by now, which is asked at once.
-    pub(crate) fn stranger_is_at(&mut self, address: SocketAddr) {
-        if !self.cx.phase.is_up() || self.tracker.is_none() || self.founded().is_none() {
+    pub(crate) fn stranger_is_at(&mut self, around: &mut Surroundings<'_>, address: SocketAddr) {
+        if !self.looks_for_others(around) {
             return;
         }
-        let seed = self.reunion.run_at_seed(address).and_then(|run| self.view.slot_of_run(run));
-        let is_there = |slot: &Slot| self.view.record(*slot).address == address;
-        let Some(slot) = self.voters_sought().chain(seed).find(is_there) else { return };
-        let (run, is_proven) = (self.view.record(slot).run, self.view.entry(slot).peer.is_proven());
-        let cut_off = self.tracker.as_ref().and_then(|tracker| tracker.cut_off.get(&run));
-        let is_known = cut_off.is_some_and(|at| self.cx.now.since(*at) < MISSING_VOTER_PAUSE);
+        let view = &*around.view;
+        let seed = around.reunion.run_at_seed(address).and_then(|run| view.slot_of_run(run));
+        let is_at_it = |slot: &Slot| view.record(*slot).address == address;
+        let Some(slot) = self.voters_sought(view).chain(seed).find(is_at_it) else { return };
+        let (run, is_proven) = (view.record(slot).run, view.entry(slot).peer.is_proven());
+        let cut_off = self.search.cut_off.get(&run);
+        let is_known = cut_off.is_some_and(|at| around.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
-            self.voter_may_be_gone(run);
-            self.out().ask_who_briefly(address);
+            self.voter_may_be_gone(around, run);
+            self.steps.push(Step::AskWho(address));
         }
     }
+}
 
+/// Looking for them.
+impl Lead {
     /// Sets the time at which missing voters are looked for first, or ends that.
-    pub(super) fn plan_look_for_voters(&mut self) {
-        let misses_voters = self.misses_voters();
-        let is_planned = self.tracker.as_ref().is_some_and(|tracker| tracker.look_for_voters_at.is_some());
-        if misses_voters == is_planned {
-            return;
-        }
-        // All members begin at about the same moment: from the first one on they take turns.
-        let at = misses_voters.then(|| self.cx.now + self.pause_of_lookers().mul_f64(self.random.lead.random()));
-        if let Some(tracker) = &mut self.tracker {
-            tracker.look_for_voters_at = at;
+    pub(super) fn plan_look_for_voters(&mut self, around: &Surroundings<'_>) {
+        let misses_voters = self.misses_voters(around);
+        if misses_voters != self.search.look_at.is_some() {
+            let pause = self.pause_of_lookers(around);
+            // All members begin at about the same moment: from the first one on they take turns.
+            self.search.look_at = misses_voters.then(|| around.now + pause.mul_f64(self.random.random()));
         }
     }
 
-    fn pause_of_lookers(&self) -> Duration {
-        let members = self.view.live().len() + 1;
+    fn pause_of_lookers(&self, around: &Surroundings<'_>) -> Duration {
+        let members = around.view.live().len() + 1;
         // Nobody but the observers of a voter knows yet that it may be gone.
-        let is_early = self.cut_off().next().is_some();
-        let lookers = if is_early { members.min(self.cx.settings.observers + 1) } else { members };
-        pause_among(lookers, self.cx.settings.retry_interval)
+        let is_early = self.cut_off(around.view).next().is_some();
+        let lookers = if is_early { members.min(around.settings.observers + 1) } else { members };
+        pause_among(lookers, around.settings.retry_interval)
     }
 
     /// Looks for the voters that are missing, if it is time to.
-    pub(super) fn look_for_voters(&mut self) {
-        let at = self.tracker.as_ref().and_then(|tracker| tracker.look_for_voters_at);
-        if at.is_none_or(|at| self.cx.now < at) {
+    pub(super) fn look_for_voters(&mut self, around: &Surroundings<'_>) {
+        if self.search.look_at.is_none_or(|at| around.now < at) {
             return;
         }
-        for address in self.addresses_of_missing_voters() {
-            self.out().ask_who_briefly(address);
-        }
-        let lot = 0.75 + 0.5 * self.random.lead.random::<f64>();
-        let pause = self.pause_of_lookers().mul_f64(lot);
-        if let Some(tracker) = &mut self.tracker {
-            tracker.look_for_voters_at = Some(self.cx.now + pause);
-        }
-    }
-
-    fn addresses_of_missing_voters(&mut self) -> Vec<SocketAddr> {
-        let missing = self.voters_sought().filter(|slot| !self.is_voter_there(*slot)).chain(self.cut_off());
-        let known: BTreeSet<SocketAddr> = missing.map(|slot| self.view.record(slot).address).collect();
-        let mut addresses = self.missing_seeds(MAX_VOTERS);
-        for to in known {
-            if !addresses.contains(&to) {
-                addresses.push(to);
-            }
-        }
-        addresses
+        let view = &*around.view;
+        let addresses: BTreeSet<SocketAddr> = self.missing_voters(view).map(|slot| view.record(slot).address).collect();
+        self.steps.push(Step::LookFor(addresses));
+        let lot = 0.75 + 0.5 * self.random.random::<f64>();
+        self.search.look_at = Some(around.now + self.pause_of_lookers(around).mul_f64(lot));
     }
 }
 

@@ -10,10 +10,12 @@
 
 use std::time::Duration;
 
-use super::{Alarm, Core, NodeId, Term, Time};
-use crate::election::Lineage;
+use super::Lead;
+use super::steps::Surroundings;
+use crate::election::{Alarm, Lineage, Term};
 use crate::limits::OTHER_ELECTORATE_MEMORY;
-use crate::member::Run;
+use crate::member::{NodeId, Run};
+use crate::time::Time;
 use crate::view::Slot;
 use crate::wire::LeaderClaim;
 
@@ -43,30 +45,43 @@ pub(super) struct Report {
     recovered: Option<(Lineage, Time)>,
 }
 
-impl Core {
+impl Lead {
     /// Returns the other electorate that members have reported a short time ago, if any have.
-    pub fn other_electorate(&self) -> Option<&OtherElectorate> {
-        let tracker = self.tracker.as_ref()?;
-        let Report { other, at, recovered, .. } = tracker.other.as_ref()?;
-        if let Some((lineage, until)) = recovered {
-            let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(*lineage));
-            return (is_other && self.cx.now < *until).then_some(other);
-        }
-        let is_other = self.founded().is_some_and(|known| known.root != other.root);
-        (is_other && self.cx.now.since(*at) < OTHER_ELECTORATE_MEMORY).then_some(other)
+    pub(crate) fn other_electorate(&self, now: Time) -> Option<&OtherElectorate> {
+        let Report { other, at, recovered, .. } = self.other.as_ref()?;
+        let is_told = if let Some((lineage, until)) = recovered {
+            self.is_led_by_other_than(*lineage) && now < *until
+        } else {
+            self.is_sure_of_other_than(other.root) && now.since(*at) < OTHER_ELECTORATE_MEMORY
+        };
+        is_told.then_some(other)
+    }
+
+    fn is_sure_of_other_than(&self, root: Lineage) -> bool {
+        self.founded().is_some_and(|known| known.root != root)
+    }
+
+    fn is_led_by_other_than(&self, lineage: Lineage) -> bool {
+        self.known.as_ref().is_some_and(|known| known.is_of_other_than(lineage))
     }
 
     /// Tells the operator if a member reports an electorate of another origin than the one that this node is sure of.
-    pub(super) fn meet_other_electorate(&mut self, by: Run, root: Lineage, leader: Option<&NodeId>, term: Term) {
-        let is_other = self.founded().is_some_and(|known| known.root != root);
-        let Some(slot) = self.view.slot_of_run(by).filter(|_| is_other) else { return };
-        let (now, by) = (self.cx.now, self.view.record(slot).id.clone());
-        self.raise_alarm(Alarm::OtherElectorate { id: by.clone() });
-        let Some(tracker) = &mut self.tracker else { return };
+    pub(super) fn meet_other_electorate(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        by: Run,
+        root: Lineage,
+        leader: Option<&NodeId>,
+        term: Term,
+    ) {
+        let slot = around.view.slot_of_run(by).filter(|_| self.is_sure_of_other_than(root));
+        let Some(slot) = slot else { return };
+        let (now, by) = (around.now, around.view.record(slot).id.clone());
+        self.raise_alarm(around, Alarm::OtherElectorate { id: by.clone() });
         let is_led = |met: &Report| {
             met.other.root == root && met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY
         };
-        match &mut tracker.other {
+        match &mut self.other {
             // Most reports name no leader: such a one ends what was said of the leader only when nobody has named it for long.
             Some(met) if leader.is_none() && is_led(met) => met.at = now,
             other => {
@@ -78,19 +93,16 @@ impl Core {
 
     /// Tells the operator if a member reports the leader of another recovery of the same electorate, while this node has
     /// a leader as well.
-    pub(super) fn meet_other_recovery(&mut self, from: Slot, led: &LeaderClaim) {
-        let Some(tracker) = &mut self.tracker else { return };
-        let is_root = tracker.agreed.as_ref().is_some_and(|agreed| agreed.electorate.root == led.root);
-        let is_other = tracker.known.as_ref().is_some_and(|known| known.is_of_other_than(led.lineage));
-        let rest = Duration::from_millis(led.lease_ms.saturating_sub(led.age_ms));
-        if !is_root || !is_other || led.leader.is_none() || rest.is_zero() {
+    pub(super) fn meet_other_recovery(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) {
+        let is_root = self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.root == claim.root);
+        let rest = Duration::from_millis(claim.lease_ms.saturating_sub(claim.age_ms));
+        if !is_root || !self.is_led_by_other_than(claim.lineage) || claim.leader.is_none() || rest.is_zero() {
             return;
         }
-        let by = self.view.record(from).id.clone();
-        let (leader, root, term) = (led.leader.clone(), led.root, led.term);
+        let (now, by) = (around.now, around.view.record(from).id.clone());
+        let (leader, root, term) = (claim.leader.clone(), claim.root, claim.term);
         let other = OtherElectorate { by: by.clone(), root, leader, term, is_recovery: true };
-        let recovered = Some((led.lineage, self.cx.now + rest));
-        tracker.other = Some(Report { other, at: self.cx.now, led_at: self.cx.now, recovered });
-        self.raise_alarm(Alarm::RecoveredApart { id: by });
+        self.other = Some(Report { other, at: now, led_at: now, recovered: Some((claim.lineage, now + rest)) });
+        self.raise_alarm(around, Alarm::RecoveredApart { id: by });
     }
 }

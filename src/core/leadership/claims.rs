@@ -1,0 +1,387 @@
+//! Claims: how every member learns who leads, and for how long that holds.
+//!
+//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `LeaderClaim`
+//!   with or without a leader.
+//! - Gossip packets carry that the leader still leads, as a `LeaderRenewal` of about sixteen bytes: the renewal that a
+//!   majority acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a
+//!   few times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
+//! - A node that becomes Up asks somebody at once; if nobody leads, somebody may still have led before (see `founded`).
+//! - A node that knows less than a renewal says, or has heard none for seven tenths of a lease, asks: a peer, or a voter
+//!   (the leader, while it waits for the view that names the voters).
+//!   In a large cluster a few ask and their neighbours learn it from them.
+//!
+//! Reports are believed of any member: a claim names the term and the renewal that a majority acknowledged, and the lease that
+//! it lasts.
+//!
+//! **Whoever stood still** (its process was stopped, its machine paused) finds news in its socket that was sent while its
+//! leader lived: the ages of it count from the last input before, the earliest time at which it can have come.
+//!
+//! Invariants: a leader that gave leadership up is not shown again in its term, however late others pass on that it
+//! leads; questions and floods are rate-limited; answers to unproven addresses are never larger than the question, like
+//! all packets to members.
+//!
+//! Must not know: elections. Voters learn here what everybody learns, and more from the renewals themselves.
+
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::Lead;
+use super::steps::{Step, Surroundings};
+use crate::counters::DropReason;
+use crate::doors::Output;
+use crate::election::{
+    Delta, Descent, ElectorateReport, Lineage, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term,
+};
+use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
+use crate::member::{NodeId, Status};
+use crate::time::Time;
+use crate::view::{Slot, View, is_due};
+use crate::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
+
+/// The lease divided by the longest time that news of a claim is on its way. A claim looks younger than it is by that
+/// time, since nobody counts it.
+const ECHO_SHARE: u32 = 4;
+
+/// A claim, as this node heard of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The line of the electorate that elected the leader, as far as it is known.
+    pub(super) lineage: Option<Lineage>,
+    pub(super) term: Term,
+    pub(super) leader: NodeId,
+    /// The renewal that a majority acknowledged.
+    pub(super) sequence: u64,
+    /// The time at which that renewal was sent.
+    pub(super) sent: Time,
+    pub(super) lease: Duration,
+}
+
+impl Known {
+    pub(super) fn until(&self) -> Time {
+        self.sent + self.lease
+    }
+
+    /// Returns true if it is the claim of a leader of another electorate than that of this lineage.
+    pub(super) fn is_of_other_than(&self, lineage: Lineage) -> bool {
+        self.lineage.is_some_and(|own| own != lineage)
+    }
+}
+
+/// What is known of the leader.
+impl Lead {
+    /// Takes a claim that began or was renewed: this node's own until then, or another node's.
+    pub(super) fn learn_claim(&mut self, around: &mut Surroundings<'_>, claim: Known, own_until: Option<Time>) {
+        // News of a claim that ran out looks younger than it is, by the time that it was on its way.
+        let ran_out = self.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
+        let newest = self.known.as_ref().or(ran_out);
+        let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
+        if claim.term < self.term || !is_newer {
+            return;
+        }
+        // A leader hears of its claim from nobody else: its own machine says when it is over. And a leader that gave
+        // leadership up is not shown again in that term: others passed the news on before they heard of it.
+        let is_over = || around.now >= claim.until() || self.is_leading() || self.is_echo(&claim);
+        if own_until.is_none() && is_over() {
+            return;
+        }
+        self.term = claim.term;
+        self.claim_until = own_until;
+        self.known = Some(claim);
+        self.failures_told.clear();
+        self.forwards.values_mut().for_each(|forward| forward.leader_heard(around.now));
+        self.found_nothing_anew(around, View::ME);
+        self.publish(around.view, LossReason::Expired);
+        self.flood(around);
+        self.schedule(around);
+    }
+
+    /// Notes that the leader of this term has given leadership up.
+    pub(super) fn learn_release(&mut self, around: &mut Surroundings<'_>, term: Term) {
+        if self.is_leading() {
+            // A leader hears of its claim from nobody else.
+            return;
+        }
+        self.give_up(term, around.now);
+        // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
+        self.known.take_if(|known| known.term <= term);
+        self.term = self.term.max(term);
+        self.publish(around.view, LossReason::Resigned);
+        self.flood(around);
+        self.schedule(around);
+    }
+
+    /// Notes that leadership in this term was given up.
+    pub(super) fn give_up(&mut self, term: Term, now: Time) {
+        if self.given_up.is_none_or(|(given_up, _)| given_up < term) {
+            self.given_up = Some((term, now));
+        }
+    }
+
+    /// Returns true if another node's claim is an echo of leadership that was given up: of that term, and not renewed
+    /// since. A term that is led on was never given up, whatever was reported.
+    fn is_echo(&self, claim: &Known) -> bool {
+        self.given_up.is_some_and(|(term, at)| claim.term == term && claim.sent <= at + claim.lease / ECHO_SHARE)
+    }
+
+    /// Forgets the leader, if its last known renewal is a lease old.
+    pub(super) fn expire_known(&mut self, around: &mut Surroundings<'_>) {
+        if !self.is_leading()
+            && let Some(over) = self.known.take_if(|known| around.now >= known.until())
+        {
+            self.ran_out = Some(over);
+            self.publish(around.view, LossReason::Expired);
+        }
+    }
+
+    /// Takes a renewal of the known leader, and reports it if it is news.
+    fn renew_known(&mut self, around: &mut Surroundings<'_>, sequence: u64, age_ms: u64) {
+        if self.is_leading() {
+            return;
+        }
+        let Some(known) = self.known.as_mut().filter(|known| known.sequence < sequence) else { return };
+        known.sequence = sequence;
+        known.sent = known.sent.max(around.now - Duration::from_millis(age_ms) - around.waited);
+        self.told.valid_until = Some(known.until());
+        self.output(Output::Leadership(self.told.clone()));
+        self.schedule(around);
+    }
+}
+
+/// Renewals in gossip packets.
+impl Lead {
+    /// Adds the renewal of the leader to a packet that is sent anyway; without a leader, what is known of an electorate.
+    pub(crate) fn push_renewal(&mut self, now: Time, packet: &mut PacketBuilder) {
+        let Some(known) = &self.known else { return self.push_founded(packet) };
+        let Some(agreed) = self.agreed_of(known.term) else { return };
+        let reference = agreed.reference();
+        let news = (known.term, known.sequence, reference.number);
+        let (told, times) = self.relayed;
+        let times = if told == news { times } else { 0 };
+        if times >= RENEWAL_RELAYS {
+            return;
+        }
+        let is_told = packet.push(&Message::LeaderRenewal(LeaderRenewal {
+            lineage: agreed.electorate.lineage.0 as u32,
+            term: known.term,
+            sequence: known.sequence,
+            age_ms: age_ms(now, known.sent),
+            number: reference.number,
+            digest: reference.digest.0 as u32,
+        }));
+        self.relayed = (news, times + u32::from(is_told));
+    }
+
+    /// Takes a peer's renewal of the leader.
+    pub(crate) fn on_leader_renewal(&mut self, around: &mut Surroundings<'_>, from: Slot, renewal: &LeaderRenewal) {
+        if !renewal.term.is_usable() {
+            return around.counters.drop(DropReason::Malformed);
+        }
+        let Some(agreed) = &self.agreed else { return self.ask(around, from) };
+        let is_same_line = agreed.electorate.lineage.0 as u32 == renewal.lineage;
+        if !is_same_line || renewal.term > self.term {
+            return self.ask(around, from);
+        }
+        let is_behind = renewal.number > agreed.number;
+        let is_of_this_term = renewal.term == self.term && !self.is_leading();
+        if is_of_this_term && self.known.is_none() {
+            return self.ask(around, from);
+        }
+        if is_of_this_term {
+            self.renew_known(around, renewal.sequence, renewal.age_ms);
+        }
+        if is_behind {
+            self.ask(around, from);
+        }
+    }
+}
+
+/// Claims, told and heard.
+impl Lead {
+    /// Returns the newest agreed view, if it belongs to the generation of this term. Until the first view of a
+    /// recovered electorate is known, its terms are not told: under the lineage of the electorate before they would be
+    /// taken for that one's.
+    fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
+        let is_of_it = |agreed: &&NumberedView| {
+            agreed.term.generation() == term.generation()
+                && self.recovered.is_none_or(|recovered| recovered.lineage == agreed.electorate.lineage)
+        };
+        self.agreed.as_ref().filter(is_of_it)
+    }
+
+    /// Returns all that this node knows of the leader.
+    fn claim(&self, now: Time) -> Option<LeaderClaim> {
+        let agreed = self.agreed_of(self.term)?;
+        let known = self.known.as_ref();
+        Some(LeaderClaim {
+            lineage: agreed.electorate.lineage,
+            root: agreed.electorate.root,
+            began: agreed.electorate.began,
+            term: self.term,
+            leader: known.map(|known| known.leader.clone()),
+            sequence: known.map_or(0, |known| known.sequence),
+            age_ms: known.map_or(0, |known| age_ms(now, known.sent)),
+            lease_ms: known.map_or(0, |known| known.lease.as_millis() as u64),
+            view: agreed.reference(),
+            // If this node has held both views, and the difference is short.
+            delta: self.last_delta.clone().filter(|delta: &Delta| delta.fits(MAX_FLOODED_DELTA_BYTES)),
+        })
+    }
+
+    /// Takes a member's report of who leads, or that nobody does any more.
+    pub(crate) fn on_leader_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: LeaderClaim) {
+        if !is_plausible(&claim) {
+            return around.counters.drop(DropReason::Malformed);
+        }
+        let by = around.view.record(from).run;
+        let descent = Descent { lineage: claim.lineage, root: claim.root, began: claim.began };
+        if descent.is_well_formed() {
+            self.on_electorate_report(around, by, ElectorateReport { descent, is_sure: true });
+        }
+        if claim.leader.is_some() {
+            self.found_nothing_anew(around, from);
+            self.meet_other_electorate(around, by, claim.root, claim.leader.as_ref(), claim.term);
+        }
+        self.meet_leader_of_other_electorate(around, from, &claim);
+        if !self.follows(&claim) {
+            return;
+        }
+        self.take_news_of_view(around, from, claim.view, claim.began, claim.delta.as_ref());
+        let LeaderClaim { term, sequence, age_ms, .. } = claim;
+        match claim.leader {
+            Some(leader) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == leader) => {
+                self.renew_known(around, sequence, age_ms);
+            }
+            Some(leader) => {
+                let sent = around.now - Duration::from_millis(age_ms) - around.waited;
+                let (lineage, lease) = (Some(claim.lineage), Duration::from_millis(claim.lease_ms));
+                self.learn_claim(around, Known { lineage, term, leader, sequence, sent, lease }, None);
+            }
+            None if term >= self.term => self.learn_release(around, term),
+            None => {}
+        }
+    }
+
+    /// Decides whether this node follows the electorate of a claim: its own, or one that was recovered from it.
+    fn follows(&mut self, claim: &LeaderClaim) -> bool {
+        let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.electorate.lineage != claim.lineage) else {
+            return claim.term.generation() >= self.term.generation();
+        };
+        // Its leader may be known already while its first view is still on its way.
+        let is_known = self.election.lineage() == Some(claim.lineage)
+            || self.recovered.is_some_and(|recovered| recovered.lineage == claim.lineage);
+        let is_earlier = claim.began <= agreed.electorate.began || claim.term < self.term;
+        // News of an electorate that was recovered: a node that still speaks for it hears so from the voters.
+        let is_outdated = is_earlier && !is_known;
+        if claim.root != agreed.electorate.root || is_outdated {
+            return false;
+        }
+        self.recovered = Some(Descent { lineage: claim.lineage, root: claim.root, began: claim.began });
+        true
+    }
+
+    /// Tells this node's election of a leader of another electorate: if two operators recovered on two sides, the
+    /// voters of both sort it out. Whoever has a leader of its own meanwhile says that there are two.
+    fn meet_leader_of_other_electorate(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) {
+        self.meet_other_recovery(around, from, claim);
+        let own = self.election.electorate();
+        let is_other = own.is_some_and(|own| own.root == claim.root && own.lineage != claim.lineage);
+        if let Some(leader) = claim.leader.as_ref().filter(|_| is_other) {
+            self.with_election(around, |election, context| election.contact_other_leader(context, leader));
+        }
+    }
+
+    /// Floods news of the leader or of a view at once, like a change of a record.
+    pub(super) fn flood(&mut self, around: &Surroundings<'_>) {
+        let Some(agreed) = &self.agreed else { return };
+        let (is_led, number) = (self.known.is_some(), agreed.number);
+        let (term, was_led, told) = std::mem::replace(&mut self.flooded, (self.term, is_led, number));
+        let is_news = self.term > term || number > told || (was_led && !is_led);
+        let has_content = is_led || was_led || number != told;
+        if is_news && has_content {
+            let is_own = self.is_leading() || self.leave_by.is_some();
+            let claim = self.claim(around.now).map(Box::new);
+            self.steps.extend(claim.map(|claim| Step::Flood { claim, is_own }));
+        }
+    }
+}
+
+/// Questions.
+impl Lead {
+    /// Answers a member that asks who leads.
+    pub(crate) fn on_who_leads(&mut self, around: &mut Surroundings<'_>, from: Slot) {
+        let last = &mut around.view.peer_mut(from).rare_mut().last_led;
+        if !is_due(around.now, *last, LEADER_ANSWER_INTERVAL) {
+            return around.counters.drop(DropReason::RateLimited);
+        }
+        *last = Some(around.now);
+        let Some(mut claim) = self.claim(around.now) else { return self.tell_founded(from) };
+        if self.known.is_none() {
+            // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
+            // still be there.
+            claim.term = claim.began;
+        }
+        self.steps.push(Step::answer(from, Message::LeaderClaim(Box::new(claim))));
+    }
+
+    /// Returns the time at which news of the leader is so old that it is asked for.
+    pub(super) fn ask_deadline(&self) -> Option<Time> {
+        let known = self.known.as_ref().filter(|_| !self.is_leading())?;
+        let old = known.sent + known.lease * 7 / 10;
+        let again = self.asked_at.map_or(old, |asked| asked + (known.lease / 20).max(WHO_LEADS_INTERVAL));
+        Some(old.max(again))
+    }
+
+    /// Asks a voter who leads, if the news of it is old, or the leader itself while no voters are known.
+    pub(super) fn ask_who_leads(&mut self, around: &mut Surroundings<'_>) {
+        if self.ask_deadline().is_none_or(|at| around.now < at) {
+            return;
+        }
+        let view = &*around.view;
+        let names: Vec<&NodeId> = match self.electorate() {
+            Some(electorate) => electorate.voters.iter().map(|voter| &voter.id).collect(),
+            None => self.known.iter().map(|known| &known.leader).collect(),
+        };
+        let is_up = |slot: &Slot| *slot != View::ME && view.entry(*slot).status == Status::Up;
+        let voters: Vec<Slot> =
+            names.into_iter().filter_map(|name| view.slot_of(name.as_str())).filter(is_up).collect();
+        match voters.choose(&mut self.random) {
+            Some(voter) => self.ask(around, *voter),
+            None => self.asked_at = Some(around.now),
+        }
+    }
+
+    /// Asks any member who leads, as a newcomer does.
+    pub(super) fn ask_anybody(&mut self, around: &mut Surroundings<'_>) {
+        let peer = around.view.live().choose(&mut self.random).copied();
+        if let Some(peer) = peer.filter(|_| self.known.is_none()) {
+            self.ask(around, peer);
+        }
+    }
+
+    /// Asks a member who leads, if nobody was asked a moment ago.
+    fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
+        if is_due(around.now, self.asked_at, WHO_LEADS_INTERVAL) {
+            self.asked_at = Some(around.now);
+            self.steps.push(Step::tell(whom, Message::WhoLeads));
+        }
+    }
+}
+
+/// Returns true if a claim's figures are within their bounds.
+fn is_plausible(claim: &LeaderClaim) -> bool {
+    let lease = Duration::from_millis(claim.lease_ms);
+    let is_led = claim.leader.is_some();
+    let is_term_in_bounds = claim.term.is_usable() || (!is_led && claim.term == claim.began);
+    let is_of_its_generation =
+        claim.began.is_beginning() && claim.began.generation() == claim.term.generation() && claim.began <= claim.term;
+    is_term_in_bounds
+        && is_of_its_generation
+        && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease))
+        && claim.lineage != Lineage(0)
+}
+
+/// Returns the age in milliseconds, rounded up: rounding must not make any claim younger.
+fn age_ms(now: Time, sent: Time) -> u64 {
+    now.since(sent).as_nanos().div_ceil(1_000_000) as u64
+}

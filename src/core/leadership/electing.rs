@@ -1,0 +1,239 @@
+//! The surroundings of the election machine: it is given time, luck, its disk's acknowledgements and changes that may
+//! concern it, and its actions are turned into steps.
+//!
+//! Must not know: who leads as other nodes see it.
+
+use std::collections::BTreeSet;
+
+use rand::RngExt;
+
+use super::Lead;
+use super::claims::Known;
+use super::commands::RemoteCommands;
+use super::steps::{Step, Surroundings};
+use crate::counters::DropReason;
+use crate::doors::{Notice, Output, Reply};
+use crate::election::{Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, LossReason, Roster, Term};
+use crate::limits::HAND_OVER_TIMEOUT;
+use crate::member::{NodeId, Status};
+use crate::view::{Slot, View};
+
+/// The machine of elections.
+impl Lead {
+    /// Calls the election machine, and does what it says.
+    pub(crate) fn with_election<T>(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        act: impl FnOnce(&mut Election, &Context<'_>) -> T,
+    ) -> T {
+        let view = &*around.view;
+        let members = || members_of(view);
+        let (now, random, is_up) = (around.now, self.random.random(), around.phase.is_up());
+        let result = act(&mut self.election, &Context { now, random, is_up, members: &members });
+        let actions: Vec<Action> = std::iter::from_fn(|| self.election.poll()).collect();
+        for action in actions {
+            self.carry_out(around, action);
+        }
+        self.schedule(around);
+        result
+    }
+
+    fn carry_out(&mut self, around: &mut Surroundings<'_>, action: Action) {
+        match action {
+            Action::Send { to, word } => {
+                let to = around.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
+                self.steps.extend(to.map(|to| Step::SendToVoter { to, word: Box::new(word) }));
+            }
+            Action::Persist(_) => self.steps.push(Step::Persist(Box::new(self.election.ballot().clone()))),
+            Action::Claimed { term, sequence, sent, until } => {
+                let leader = around.view.record(View::ME).id.clone();
+                let lineage = self.election.lineage();
+                let claim = Known { lineage, term, leader, sequence, sent, lease: until.since(sent) };
+                self.learn_claim(around, claim, Some(until));
+            }
+            Action::Lost { term, reason } => {
+                self.claim_until = None;
+                self.known = None;
+                self.give_up(term, around.now);
+                self.publish(around.view, reason);
+                if reason == LossReason::Resigned {
+                    self.output(Output::EndWork { term });
+                }
+            }
+            Action::Followed { term, leader, sequence, sent, lease } => {
+                let lineage = self.election.lineage();
+                let claim = Known { lineage, term, leader, sequence, sent: sent - around.waited, lease };
+                self.learn_claim(around, claim, None);
+            }
+            Action::Released { term } => self.learn_release(around, term),
+            Action::Agreed(view) => self.learn_agreed(around, view, None),
+            Action::Wanted { view, from } => self.want_view(around, view, &from),
+            Action::Quorum { .. } => self.publish(around.view, LossReason::QuorumLost),
+            Action::Answer { ticket, result } if RemoteCommands::is_ticket(ticket) => {
+                self.answer_member(around, ticket, result);
+            }
+            Action::Answer { ticket, result } => self.answer(ticket, result),
+            Action::Confirmed { ticket, result } => {
+                let proven = |confirmed: Confirmed| Reply::Confirmed { term: confirmed.term, until: confirmed.until };
+                let reply = result.map_or_else(|error| Reply::Refused(error.into()), proven);
+                self.output(Output::Reply { ticket, reply });
+            }
+            Action::Alarm(alarm) => self.raise_alarm(around, alarm),
+        }
+    }
+
+    /// Tells the operator of a condition, at most once in a while.
+    pub(super) fn raise_alarm(&mut self, around: &mut Surroundings<'_>, alarm: Alarm) {
+        let kind = alarm.kind();
+        let is_failure = matches!(alarm, Alarm::ElectionFailed { .. } | Alarm::RenewalFailed);
+        match alarm {
+            Alarm::ElectionFailed { .. } => around.counters.elections_failed += 1,
+            Alarm::RenewalFailed => around.counters.renewal_failures += 1,
+            Alarm::TermLimit { .. } => around.counters.drop(DropReason::Implausible),
+            _ => {}
+        }
+        // A failure is told once, however many attempts fail like it before somebody leads.
+        if self.failures_told.contains(kind) || !self.alarms.take(around.now, kind) {
+            return;
+        }
+        if is_failure {
+            self.failures_told.insert(kind);
+        }
+        self.output(Output::Notice(Notice::Election(alarm)));
+    }
+
+    /// Takes a voter's message.
+    pub(crate) fn on_election(&mut self, around: &mut Surroundings<'_>, from: Slot, word: ElectionMessage) {
+        let record = around.view.record(from);
+        let (id, run) = (record.id.clone(), record.run);
+        if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
+            if !founded.descent.is_well_formed() {
+                return around.counters.drop(DropReason::Malformed);
+            }
+            self.on_electorate_report(around, run, founded);
+        }
+        let ignored = self.election.ignored();
+        self.with_election(around, |election, context| election.receive(context, &id, word));
+        if self.election.ignored() > ignored {
+            around.counters.drop(DropReason::WrongState);
+        }
+    }
+
+    pub(crate) fn ballot_stored(&mut self, around: &mut Surroundings<'_>, version: u64) {
+        self.with_election(around, |election, context| election.stored(context, version));
+    }
+
+    pub(crate) fn ballot_not_stored(&mut self, around: &mut Surroundings<'_>) {
+        self.with_election(around, Election::store_failed);
+    }
+
+    pub(crate) fn work_ended(&mut self, around: &mut Surroundings<'_>, term: Term) {
+        self.with_election(around, |election, context| election.work_ended(context, term));
+    }
+
+    /// Ends this node's claim if it ran out while this process stood still. Called before any input.
+    pub(crate) fn expire_claim(&mut self, around: &mut Surroundings<'_>) {
+        if self.claim_until.is_some_and(|until| around.now >= until) {
+            self.with_election(around, Election::expire);
+        }
+    }
+}
+
+/// Changes that may concern the voters.
+impl Lead {
+    /// Tells the election machine whether this node is Up, if that has changed. Called after any input.
+    pub(crate) fn note_phase(&mut self, around: &mut Surroundings<'_>) {
+        let is_up = around.phase.is_up();
+        if std::mem::replace(&mut self.was_up, is_up) == is_up {
+            return;
+        }
+        self.with_election(around, Election::status_changed);
+        if is_up {
+            self.ask_anybody(around);
+        }
+    }
+
+    /// Takes note of the members, whose table has changed so many times until now. Called after any input.
+    pub(crate) fn note_members(&mut self, around: &mut Surroundings<'_>, changes: u64) {
+        if std::mem::replace(&mut self.seen_changes, changes) != changes {
+            let draining = self.draining_voters(around.view);
+            self.with_election(around, |election, context| {
+                election.note_draining(context, draining);
+                election.members_changed(context);
+            });
+            self.publish(around.view, LossReason::Expired);
+            self.tell_if_all_drain(around);
+        }
+        let live = around.view.live().len();
+        let is_more = live > std::mem::replace(&mut self.seen_live, live);
+        if is_more && self.is_recovered() {
+            // Whoever comes back may follow another recovery: the leader is told of again.
+            self.relayed.1 = 0;
+        }
+        // The last release of the voters must be on its way, or one of them lead already: after the first release alone,
+        // lost packets could leave them waiting for the end of the lease.
+        if !self.election.is_handing_over() {
+            self.leave();
+        }
+    }
+
+    /// Tells the operator when all voters that are there have come to drain, here as at every other node.
+    fn tell_if_all_drain(&mut self, around: &mut Surroundings<'_>) {
+        let (there, may_lead) = self.voters_there(around.view).unwrap_or_default();
+        let all_drain = there > 0 && may_lead == 0;
+        let did = std::mem::replace(&mut self.all_drain, all_drain);
+        if all_drain && !did {
+            self.raise_alarm(around, Alarm::AllDrain);
+        }
+    }
+
+    /// Returns the names of the voters that drain, and this node's own if it does.
+    fn draining_voters(&self, view: &View) -> BTreeSet<NodeId> {
+        let drains = |id: &NodeId| view.slot_of(id.as_str()).is_some_and(|slot| view.record(slot).is_draining());
+        let voters = self.election.electorate().into_iter().flat_map(|electorate| &electorate.voters);
+        let me = &view.record(View::ME).id;
+        voters.map(|voter| &voter.id).chain([me]).filter(|id| drains(id)).cloned().collect()
+    }
+}
+
+/// Leaving.
+impl Lead {
+    /// Hands leadership over before leaving; returns true if that has to be waited for.
+    pub(crate) fn hand_over(&mut self, around: &mut Surroundings<'_>) -> bool {
+        if self.leave_by.is_some() {
+            return true;
+        }
+        let is_leading = self.with_election(around, Election::resign);
+        if is_leading {
+            self.leave_by = Some(around.now + HAND_OVER_TIMEOUT);
+            self.schedule(around);
+        }
+        is_leading
+    }
+
+    /// Lets this node leave, since the voters are released, or will be by time alone.
+    pub(super) fn leave(&mut self) {
+        self.steps.extend(self.leave_by.take().map(|_| Step::Leave));
+    }
+
+    /// Tells the election machine that this node leaves, before it ends. A node that leaves a cluster where nobody else
+    /// is left goes from Up to its end in one step, so that the machine has not seen that it leaves.
+    pub(crate) fn part_from_voters(&mut self, around: &mut Surroundings<'_>) {
+        if around.phase.is_leaving() && self.was_up {
+            self.with_election(around, Election::status_changed);
+        }
+    }
+}
+
+/// Returns the members that belong in an agreed view, sorted.
+fn members_of(view: &View) -> Vec<NodeId> {
+    let members = view.iter().filter(|(_, entry)| belongs_in_view(entry.status));
+    let mut members: Vec<NodeId> = members.map(|(_, entry)| entry.record.id.clone()).collect();
+    members.sort_unstable();
+    members
+}
+
+/// Returns true if a member of this status belongs in an agreed view.
+pub(super) fn belongs_in_view(status: Status) -> bool {
+    matches!(status, Status::Up | Status::Suspect | Status::Leaving)
+}

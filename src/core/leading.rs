@@ -1,0 +1,320 @@
+//! Leading: what the leadership machine is told, and what is done about its steps.
+//!
+//! Where no leaders are elected there is no machine: commands are refused, and messages are dropped.
+//!
+//! Must not know: who leads, or why.
+
+use rand_chacha::ChaCha8Rng;
+
+use crate::Core;
+use crate::counters::DropReason;
+use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
+use crate::election::{
+    Ballot, Election, ElectionMessage, Electorate, ElectorateReport, NumberedView, Term, VoterStandings,
+};
+use crate::leadership::{Lead, OtherElectorate, Step, Surroundings, push_shortened};
+use crate::limits::MAX_VOTERS;
+use crate::member::{NodeId, Run};
+use crate::packet::{Sender, Way};
+use crate::view::Slot;
+use crate::wire::{
+    ChangeVoters, LeaderClaim, LeaderRenewal, Message, PacketBuilder, ViewPart, VoterRequest, VotersChanged, WantView,
+};
+
+/// What drivers and other rooms ask.
+impl Core {
+    /// Returns the leadership, as far as this node knows.
+    pub fn leadership(&self) -> Leadership {
+        self.lead.as_ref().map_or(Leadership::DISABLED, |lead| lead.leadership().clone())
+    }
+
+    /// Returns the newest view that is known to be agreed.
+    pub fn agreed_view(&self) -> Option<&NumberedView> {
+        self.lead.as_ref()?.agreed_view()
+    }
+
+    /// Returns the voters, as far as this node knows.
+    pub fn electorate(&self) -> Option<&Electorate> {
+        self.lead.as_ref()?.electorate()
+    }
+
+    /// Returns the voter's machine, if leaders are elected here.
+    pub fn election(&self) -> Option<&Election> {
+        self.lead.as_ref().map(|lead| lead.election())
+    }
+
+    /// Returns the standings of the voters, as far as this node, as a voter or by its name, knows them.
+    pub fn standings(&self) -> Option<VoterStandings> {
+        self.lead.as_ref()?.standings(&self.view)
+    }
+
+    /// Returns the other electorate that members have reported a short time ago, if any have.
+    pub fn other_electorate(&self) -> Option<&OtherElectorate> {
+        self.lead.as_ref()?.other_electorate(self.cx.now)
+    }
+
+    /// Returns the election's state that must survive.
+    pub(crate) fn ballot(&self) -> Option<&Ballot> {
+        self.lead.as_ref().map(|lead| lead.ballot())
+    }
+
+    /// Returns the time between a leader's renewals.
+    pub(crate) fn renewal_interval(&self) -> std::time::Duration {
+        self.lead.as_ref().map_or(std::time::Duration::MAX, |lead| lead.renewal_interval())
+    }
+
+    /// Returns the number of voters that are there and do not drain; `None` if no voters are known.
+    pub(crate) fn voters_that_may_lead(&self) -> Option<usize> {
+        self.lead.as_ref()?.voters_there(&self.view).map(|(_, may_lead)| may_lead)
+    }
+}
+
+/// The machine's calls, and its steps.
+impl Core {
+    /// Takes part in electing leaders from now on.
+    pub(crate) fn begin_electing(&mut self, quorum: QuorumInit, random: ChaCha8Rng) {
+        let (me, view_interval) = (self.me().id.clone(), self.cx.settings.gossip_interval);
+        self.lead = Some(Box::new(Lead::new(quorum, me, view_interval, self.cx.now, random)));
+        self.with_lead(|lead, around| lead.with_election(around, |_, _| ()));
+    }
+
+    /// Calls the machine, if leaders are elected here, and does what it says.
+    fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>) -> T) -> Option<T> {
+        let lead = self.lead.as_mut()?;
+        let mut around = Surroundings {
+            now: self.cx.now,
+            phase: self.cx.phase,
+            datagram_bytes: self.packets.seal.datagram_bytes(&self.cx.settings),
+            settings: &self.cx.settings,
+            view: &mut self.view,
+            reunion: &self.reunion,
+            waited: self.health.may_have_waited(self.cx.now),
+            counters: &mut self.cx.counters,
+            timers: &mut self.cx.timers,
+        };
+        let result = act(lead, &mut around);
+        for step in lead.take_steps() {
+            self.take_lead_step(step);
+        }
+        Some(result)
+    }
+
+    fn take_lead_step(&mut self, step: Step) {
+        match step {
+            Step::Output(output) => self.cx.output(output),
+            Step::Persist(ballot) => self.persist_with(Some(*ballot)),
+            Step::Send { to, message, is_answer, is_by_link } => {
+                let way = if is_by_link { self.out().best_way(to) } else { Way::Datagrams };
+                let mut packet = self.out().packet_by(way, to);
+                if is_answer {
+                    packet.push(&Message::Reply);
+                }
+                push_shortened(&mut packet, message);
+                self.out().send_by(way, to, packet);
+            }
+            Step::SendToVoter { to, word } => {
+                let mut packet = self.out().packet_to(to);
+                push_shortened(&mut packet, Message::Election(word));
+                self.cx.counters.election_sent += 1;
+                self.send_word_to(to, packet);
+            }
+            Step::Flood { claim, is_own } => {
+                for to in self.flood_targets(is_own) {
+                    let mut packet = self.out().packet_to(to);
+                    push_shortened(&mut packet, Message::LeaderClaim(claim.clone()));
+                    self.out().send_to(to, packet);
+                }
+            }
+            Step::AskWho(address) => self.out().ask_who_briefly(address),
+            Step::LookFor(others) => {
+                let seeds = self.missing_seeds(MAX_VOTERS);
+                let others = others.into_iter().filter(|address| !seeds.contains(address));
+                for address in seeds.iter().copied().chain(others) {
+                    self.out().ask_who_briefly(address);
+                }
+            }
+            Step::Leave => self.begin_leaving(),
+        }
+    }
+}
+
+/// Time, the disk, and changes.
+impl Core {
+    /// Ends this node's claim if it ran out while this process stood still. Called before any input.
+    pub(crate) fn expire_claim(&mut self) {
+        self.with_lead(Lead::expire_claim);
+    }
+
+    /// Tells the machine of changes that may concern it. Called after any input.
+    pub(crate) fn attend_to_leadership(&mut self) {
+        if self.cx.phase.is_stopped() {
+            return;
+        }
+        let changes = self.view.changes();
+        self.with_lead(Lead::note_phase);
+        let Some(lead) = &self.lead else { return };
+        self.mark_lost_vote(lead.has_lost_vote());
+        self.with_lead(|lead, around| lead.note_members(around, changes));
+    }
+
+    /// Does everything that is due when the timer fires.
+    pub(crate) fn tend_leadership(&mut self) {
+        self.with_lead(Lead::tick);
+        self.with_lead(Lead::schedule);
+    }
+
+    /// Hands leadership over before leaving; returns true if that has to be waited for.
+    pub(crate) fn hand_over(&mut self) -> bool {
+        self.with_lead(Lead::hand_over).unwrap_or(false)
+    }
+
+    /// Tells the voters' machine that this node leaves, before it ends.
+    pub(crate) fn part_from_voters(&mut self) {
+        self.with_lead(Lead::part_from_voters);
+    }
+
+    pub(crate) fn ballot_stored(&mut self, version: u64) {
+        self.with_lead(|lead, around| lead.ballot_stored(around, version));
+    }
+
+    pub(crate) fn ballot_not_stored(&mut self) {
+        self.with_lead(Lead::ballot_not_stored);
+    }
+
+    pub(crate) fn work_ended(&mut self, term: Term) {
+        self.with_lead(|lead, around| lead.work_ended(around, term));
+    }
+
+    /// Takes note that the process of a member may be gone, and another may be there in a moment.
+    pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
+        self.with_lead(|lead, around| lead.voter_may_be_gone(around, run));
+    }
+
+    /// Takes note that somebody who is not known here sends from this address.
+    pub(crate) fn stranger_is_at(&mut self, address: std::net::SocketAddr) {
+        self.with_lead(|lead, around| lead.stranger_is_at(around, address));
+    }
+}
+
+/// Commands.
+impl Core {
+    /// Hands the machine a command; refuses it where no leaders are elected.
+    fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+        if self.with_lead(act).is_none() {
+            self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
+        }
+    }
+
+    /// Takes an operator's command for another electorate.
+    pub(crate) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
+        self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, request));
+    }
+
+    /// Takes an operator's command for another leader.
+    pub(crate) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
+        self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
+    }
+
+    /// Asks for the proof that this node leads now.
+    pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
+        self.command_lead(ticket, |lead, around| lead.confirm(around, ticket));
+    }
+
+    /// Takes an operator's command to go on with other voters.
+    pub(crate) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
+        self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters));
+    }
+
+    /// Takes an operator's command to found an electorate anew, since no voter of the known one is left.
+    pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
+        self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
+    }
+}
+
+/// Messages in, and what travels in the packets of others.
+impl Core {
+    /// Hands the machine a message; drops it for this reason where no leaders are elected.
+    fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+        if self.with_lead(act).is_none() {
+            self.cx.counters.drop(reason);
+        }
+    }
+
+    /// Adds to a packet what is known of an electorate, if anything is.
+    pub(crate) fn push_founded(&self, packet: &mut PacketBuilder) {
+        if let Some(lead) = &self.lead {
+            lead.push_founded(packet);
+        }
+    }
+
+    /// Adds the renewal of the leader to a packet that is sent anyway.
+    pub(crate) fn push_leader_renewal(&mut self, packet: &mut PacketBuilder) {
+        if let Some(lead) = &mut self.lead {
+            lead.push_renewal(self.cx.now, packet);
+        }
+    }
+
+    pub(crate) fn on_election(&mut self, from: Slot, word: ElectionMessage) {
+        self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, from, word));
+    }
+
+    pub(crate) fn on_leader_claim(&mut self, from: Slot, claim: LeaderClaim) {
+        if self.lead.is_none()
+            && let Some(leader) = claim.leader.clone().filter(|_| claim.age_ms < claim.lease_ms)
+        {
+            self.voters_heard(from, Some((leader, claim.term)));
+        }
+        self.message_lead(DropReason::WrongState, |lead, around| lead.on_leader_claim(around, from, claim));
+    }
+
+    pub(crate) fn on_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
+        if self.with_lead(|lead, around| lead.on_leader_renewal(around, from, renewal)).is_none() {
+            self.voters_heard(from, None);
+        }
+    }
+
+    /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead
+    /// in another way, which makes two leaders.
+    fn voters_heard(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
+        let by = Some(self.view.record(from).id.clone());
+        self.cx.output(Output::VotersHeard { by, is_led: true, leader });
+    }
+
+    pub(crate) fn on_who_leads(&mut self, from: Slot) {
+        self.with_lead(|lead, around| lead.on_who_leads(around, from));
+    }
+
+    /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
+    pub(crate) fn on_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
+        if self.lead.is_none() && self.cx.phase.is_joining() {
+            // Whoever leads is heard of soon.
+            self.cx.output(Output::VotersHeard { by: None, is_led: false, leader: None });
+        }
+        self.message_lead(DropReason::WrongState, |lead, around| lead.on_electorate_report(around, by, founded));
+    }
+
+    pub(crate) fn on_want_view(&mut self, from: Slot, want: &WantView) {
+        self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, from, want));
+    }
+
+    pub(crate) fn on_view_part(&mut self, from: Slot, part: ViewPart) {
+        self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, from, part));
+    }
+
+    pub(crate) fn on_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
+        let run = sender.run;
+        self.message_lead(DropReason::WrongState, |lead, around| lead.on_change_voters(around, from, run, question));
+    }
+
+    pub(crate) fn on_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
+        self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, from, changed));
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// Plants a bug in the election machine.
+    pub(crate) fn plant(&mut self, flaw: crate::election::flaw::Flaw) {
+        self.with_lead(|lead, around| lead.with_election(around, |election, _| election.plant(flaw)));
+    }
+}
