@@ -38,14 +38,14 @@
 //! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
 //! | seeds and the lost: never islands | `discovery/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
-//! | what programs say to each other: to all, to one, with an answer | `messaging/` |
+//! | what programs say to each other: to all, to one, with an answer | `messages/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
-//! | what is done about the steps of observers and detector | `observing`, `judging` |
+//! | what is done about the steps of observers, detector and messages | `observing`, `judging`, `messaging` |
 //! | how much is kept | `sizes` |
 //! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Some of these are machines that know nothing
-//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `observers`, and of
+//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `observers`, `messages`, and of
 //! `detection` and `connectivity` the detector, crash verdicts, partitions and links). Other rooms extend [`Core`] by methods of
 //! their own. What follows from a change of the table of members stands in one place, `membership/settle`.
 
@@ -84,6 +84,7 @@ mod look;
 mod map;
 mod member;
 mod membership;
+mod messages;
 mod messaging;
 mod observers;
 mod observing;
@@ -142,7 +143,7 @@ use leadership::LeaderTracker;
 use membership::Confirmations;
 use membership::Incarnation;
 use membership::{Arrivals, Move};
-use messaging::Messaging;
+use messages::Messages;
 use observers::Observers;
 use packet::Inbox;
 use packet::{Outbox, Packets, Prover, SealRoom};
@@ -191,7 +192,7 @@ pub struct Core {
     /// This node's address, since members said that nothing answers there; until one of them hears this node again.
     unreached_at: Option<SocketAddr>,
     lease_updates: LeaseUpdates,
-    messaging: Messaging,
+    messages: Messages,
     /// The state of leadership; `None` if leaders are not elected here.
     tracker: Option<Box<LeaderTracker>>,
 }
@@ -251,7 +252,7 @@ impl Core {
             rivals: Rivals::default(),
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
-            messaging: Messaging::new(now),
+            messages: Messages::new(now, random::stream(init.random_seed, 7)),
             tracker: None,
             random: Streams::new(init.random_seed),
         };

@@ -15,7 +15,6 @@ pub(crate) struct Streams {
     pub(crate) joiner: ChaCha8Rng,
     pub(crate) lead: ChaCha8Rng,
     pub(crate) me: ChaCha8Rng,
-    pub(crate) messages: ChaCha8Rng,
     pub(crate) paths: ChaCha8Rng,
     pub(crate) reunion: ChaCha8Rng,
     pub(crate) sponsor: ChaCha8Rng,
@@ -32,7 +31,6 @@ impl Streams {
             joiner: of(4),
             lead: of(5),
             me: of(6),
-            messages: of(7),
             paths: of(8),
             reunion: of(9),
             sponsor: of(10),
@@ -40,7 +38,8 @@ impl Streams {
     }
 }
 
-/// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's.
+/// Returns one stream of a seed. A number stands for the same part for good: a new part gets a new one. 0 is the prover's, and 7
+/// the messages'.
 pub(crate) fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(number);

@@ -373,7 +373,7 @@ impl Core {
         let is_founder = self.joiner.take().is_some_and(|joining| joining.founding.answered() > 0 || was_alone);
         self.cx.phase = Phase::Up;
         self.plan_links();
-        self.messaging.begin(self.cx.now);
+        self.messages.begin(self.cx.now);
         self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.cx.timers.cancel(timer);
