@@ -217,8 +217,8 @@ fn what_a_member_holds_is_asked_for_until_it_comes() {
     lent.cx.now = Time::ORIGIN + Duration::from_secs(1);
     assert!(messages.is_telling_due(lent.cx.now));
     messages.repair(&mut lent.out(), &[]);
-    let left = Span { run: Run(102), first: 2, last: 2 };
-    assert_eq!(lent.sent(), [Message::WantBroadcasts(vec![left])]);
+    let missing = Span { run: Run(102), first: 2, last: 2 };
+    assert_eq!(lent.sent(), [Message::WantBroadcasts(vec![missing])]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_large_broadcast_needs_a_link_and_waits_for_it() {
     assert!(lent.outputs().is_empty());
     lent.view.peer_mut(1).unprove();
     assert!(!messages.is_link_needed(&lent.out(), 1, &spans), "nothing is done for an address that proved nothing");
-    let refused = Command::Broadcast { ticket: 1, topic: topic(), payload: payload(MAX_FLOODED_PAYLOAD + 1) };
-    messages.command(&mut lent.out(), refused);
+    let said = Command::Broadcast { ticket: 1, topic: topic(), payload: payload(MAX_FLOODED_PAYLOAD + 1) };
+    messages.command(&mut lent.out(), said);
     assert_eq!(refusals(&mut lent), [CommandError::NoLinks]);
 }
