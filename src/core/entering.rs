@@ -176,7 +176,7 @@ impl Core {
         let is_founder = self.joiner.end() || was_alone;
         self.cx.phase = Phase::Up;
         self.plan_links();
-        self.messaging.begin(self.cx.now);
+        self.messages.begin(self.cx.now);
         self.paths.end_calls_soon(self.cx.now);
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.cx.timers.cancel(timer);

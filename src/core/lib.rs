@@ -38,7 +38,7 @@
 //! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
 //! | seeds and the lost: never islands | `discovery/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
-//! | what programs say to each other: to all, to one, with an answer | `messaging/` |
+//! | what programs say to each other: to all, to one, with an answer | `messages/` |
 //! | packets in, each message handed to the room that it is for | `incoming/` |
 //! | what is done about the steps of observers, detector and leadership | `observing`, `judging`, `leading` |
 //! | how much is kept | `sizes` |
@@ -92,6 +92,7 @@ mod map;
 mod member;
 mod membership;
 mod merging;
+mod messages;
 mod messaging;
 mod myself;
 mod observers;
@@ -144,12 +145,12 @@ use dissemination::{Gossip, LeaseUpdates};
 use joining::{Joiner, Sponsor};
 use leadership::Lead;
 use membership::{Arrivals, Confirmations, Incarnation, Moving, Rivals};
-use messaging::Messaging;
+use messages::Messages;
 use myself::Myself;
 use observers::Observers;
 use packet::Inbox;
 use packet::{Outbox, Packets, Prover, SealRoom};
-use random::Streams;
+use random::{Stream, stream};
 use view::Peer;
 use view::View;
 use wire::Header;
@@ -159,7 +160,6 @@ use wire::Header;
 pub struct Core {
     /// What everybody is lent: the time, the settings, this node's phase, deadlines, counters, and the way out.
     cx: Context,
-    random: Streams,
     joiner: Joiner,
     sponsor: Sponsor,
     packets: Packets,
@@ -179,7 +179,7 @@ pub struct Core {
     reunion: Reunion,
     arrivals: Arrivals,
     lease_updates: LeaseUpdates,
-    messaging: Messaging,
+    messages: Messages,
     /// What is known of the leader; `None` if leaders are not elected here.
     lead: Option<Box<Lead>>,
 }
@@ -207,16 +207,17 @@ impl Core {
         assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
         // Hidden from others like the seed itself: it places in tables what they choose.
         let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
+        let draws = |of| stream(init.random_seed, of);
         let mut core = Self {
             cx: Context::new(now, init.run, Header::cluster_hash(init.cluster.as_str()), init.settings.clone(), key),
-            joiner: Joiner::new(random::stream(init.random_seed, random::JOINER)),
-            sponsor: Sponsor::new(random::stream(init.random_seed, random::SPONSOR)),
-            packets: Packets::new(Prover::new(&mut random::stream(init.random_seed, 0))),
+            joiner: Joiner::new(draws(Stream::Joiner)),
+            sponsor: Sponsor::new(draws(Stream::Sponsor)),
+            packets: Packets::new(Prover::new(&mut draws(Stream::Prover))),
             inbox: Inbox::default(),
             view: View::new(key),
             me: Myself {
                 incarnation: Incarnation::new(init.stored_bound),
-                moving: Moving::new(random::stream(init.random_seed, random::ME)),
+                moving: Moving::new(draws(Stream::Moving)),
                 rivals: Rivals::default(),
                 unreached_at: None,
             },
@@ -224,26 +225,25 @@ impl Core {
                 init.settings.observers,
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
-            detector: Detector::new(random::stream(init.random_seed, random::DETECTOR)),
+            detector: Detector::new(draws(Stream::Detector)),
             health: LocalHealth::new(now),
-            paths: Paths::new(random::stream(init.random_seed, random::PATHS)),
+            paths: Paths::new(draws(Stream::Paths)),
             crashes: Crashes::default(),
             partition: Partition::new(&init.settings),
-            gossip: Gossip::new(random::stream(init.random_seed, random::GOSSIP)),
-            confirmations: Confirmations::new(random::stream(init.random_seed, random::COMMANDS)),
-            reunion: Reunion::new(random::stream(init.random_seed, random::REUNION), init.seeds, init.remembered),
+            gossip: Gossip::new(draws(Stream::Gossip)),
+            confirmations: Confirmations::new(draws(Stream::Confirmations)),
+            reunion: Reunion::new(draws(Stream::Reunion), init.seeds, init.remembered),
             arrivals: Arrivals::default(),
             lease_updates: LeaseUpdates::default(),
-            messaging: Messaging::new(now),
+            messages: Messages::new(now, draws(Stream::Messages)),
             lead: None,
-            random: Streams::new(init.random_seed),
         };
         let record = Arc::new(record);
         let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
         debug_assert_eq!(me, View::ME);
         core.cx.report(None, &record, None);
         if let Some(quorum) = init.leadership {
-            core.begin_electing(quorum, random::stream(init.random_seed, random::LEAD));
+            core.begin_electing(quorum, draws(Stream::Lead));
         }
         core.begin_joining();
         core.seek_cluster();

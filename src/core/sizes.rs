@@ -49,7 +49,7 @@ impl Core {
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),
             strangers: self.packets.turns.size() + self.sponsor.names.asked() + self.sponsor.joiners.askers(),
-            messages: self.messaging.size(),
+            messages: self.messages.size(),
         }
     }
 }

@@ -34,7 +34,8 @@ impl World {
         }
         let mut observers = Observers::new(4, 1);
         _ = observers.place_anew(Sight { now: Time::ORIGIN, view: &view, is_up: true }, IT);
-        let (health, detector) = (LocalHealth::new(Time::ORIGIN), Detector::new(crate::random::stream(1, 2)));
+        let (health, detector) =
+            (LocalHealth::new(Time::ORIGIN), Detector::new(crate::random::stream(1, crate::random::Stream::Detector)));
         Self { view, observers, settings: Settings::default(), health, detector, now: Time::ORIGIN }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Invariants: whatever decodes is within its bounds; nothing here is larger than [`MAX_PAYLOAD_BYTES`].
 //!
-//! Must not know: how messages travel (see `messaging`), or what is in them.
+//! Must not know: how messages travel (see `messages`), or what is in them.
 //!
 //! [`MAX_PAYLOAD_BYTES`]: crate::limits::MAX_PAYLOAD_BYTES
 

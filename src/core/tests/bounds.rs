@@ -179,7 +179,9 @@ fn so_many_addresses_are_remembered() {
         alone.core.reunion.remember(many(count).into_iter());
         assert_eq!(alone.core.reunion.remembered().len(), kept);
         assert_eq!(
-            crate::discovery::Reunion::new(crate::random::stream(1, 9), 0, many(count)).remembered().len(),
+            crate::discovery::Reunion::new(crate::random::stream(1, crate::random::Stream::Reunion), 0, many(count))
+                .remembered()
+                .len(),
             kept,
             "from the disk"
         );
