@@ -238,11 +238,6 @@ impl Core {
         let founded = self.founded_report();
         self.sponsor.name_answered(&mut outbox!(self), founded, sender, nonce);
     }
-
-    /// Returns true if one more packet of records may go to this run now; counts it if so.
-    pub(crate) fn take_page(&mut self, run: Run) -> bool {
-        self.out().take_page(run)
-    }
 }
 
 /// Introductions: strangers that answer this node's question say who they are.

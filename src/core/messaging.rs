@@ -1,15 +1,19 @@
-//! Messaging: what is done for the messages of programs, and what they are told of links and members.
+//! Messaging: what is done for the messages of programs and for news about leases, and what both are told of links and
+//! members.
 //!
-//! Must not know: how messages are kept, sent on, repaired and acknowledged.
+//! Must not know: how messages are kept, sent on, repaired and acknowledged; what news about leases means.
+
+use std::net::SocketAddr;
 
 use crate::Core;
+use crate::dissemination::LeaseUpdates;
 use crate::doors::Command;
 use crate::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, SPREAD_PACKETS};
 use crate::member::Run;
 use crate::messages::{Overdue, Unlinked};
 use crate::packet::Way;
 use crate::view::Slot;
-use crate::wire::{Broadcast, Letter, PacketBuilder, Span};
+use crate::wire::{Broadcast, LeaseUpdate, Letter, PacketBuilder, Span};
 
 impl Core {
     /// Carries out a command about messages.
@@ -126,5 +130,36 @@ impl Core {
     /// Gives up all direct messages, as this node stops.
     pub(crate) fn forget_letters(&mut self) {
         self.messages.direct.give_up_all(&mut self.cx);
+    }
+}
+
+/// News about leases.
+impl Core {
+    /// Sends an update of this node's agent to all others.
+    pub(crate) fn tell_lease_update(&mut self, update: LeaseUpdate) {
+        if self.lease_updates.note_if_newer(&update) {
+            let targets = self.flood_targets(true);
+            LeaseUpdates::pass_on(&mut outbox!(self), update, targets.into_iter());
+        }
+    }
+
+    /// Handles an update that a member sent, or passed on.
+    pub(crate) fn on_lease_update(&mut self, from: Slot, update: &LeaseUpdate) {
+        let is_contact = self.reunion.is_contact_of(self.view.entry(from));
+        let is_believed = self.arrivals.counts_about_leases(self.cx.now, &self.view, from, is_contact);
+        if self.lease_updates.on_update(&mut outbox!(self), from, update, is_believed) {
+            let targets = self.flood_targets(false).into_iter().filter(|target| *target != from);
+            LeaseUpdates::pass_on(&mut outbox!(self), update.clone(), targets);
+        }
+    }
+
+    /// Handles an update of the sponsor, before this node is Up.
+    pub(crate) fn on_lease_update_of_sponsor(&mut self, update: &LeaseUpdate) {
+        self.lease_updates.on_update_of_sponsor(&mut self.cx, update);
+    }
+
+    /// Tells a node that this one brings in the highest terms of all leases, within its share of the view's pages.
+    pub(crate) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
+        self.lease_updates.teach(&mut outbox!(self), to, run);
     }
 }

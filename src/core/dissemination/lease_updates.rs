@@ -1,51 +1,49 @@
 //! News about leases in a database: sent by one agent to all others, and passed on once.
 //!
-//! A message is sent to every member, or along the rings, like an update of a record; a node that receives it for the
-//! first time gives it to its driver and passes it on. A node that missed a message finds the same in the database a
-//! moment after, so successions are quick by these messages and do not depend on them. Leaders repeat theirs, which
-//! shows that all ask the same database; a repetition is a new message, by its nonce.
+//! An update is sent to every member, or along the rings, like an update of a record; a node that receives it for the
+//! first time gives it to its driver and passes it on. A node that missed one finds the same in the database a moment
+//! after, so successions are quick by these updates and do not depend on them. Leaders repeat theirs, which shows that
+//! all ask the same database; a repetition is a new update, by its nonce.
 //!
 //! **Newcomers** know no term, and a database that was emptied knows none either. So every member keeps the highest terms
 //! that it hears of, also one that never leads by a lease: the contenders may all have lost their disks. Whoever brings a
-//! node in tells it these terms, with the first page of the view and once more when the newcomer is Up; words of others
-//! that come before that are not heard. These words go no further.
+//! node in tells it these terms, with the first page of the view and once more when the newcomer is Up; updates of
+//! others that come before that are not heard. These go no further.
 //!
-//! **Words count that come from members of some standing** (see `membership::arrivals`), and from members that are back: a new
-//! run of a member whose word counted, under its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by
-//! itself on another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it
-//! must answer at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A
-//! member that is back at another address is a newcomer; its words are handed over as such, so that they can be
-//! reported, and depose nobody. A newcomer that asks for a resignation is told that it is not believed.
+//! **Updates count that come from members of some standing** (see `membership::arrivals`, which knows them), and from
+//! members that are back at their address. Otherwise a member that is restarted by itself on another database would not be
+//! believed for a minute, in which two lead. An update of a newcomer is handed over as such, so that it can be reported,
+//! and deposes nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
-//! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of those are accepted, however many a member sends, and
-//! [`NEWCOMERS_LEASE_WORDS_PER_SECOND`] of newcomers besides.
-//! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
-//! did.
+//! Invariants: an update is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
+//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] of those are accepted, however many a member sends, and
+//! [`NEWCOMERS_LEASE_WORDS_PER_SECOND`] of newcomers besides. An update of a newcomer is accepted and not passed on: passed
+//! on, it would count as that of the member that did.
 //!
-//! Must not know: the meaning of a message, or the leases that there are.
+//! Must not know: the meaning of an update, the leases that there are, or whose updates count and why.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
+use crate::context::Context;
 use crate::counters::DropReason;
 use crate::doors::{Output, Receiver};
 use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND};
 use crate::member::{NodeId, Run};
+use crate::packet::Outbox;
 use crate::time::Time;
-use crate::view::Slot;
+use crate::view::{Slot, View};
 use crate::wire::{LeaseUpdate, Message, PacketBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The messages that were received last, and the number of those received lately.
+/// The updates that were received last, and the number of those received lately.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeaseUpdates {
-    /// The messages, the oldest first.
+    /// The updates, the oldest first.
     heard: VecDeque<LeaseUpdate>,
-    /// The messages in this second of members whose word counts.
+    /// The updates in this second of members whose word counts.
     believed: Counted,
     /// Those of newcomers.
     of_newcomers: Counted,
@@ -54,15 +52,82 @@ pub(crate) struct LeaseUpdates {
 }
 
 impl LeaseUpdates {
-    /// Notes a message; returns true if it was new.
-    fn note_if_newer(&mut self, word: &LeaseUpdate) -> bool {
-        if self.heard.contains(word) {
+    /// Handles an update that a member sent, or passed on; returns true if it is to be passed on.
+    pub(crate) fn on_update(
+        &mut self,
+        out: &mut Outbox<'_>,
+        from: Slot,
+        update: &LeaseUpdate,
+        is_believed: bool,
+    ) -> bool {
+        if !self.take_new(out.cx, update, is_believed) {
+            return false;
+        }
+        out.cx.output(Output::LeaseUpdate { word: update.clone(), is_believed });
+        if is_believed {
+            self.note_if_newer(update);
+            if update.is_about_terms() {
+                self.keep_term(update.lease.clone(), update.term);
+            }
+        } else if update.kind == LeaseUpdate::RESIGN {
+            let node = out.view.record(View::ME).id.clone();
+            let mut packet = out.packet_to(from);
+            packet.push(&message(LeaseUpdate { node, kind: LeaseUpdate::DECLINED, ..update.clone() }));
+            out.send_to(from, packet);
+        }
+        is_believed && update.is_for_all()
+    }
+
+    /// Handles an update of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
+    pub(crate) fn on_update_of_sponsor(&mut self, cx: &mut Context, update: &LeaseUpdate) {
+        if update.kind == LeaseUpdate::TAUGHT && self.take_new(cx, update, true) {
+            self.note_if_newer(update);
+            cx.output(Output::LeaseUpdate { word: update.clone(), is_believed: true });
+        }
+    }
+
+    /// Sends an update to each of these members.
+    pub(crate) fn pass_on(out: &mut Outbox<'_>, update: LeaseUpdate, targets: impl Iterator<Item = Slot>) {
+        let message = message(update);
+        for target in targets {
+            let mut packet = out.packet_to(target);
+            packet.push(&message);
+            out.send_to(target, packet);
+        }
+    }
+
+    /// Tells a node that this one brings in the highest terms of all leases, as far as packets of records may be sent.
+    pub(crate) fn teach(&self, out: &mut Outbox<'_>, to: SocketAddr, run: Run) {
+        let node = out.view.record(View::ME).id.clone();
+        let mut open: Option<PacketBuilder> = None;
+        for (lease, term) in &self.terms {
+            let (lease, node, kind) = (lease.clone(), node.clone(), LeaseUpdate::TAUGHT);
+            let message = message(LeaseUpdate { lease, node, term: *term, kind, nonce: 0 });
+            let mut packet = open.take().unwrap_or_else(|| out.packet(usize::MAX));
+            if !packet.push(&message) {
+                if !out.take_page(run) {
+                    return;
+                }
+                out.transmit(to, Receiver::of(run), packet);
+                packet = out.packet(usize::MAX);
+                packet.push(&message);
+            }
+            open = Some(packet);
+        }
+        if let Some(packet) = open.filter(|_| out.take_page(run)) {
+            out.transmit(to, Receiver::of(run), packet);
+        }
+    }
+
+    /// Notes an update; returns true if it was new. One of this node's own agent is to be passed on then.
+    pub(crate) fn note_if_newer(&mut self, update: &LeaseUpdate) -> bool {
+        if self.heard.contains(update) {
             return false;
         }
         if self.heard.len() >= MAX_LEASE_UPDATES {
             self.heard.pop_front();
         }
-        self.heard.push_back(word.clone());
+        self.heard.push_back(update.clone());
         true
     }
 
@@ -74,7 +139,19 @@ impl LeaseUpdates {
         }
     }
 
-    /// Returns true if one more message of others may be accepted in this second. Newcomers take no place from the others.
+    /// Returns true if an update of others is new, and may be accepted in this second. One too many is counted.
+    fn take_new(&mut self, cx: &mut Context, update: &LeaseUpdate, is_believed: bool) -> bool {
+        if self.heard.contains(update) {
+            return false;
+        }
+        let is_accepted = self.take(cx.now, is_believed);
+        if !is_accepted {
+            cx.counters.drop(DropReason::RateLimited);
+        }
+        is_accepted
+    }
+
+    /// Returns true if one more update of others may be accepted in this second. Newcomers take no place from the others.
     fn take(&mut self, now: Time, is_believed: bool) -> bool {
         if is_believed {
             self.believed.take(now, LEASE_WORDS_PER_SECOND)
@@ -84,7 +161,7 @@ impl LeaseUpdates {
     }
 }
 
-/// The start of a second, and the number of messages in it.
+/// The start of a second, and the number of updates in it.
 #[derive(Debug, Clone, Default)]
 struct Counted {
     since: Time,
@@ -101,96 +178,9 @@ impl Counted {
     }
 }
 
-impl Core {
-    /// Sends a message of this agent to all others.
-    pub(crate) fn tell_lease_update(&mut self, word: LeaseUpdate) {
-        if self.lease_updates.note_if_newer(&word) {
-            self.pass_on(word, None);
-        }
-    }
-
-    /// Handles a message that a member sent, or passed on.
-    pub(crate) fn on_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
-        if self.lease_updates.heard.contains(word) {
-            return;
-        }
-        let is_contact = self.reunion.is_contact_of(self.view.entry(from));
-        let is_believed = self.arrivals.counts_about_leases(self.cx.now, &self.view, from, is_contact);
-        if !self.lease_updates.take(self.cx.now, is_believed) {
-            return self.cx.counters.drop(DropReason::RateLimited);
-        }
-        self.cx.output(Output::LeaseUpdate { word: word.clone(), is_believed });
-        if is_believed {
-            self.lease_updates.note_if_newer(word);
-            if word.is_about_terms() {
-                self.lease_updates.keep_term(word.lease.clone(), word.term);
-            }
-            if word.is_for_all() {
-                self.pass_on(word.clone(), Some(from));
-            }
-        } else if word.kind == LeaseUpdate::RESIGN {
-            let node = self.me().id.clone();
-            let answer = LeaseUpdate { node, kind: LeaseUpdate::DECLINED, ..word.clone() };
-            let mut packet = self.out().packet_to(from);
-            packet.push(&Message::LeaseUpdate(Box::new(answer)));
-            self.out().send_to(from, packet);
-        }
-    }
-
-    /// Handles a message of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
-    pub(crate) fn on_lease_update_of_sponsor(&mut self, word: &LeaseUpdate) {
-        if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
-            return;
-        }
-        if !self.lease_updates.take(self.cx.now, true) {
-            return self.cx.counters.drop(DropReason::RateLimited);
-        }
-        self.lease_updates.note_if_newer(word);
-        self.cx.output(Output::LeaseUpdate { word: word.clone(), is_believed: true });
-    }
-
-    /// Tells a node that this one brings in the highest terms of all leases.
-    pub(crate) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
-        let node = self.me().id.clone();
-        let word = |(lease, term): (&NodeId, &u64)| LeaseUpdate {
-            lease: lease.clone(),
-            node: node.clone(),
-            term: *term,
-            kind: LeaseUpdate::TAUGHT,
-            nonce: 0,
-        };
-        let words: Vec<_> = self.lease_updates.terms.iter().map(word).collect();
-        let mut open: Option<PacketBuilder> = None;
-        for word in words {
-            let message = Message::LeaseUpdate(Box::new(word));
-            let mut packet = open.take().unwrap_or_else(|| self.out().packet(usize::MAX));
-            if !packet.push(&message) {
-                if !self.take_page(run) {
-                    return;
-                }
-                self.out().transmit(to, Receiver::of(run), packet);
-                packet = self.out().packet(usize::MAX);
-                packet.push(&message);
-            }
-            open = Some(packet);
-        }
-        if let Some(packet) = open
-            && self.take_page(run)
-        {
-            self.out().transmit(to, Receiver::of(run), packet);
-        }
-    }
-
-    fn pass_on(&mut self, word: LeaseUpdate, from: Option<Slot>) {
-        let message = Message::LeaseUpdate(Box::new(word));
-        for target in self.flood_targets(from.is_none()) {
-            if from != Some(target) {
-                let mut packet = self.out().packet_to(target);
-                packet.push(&message);
-                self.out().send_to(target, packet);
-            }
-        }
-    }
+/// Returns the message that carries an update.
+fn message(update: LeaseUpdate) -> Message {
+    Message::LeaseUpdate(Box::new(update))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! Owns: the updates that are still to be sent, and the number of times each was sent.
 //!
 //! Must not know: the meaning of a record, or whose record is believed. (News about leases is passed
-//! on of members alone whose word counts: `lease_updates` asks `membership` for that.)
+//! on of members alone whose word counts: `lease_updates` is told so.)
 
 mod flood;
 mod gossip;
